@@ -40,7 +40,7 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
-from windlass.wire.editing import ServerClear, read_edits
+from windlass.wire.editing import ServerClear, compactions, is_compaction, read_edits
 from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
 from windlass.wire.thinking import claude_version, drops_thinking, takes_choice, thinking_rules
@@ -58,6 +58,12 @@ _CONTROLS: Final = "thinking-binding-controls-2026-08-01"
 """Without it the API refuses the field `block_binding`."""
 _MANAGEMENT: Final = "context-management-2025-06-27"
 """Likewise the field `context_management`."""
+_COMPACTED: Final = "compaction"
+"""The type of a block that stands for all before it: signed, or made above a threshold."""
+_SIGNED_COMPACTION: Final = "compact-2026-09-04"
+_THRESHOLD_COMPACTION: Final = "compact-2026-01-12"
+"""Headers that the blocks need when they go back; the second also the edit that makes them."""
+_COMPACTS: Final[Mapping[str, str]] = {"type": "compact_20260112"}
 _ADAPTIVE: Final = (4, 6)
 """From here on: adaptive thinking with `output_config.effort`, and no prefill."""
 _NO_TEMPERATURE: Final = (4, 7)
@@ -113,8 +119,10 @@ def body(
     if request.output_schema is not None:
         form = {"type": "json_schema", "schema": closed_schema(request.output_schema)}
         payload["output_config"] = payload.get("output_config", {}) | {"format": form}
-    if request.server_clear is not None:
-        payload["context_management"] = {"edits": [_clearing(request.server_clear, names)]}
+    edits = [_clearing(request.server_clear, names)] if request.server_clear else []
+    edits += [_COMPACTS] if _THRESHOLD_COMPACTION in _compactions(request) else []
+    if edits:
+        payload["context_management"] = {"edits": edits}
     if stream:
         payload["stream"] = True
     return mark_blocks(request, payload)
@@ -124,6 +132,7 @@ def headers(request: Request) -> dict[str, str]:
     """The features of the API that `request` uses and that must be named."""
     betas = [_CONTROLS] if _drops(request) else []
     betas += [_MANAGEMENT] if request.server_clear is not None else []
+    betas += _compactions(request)
     return {"anthropic-beta": ",".join(betas)} if betas else {}
 
 
@@ -137,6 +146,20 @@ def _clearing(clear: ServerClear, names: Mapping[str, str]) -> dict[str, Any]:
         **({"clear_at_least": least} if clear.clear_at_least else {}),
         **({"exclude_tools": excluded} if excluded else {}),
     }
+
+
+def _compactions(request: Request) -> list[str]:
+    """What the compaction blocks of a request need to be named, in the order they come."""
+    blocks = (
+        json.loads(part.data)
+        for message in request.messages
+        for part in message.parts
+        if is_compaction(part) and not is_foreign(part, _PROVIDER, request.model)
+    )
+    named = (
+        _SIGNED_COMPACTION if block.get("signature") else _THRESHOLD_COMPACTION for block in blocks
+    )
+    return list(dict.fromkeys(named))
 
 
 def _drops(request: Request) -> bool:
@@ -218,8 +241,10 @@ def _turns(
 
 
 def _begun(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The turns with the user's first."""
-    return [*opening(), *turns] if turns and turns[0]["role"] == "assistant" else turns
+    """The turns with the user's first; a compaction stands for what users said."""
+    if not turns or turns[0]["role"] != "assistant" or turns[0]["content"][0]["type"] == _COMPACTED:
+        return turns
+    return [*opening(), *turns]
 
 
 def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
@@ -341,7 +366,9 @@ _FINISH: Final[dict[str, Finish]] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-_HARMLESS: Final = frozenset({"end_turn", "stop_sequence", "pause_turn", "tool_use", *_FINISH})
+_HARMLESS: Final = frozenset(
+    {"end_turn", "stop_sequence", "pause_turn", "tool_use", "compaction", *_FINISH}
+)
 
 
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
@@ -388,7 +415,8 @@ def _refuse_error(answer: Mapping[str, Any]) -> None:
 def _usage(usage: Any) -> Usage:
     """`input_tokens` is what neither a cache gave nor took; ours includes all three.
 
-    `cache_creation` tells what was written by how long it is kept.
+    `cache_creation` tells what was written by how long it is kept. What a compaction took stands
+    in `iterations` alone.
     """
     used = needed(usage, Mapping, "usage")
     for key in ("input_tokens", "output_tokens"):
@@ -399,7 +427,10 @@ def _usage(usage: Any) -> Usage:
     short = count(kinds, "ephemeral_5m_input_tokens")
     written = max(count(used, "cache_creation_input_tokens"), short + long)
     total = count(used, "input_tokens") + cached + written
-    return Usage(total, count(used, "output_tokens"), cached, written, long)
+    whole = Usage(total, count(used, "output_tokens"), cached, written, long)
+    for compaction in compactions(used):
+        whole = whole.plus(_usage(compaction))
+    return whole
 
 
 _OF_CONTEXT: Final = ("context_management", "input_transformations")

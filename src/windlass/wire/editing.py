@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from windlass.messages import Message, Opaque
+
 
 @dataclass(frozen=True, slots=True)
 class ServerClear:
@@ -31,6 +33,19 @@ def clears_tool_uses(model: str) -> bool:
     return model.startswith("anthropic/")
 
 
+_COMPACTIONS = ("compaction", "compaction_summary")
+
+
+def is_compaction(part: object) -> bool:
+    """Whether a part of a message stands for all that its provider compacted into it."""
+    return isinstance(part, Opaque) and part.kind.rpartition(":")[2] in _COMPACTIONS
+
+
+def holds_compaction(message: Message) -> bool:
+    """Whether a message has such a part, which goes back whole and at its place."""
+    return any(map(is_compaction, message.parts))
+
+
 class ProviderEdits(TypedDict, total=False):
     """What a provider did to the context of one call before its model read it.
 
@@ -46,15 +61,20 @@ class ProviderEdits(TypedDict, total=False):
 
 def read_edits(answer: Mapping[str, Any]) -> ProviderEdits:
     """What a whole answer of Anthropic's tells; what it has none of has no key."""
-    iterations = _objects(answer.get("usage"), "iterations")
+    usage = answer.get("usage")
     edits: ProviderEdits = {}
     if transformations := _objects(answer, "input_transformations"):
         edits["input_transformations"] = transformations
     if applied := _objects(answer.get("context_management"), "applied_edits"):
         edits["applied_edits"] = applied
-    if any(one.get("type") == "compaction" for one in iterations):
-        edits["iterations"] = iterations
+    if compactions(usage):
+        edits["iterations"] = _objects(usage, "iterations")
     return edits
+
+
+def compactions(usage: object) -> list[Mapping[str, Any]]:
+    """What the compactions of a call used, which its other counts leave out."""
+    return [one for one in _objects(usage, "iterations") if one.get("type") == "compaction"]
 
 
 def _objects(given: object, key: str) -> list[Mapping[str, Any]]:

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message, Opaque, Text
+from windlass.wire.editing import is_compaction
 
 AS_OF: Final = "2026-11-24"
 """The day on which the facts of this module were gathered."""
@@ -162,5 +163,7 @@ _ALONE: Final = "[thinking, left out]"
 def without_thinking(message: Message) -> Message:
     """The message without its signed thinking; one of thinking alone says so."""
     parts = tuple(part for part in message.parts if not is_thinking(part))
-    said = message.tool_calls or any(not isinstance(part, Opaque) for part in parts)
+    said = message.tool_calls or any(
+        not isinstance(part, Opaque) or is_compaction(part) for part in parts
+    )
     return message.with_parts(*parts, *(() if said else (Text(_ALONE),)))
