@@ -11,7 +11,7 @@ import pytest
 
 import windlass
 from tests.engine.harness import cascade, phase
-from tests.providers.thinking_server import Say, ThinkingServer, thinking_server
+from tests.providers.thinking_server import Say, Script, ThinkingServer, thinking_server
 
 MODEL = "anthropic/claude-opus-5-5"
 
@@ -144,7 +144,7 @@ class TestOtherWaysToGoOn:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         said = replies()
-        script = [
+        script: list[Say | str | Script] = [
             lambda _: next(said),
             Say("This is", stop="max_tokens"),
             " all.",

@@ -14,7 +14,7 @@ import windlass
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from tests.engine.test_bound_thinking import MODEL, log, look, replies, signatures, thinking_of
-from tests.providers.thinking_server import Refuse, ThinkingServer, thinking_server
+from tests.providers.thinking_server import Refuse, Say, Script, ThinkingServer, thinking_server
 from tests.validators.thinking import CONTROLS
 
 DROP = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
@@ -104,7 +104,10 @@ class TestThinkingThatTheProviderDrops:
     ) -> None:
         said = replies()
         text = "messages.1.content.0: Invalid `signature` in `thinking` block."
-        script = [lambda _: next(said)] * 4 + [Refuse(text), lambda _: next(said)]
+        script: list[Refuse | Script] = [lambda _: next(said)] * 4 + [
+            Refuse(text),
+            lambda _: next(said),
+        ]
         with thinking_server(*script) as server:
             server.settle(tmp_path, monkeypatch)
             ran = run({"thinking": thinking, "commit": "at_once"})
@@ -198,3 +201,52 @@ class TestToolUsesThatTheProviderClears:
         own = {**cascade(phase("one", intra_context={"server_clear": True})), "model": "openai/x"}
         cli.write("a.json", own)
         assert "phases[0].intra_context.server_clear" in cli("check", "a.json").out
+
+
+class TestWhatTheProviderCompacts:
+    @pytest.mark.parametrize("stream", ["true", "false"])
+    @pytest.mark.parametrize(
+        ("block", "beta", "edits"),
+        [
+            ({"content": None, "signature": "s"}, "compact-2026-09-04", None),
+            (
+                {"content": "All of it."},
+                "compact-2026-01-12",
+                {"edits": [{"type": "compact_20260112"}]},
+            ),
+        ],
+    )
+    def test_it_goes_back_whole_and_is_billed(
+        self,
+        block: dict[str, Any],
+        beta: str,
+        edits: Any,
+        stream: str,
+        cli: CommandLine,
+    ) -> None:
+        made = {"type": "compaction", **block}
+        said = (Say("One.", [("look", {})], compaction=made), "Two.", "Three.", "Four.")
+        with thinking_server(*said) as server:
+            server.settle(cli.folder, cli.patch, more=f"stream = {stream}")
+            ran = run({})
+        assert (ran.status, str(ran.error)) == ("completed", "None")
+        assert server.refused == []
+        for asked in server.asked[1:]:
+            bare = dict(asked.body["messages"][1]["content"][0])
+            bare.pop("cache_control", None)
+            assert bare == made
+            assert beta in asked.headers["anthropic-beta"]
+            assert asked.body.get("context_management") == edits
+        first = cli("show", ran.session_id, "--call", "1", "--json").json
+        usage = server.usages[0]
+        assert (
+            first["tokens_in"] == usage["input_tokens"] + usage["cache_creation_input_tokens"] + 900
+        )
+        assert first["tokens_out"] == usage["output_tokens"] + 100
+        told = (
+            "the provider compacted what was said: 1 compaction, 900 tokens in and 100 out, billed"
+        )
+        assert told in " ".join(cli("explain", ran.session_id, "1").out.split())
+        assert told in " ".join(cli("report", ran.session_id).out.split())
+        exported = cli("export", ran.session_id, "--as", "anthropic").json
+        assert exported["messages"][1]["content"][0] == made

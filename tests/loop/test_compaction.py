@@ -41,10 +41,11 @@ SHAPES = st.tuples(
 
 def anthropic_turn(turn: int, shape: Shape) -> Objects:
     kind, what, thinks, _ = shape
-    made = {
+    blocks: dict[str, Objects] = {
         "signed": [{"type": "compaction", "content": None, "signature": f"sig {turn}"}],
         "unsigned": [{"type": "compaction", "content": f"So far, {turn}: {LONG[:900]}"}],
-    }.get(kind, [])
+    }
+    made = blocks.get(kind, [])
     thinking = [{"type": "thinking", "thinking": "", "signature": f"t{turn}"}] if thinks else []
     words = {"type": "text", "text": f"{turn} {LONG}"}
     used = {"type": "tool_use", "id": f"c{turn}", "name": "look", "input": {"at": turn}}

@@ -42,7 +42,8 @@ Call: TypeAlias = tuple[str, Mapping[str, Any]]
 class Say:
     """One reply: thinking, then text, then calls. `thinking` is its shown text.
 
-    `text` that is empty makes no block; `stop` is what ended it, as the API has it.
+    `text` that is empty makes no block; `stop` is what ended it, as the API has it. `compaction` is
+    a block that the API made before it, of 900 tokens to 100.
     """
 
     text: str = ""
@@ -50,6 +51,7 @@ class Say:
     thinking: Sequence[str] = ("",)
     redacted: bool = False
     stop: str = ""
+    compaction: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,9 @@ class ThinkingServer(Server):
         # What is cleared is no change to the thinking behind it.
         cleared, applied = _cleared(body)
         usage = self._usage(cleared, content)
+        if content[0]["type"] == "compaction":
+            made = {"type": "compaction", "input_tokens": 900, "output_tokens": 100}
+            usage["iterations"] = [made, {"type": "message", **usage}]
         self.usages.append(usage)
         message = {
             "id": f"msg_{next(self._numbers)}",
@@ -165,7 +170,7 @@ class ThinkingServer(Server):
 
     def _reply(self, body: Body, say: Say) -> tuple[list[Body], str]:
         """The blocks of a reply, and what ended it."""
-        content: list[Body] = []
+        content: list[Body] = [dict(say.compaction)] if say.compaction else []
         for text in say.thinking if (body.get("thinking") or {}).get("type") != "disabled" else ():
             signed = f"sig_{next(self._numbers)}"
             if say.redacted:
@@ -209,16 +214,30 @@ MANAGEMENT = "context-management-2025-06-27"
 """The value of `anthropic-beta` that makes `context_management` a field of the API."""
 
 
+_BETAS = {
+    "clear_tool_uses_20250919": MANAGEMENT,
+    "compact_20260112": "compact-2026-01-12",
+    "signed": "compact-2026-09-04",
+}
+
+
 def _unnamed(body: Body, beta: str) -> str | None:
-    if "context_management" in body and MANAGEMENT not in beta:
-        return "context_management: Extra inputs are not permitted"
-    return None
+    needs = {edit["type"] for edit in (body.get("context_management") or {}).get("edits", [])}
+    blocks = [one for turn in body["messages"] for one in turn["content"]]
+    needs |= {
+        "signed" if one.get("signature") else "compact_20260112"
+        for one in blocks
+        if isinstance(one, dict) and one["type"] == "compaction"
+    }
+    lacks = [need for need in needs if _BETAS[need] not in beta]
+    return f"{lacks[0]}: Extra inputs are not permitted" if lacks else None
 
 
 def _cleared(body: Body) -> tuple[Body, list[Body]]:
     """The body with old results cleared as it asks for, and what is told of it."""
     for edit in (body.get("context_management") or {}).get("edits", []):
-        assert edit["type"] == "clear_tool_uses_20250919"
+        if edit["type"] != "clear_tool_uses_20250919":
+            continue
         excluded = edit.get("exclude_tools", [])
         blocks = [one for turn in body["messages"] for one in turn["content"]]
         spared = {one["id"] for one in blocks if one.get("name") in excluded}
@@ -275,7 +294,11 @@ def _events(message: Body) -> Iterator[bytes]:
     yield anthropic_event(
         "message_delta",
         delta={"stop_reason": message["stop_reason"], "stop_sequence": None},
-        usage={"output_tokens": message["usage"]["output_tokens"]},
+        usage={
+            key: message["usage"][key]
+            for key in ("output_tokens", "iterations")
+            if key in message["usage"]
+        },
         **late,
     )
     yield anthropic_event("message_stop")

@@ -69,8 +69,10 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     try:
         reply, item = await _call(run, phase_run, plan, edits)
     except (ContextTooLong, ThinkingRefused) as refused:
-        again = plan_without_thinking if isinstance(refused, ThinkingRefused) else shorter_plan
-        plan = again(run, phase_run, plan, refused)
+        if isinstance(refused, ThinkingRefused):
+            plan = plan_without_thinking(run, phase_run, plan, refused)
+        else:
+            plan = shorter_plan(run, phase_run, plan, refused)
         reply, item = await _call(run, phase_run, plan, edits)
 
     # What was cut at its limit goes on once. No call of a tool is ever put together from two.
@@ -176,7 +178,8 @@ async def _call(
         rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
     items = record.append(rows, calls=[call], edits=changes)
     phase_run.progress.own += items
-    phase_run.progress.driver.answered(items[0].id, goes_on=plan.rest_of and plan.rest_of.id)
+    cut = None if plan.rest_of is None else plan.rest_of.id
+    phase_run.progress.driver.answered(items[0].id, goes_on=cut)
     mark_matches(run, phase_run, items)
     await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage

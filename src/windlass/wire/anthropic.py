@@ -19,6 +19,7 @@ from typing import Any, Final, TypeGuard
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.pictures import picture
+from windlass.wire.anthropic_controls import ADAPTIVE, controls, feature_headers, tool_choice
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     CALL,
@@ -40,10 +41,10 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
-from windlass.wire.editing import ServerClear, compactions, is_compaction, read_edits
+from windlass.wire.editing import compactions, read_edits
 from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
-from windlass.wire.thinking import claude_version, drops_thinking, takes_choice, thinking_rules
+from windlass.wire.thinking import claude_version
 
 _PROVIDER: Final = "anthropic"
 _WITH: Final = "with"
@@ -54,29 +55,18 @@ _OF_CALL: Final = "with:call:"
 """Opaque kind: further keys of a tool_use; its number follows."""
 _KEY: Final = "key:"
 """Opaque kind: a further key of the message; its name follows."""
-_CONTROLS: Final = "thinking-binding-controls-2026-08-01"
-"""Without it the API refuses the field `block_binding`."""
-_MANAGEMENT: Final = "context-management-2025-06-27"
-"""Likewise the field `context_management`."""
 _COMPACTED: Final = "compaction"
 """The type of a block that stands for all before it: signed, or made above a threshold."""
-_SIGNED_COMPACTION: Final = "compact-2026-09-04"
-_THRESHOLD_COMPACTION: Final = "compact-2026-01-12"
-"""Headers that the blocks need when they go back; the second also the edit that makes them."""
-_COMPACTS: Final[Mapping[str, str]] = {"type": "compact_20260112"}
-_ADAPTIVE: Final = (4, 6)
-"""From here on: adaptive thinking with `output_config.effort`, and no prefill."""
 _NO_TEMPERATURE: Final = (4, 7)
 """From here on the API takes no `temperature`; the SDK's types have none left."""
-_BUDGETS: Final = {"minimal": 1_024, "low": 2_048, "medium": 8_192}
-_LARGE_BUDGET: Final = 16_384
-_SMALLEST_BUDGET: Final = 1_024
-"""`budget_tokens` is at least 1024 and less than `max_tokens`."""
 
 
 def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature for all formats
     """The path behind `https://api.anthropic.com/v1`."""
     return "/messages"
+
+
+headers = feature_headers
 
 
 # ---- out ----------------------------------------------------------------------------
@@ -106,11 +96,8 @@ def body(
             }
             for spec in request.tools
         ]
-        payload["tool_choice"] = _choice(_chosen(request), names)
-    payload |= _thinking(request, turns)
-    if _drops(request):
-        binding = {"prefix_mismatch_behavior": "drop_block"}
-        payload["thinking"] = {"type": "adaptive", "block_binding": binding}
+        payload["tool_choice"] = tool_choice(request, names)
+    payload |= controls(request, turns, names)
     # With thinking on, the API takes no temperature but 1.
     thinks = payload.get("thinking", {}).get("type", "disabled") != "disabled"
     takes = claude_version(request.model) < _NO_TEMPERATURE and not thinks
@@ -119,98 +106,9 @@ def body(
     if request.output_schema is not None:
         form = {"type": "json_schema", "schema": closed_schema(request.output_schema)}
         payload["output_config"] = payload.get("output_config", {}) | {"format": form}
-    edits = [_clearing(request.server_clear, names)] if request.server_clear else []
-    edits += [_COMPACTS] if _THRESHOLD_COMPACTION in _compactions(request) else []
-    if edits:
-        payload["context_management"] = {"edits": edits}
     if stream:
         payload["stream"] = True
     return mark_blocks(request, payload)
-
-
-def headers(request: Request) -> dict[str, str]:
-    """The features of the API that `request` uses and that must be named."""
-    betas = [_CONTROLS] if _drops(request) else []
-    betas += [_MANAGEMENT] if request.server_clear is not None else []
-    betas += _compactions(request)
-    return {"anthropic-beta": ",".join(betas)} if betas else {}
-
-
-def _clearing(clear: ServerClear, names: Mapping[str, str]) -> dict[str, Any]:
-    least = {"type": "input_tokens", "value": clear.clear_at_least}
-    excluded = [names.get(name, name) for name in clear.exclude_tools]
-    return {
-        "type": "clear_tool_uses_20250919",
-        "trigger": {"type": "input_tokens", "value": clear.trigger},
-        "keep": {"type": "tool_uses", "value": clear.keep},
-        **({"clear_at_least": least} if clear.clear_at_least else {}),
-        **({"exclude_tools": excluded} if excluded else {}),
-    }
-
-
-def _compactions(request: Request) -> list[str]:
-    """What the compaction blocks of a request need to be named, in the order they come."""
-    blocks = (
-        json.loads(part.data)
-        for message in request.messages
-        for part in message.parts
-        if is_compaction(part) and not is_foreign(part, _PROVIDER, request.model)
-    )
-    named = (
-        _SIGNED_COMPACTION if block.get("signature") else _THRESHOLD_COMPACTION for block in blocks
-    )
-    return list(dict.fromkeys(named))
-
-
-def _drops(request: Request) -> bool:
-    """Whether thinking that is out of place is dropped: header and field go together."""
-    choice = _chosen(request) if request.tools else "auto"
-    return request.drops_thinking and drops_thinking(
-        request.model, request.reasoning_effort, choice
-    )
-
-
-def _chosen(request: Request) -> str:
-    """The tool choice as the model takes it: some leave it to themselves whether to call."""
-    return request.tool_choice if takes_choice(request.model, request.tool_choice) else "auto"
-
-
-def _choice(choice: str, names: Mapping[str, str]) -> dict[str, str]:
-    match choice:
-        case "auto" | "none":
-            return {"type": choice}
-        case "required":
-            return {"type": "any"}
-        case name:
-            return {"type": "tool", "name": names.get(name, name)}
-
-
-def _thinking(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
-    """The keys for `reasoning_effort`; thinking is left out where the API would refuse it."""
-    effort = request.reasoning_effort
-    if effort is None:
-        return {}
-    if effort == "none":
-        if thinking_rules(request.model).disables:
-            return {"thinking": {"type": "disabled"}}
-        return {"output_config": {"effort": "low"}}  # the least there is
-    # `Thinking may not be enabled when tool_choice forces tool use.`
-    forced = bool(request.tools) and _chosen(request) not in ("auto", "none")
-    if claude_version(request.model) >= _ADAPTIVE:
-        keys = {"output_config": {"effort": "low" if effort == "minimal" else effort}}
-        return keys if forced else {"thinking": {"type": "adaptive"}, **keys}
-    tokens = _BUDGETS.get(effort, _LARGE_BUDGET)
-    budget = min(tokens, request.max_output_tokens - _SMALLEST_BUDGET)
-    if forced or budget < _SMALLEST_BUDGET or not _loop_thinks(turns):
-        return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _loop_thinks(turns: list[dict[str, Any]]) -> bool:
-    """Whether an open tool loop begins with thinking, as the older models want it to."""
-    if len(turns) < 2 or turns[-1]["content"][0]["type"] != "tool_result":  # noqa: PLR2004
-        return True
-    return str(turns[-2]["content"][0]["type"]).endswith("thinking")
 
 
 def _turns(
@@ -249,7 +147,7 @@ def _begun(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
     """The turns with an end the model takes: since 4.6 the last word is the user's."""
-    if turns and turns[-1]["role"] == "assistant" and claude_version(request.model) < _ADAPTIVE:
+    if turns and turns[-1]["role"] == "assistant" and claude_version(request.model) < ADAPTIVE:
         last = turns[-1]["content"][-1]
         if last["type"] == "text":
             last["text"] = last["text"].rstrip()
