@@ -14,7 +14,7 @@ import windlass
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from tests.engine.test_bound_thinking import MODEL, log, look, replies, signatures, thinking_of
-from tests.providers.thinking_server import Refuse, Say, Script, ThinkingServer, thinking_server
+from tests.providers.thinking_server import Refuse, Say, ThinkingServer, thinking_server
 from tests.validators.thinking import CONTROLS
 
 DROP = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
@@ -104,10 +104,11 @@ class TestThinkingThatTheProviderDrops:
     ) -> None:
         said = replies()
         text = "messages.1.content.0: Invalid `signature` in `thinking` block."
-        script: list[Refuse | Script] = [lambda _: next(said)] * 4 + [
-            Refuse(text),
-            lambda _: next(said),
-        ]
+
+        def answer(_: Any) -> Say:
+            return next(said)
+
+        script = (*[answer] * 4, Refuse(text), answer)
         with thinking_server(*script) as server:
             server.settle(tmp_path, monkeypatch)
             ran = run({"thinking": thinking, "commit": "at_once"})
@@ -182,11 +183,29 @@ class TestToolUsesThatTheProviderClears:
                 *[not has_moved] * 2,
             )
 
-    @pytest.mark.parametrize("model", ["anthropic/claude-opus-5-5"])
-    def test_without_the_option_nothing_is_asked_for(
-        self, server: ThinkingServer, model: str
+    def test_a_session_that_is_resumed_goes_on_as_it_was(
+        self, server: ThinkingServer, cli: CommandLine
     ) -> None:
-        run({}, model)
+        names = ("one", "two", "three")
+        phases = [phase(name, tackle=["look", "log"]) for name in names]
+        cli.write("three.json", cascade(*phases, auto_context=clearing()))
+        ran = windlass.run_sync(
+            "three.json", model=MODEL, tools=[look, log], trust=True, max_turns=5
+        )
+        assert ran.status == "incomplete"
+        again = windlass.resume_sync(ran.session_id, tools=[look, log], trust=True)
+        assert (again.status, server.refused) == ("completed", [])
+        calls = cli("show", ran.session_id, "--json").json["calls"]
+        assert {call["details"]["cache"]["planned_as"] for call in calls} == {"warm"}
+        assert calls[4]["details"]["provider_edits"]["applied_edits"]
+
+    @pytest.mark.parametrize(
+        "auto", [{}, {"intra_phase": {"enabled": False, "server_clear": True}}]
+    )
+    def test_without_the_option_nothing_is_asked_for(
+        self, server: ThinkingServer, auto: dict[str, Any]
+    ) -> None:
+        run(auto)
         assert not any("context_management" in body for body in server.bodies)
 
     def test_check_says_where_a_provider_clears_nothing(self, cli: CommandLine) -> None:

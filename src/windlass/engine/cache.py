@@ -23,6 +23,7 @@ from windlass.window.assemble import Blocks, assemble
 from windlass.window.driver import NextCall
 from windlass.window.entries import show
 from windlass.wire.base import Reply
+from windlass.wire.editing import cleared
 from windlass.wire.usage import contradiction, possible
 
 
@@ -62,7 +63,8 @@ def take_report(
     )
     expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
     assumed.append(trust.assumed if trust else "")
-    if not wrong:
+    # What a compaction took is in the usage, and says nothing of the call's own cache.
+    if not wrong and "iterations" not in reply.provider_edits:
         _hear(run, phase_run, cache, reply, expected=expected, billed=billed)
     whole = cache.whole.bill(_whole(phase_run, plan), at)
     cache.spent += billed.units
@@ -92,9 +94,10 @@ def take_report(
 def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
     """What the provider cleared of the tool uses of a call."""
     asked = phase_run.server_clear
-    applied = reply.provider_edits.get("applied_edits", ())
-    uses = sum(int(one.get("cleared_tool_uses") or 0) for one in applied)
-    return Cleared(uses, frozenset(asked.exclude_tools)) if asked else Cleared()
+    if asked is None:
+        return Cleared()
+    uses = cleared(reply.provider_edits, "cleared_tool_uses")
+    return Cleared(uses, frozenset(asked.exclude_tools))
 
 
 def _saves(run: Run, phase_run: PhaseRun) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.caching.rates import many
 from windlass.report.show import Seen
-from windlass.wire.editing import ProviderEdits
+from windlass.wire.editing import ProviderEdits, cleared
 
 
 def call_sentences(edits: ProviderEdits, seen: Sequence[Seen]) -> list[str]:
@@ -43,8 +43,8 @@ def session_sentences(calls: Iterable[ProviderEdits]) -> list[str]:
         )
     applied = [each.get("applied_edits", ()) for each in done]
     if any(applied):
-        uses = [sum(_number(one, "cleared_tool_uses") for one in each) for each in applied]
-        tokens = sum(_number(one, "cleared_input_tokens") for each in applied for one in each)
+        uses = [cleared(each, "cleared_tool_uses") for each in done]
+        tokens = sum(cleared(each, "cleared_input_tokens") for each in done)
         most = f" {many(max(uses), 'tool use')} at most," if any(uses) else ""
         sentences.append(
             f"the provider cleared the context of {_in_calls(list(map(len, applied)))},{most}"

@@ -72,6 +72,12 @@ def read_edits(answer: Mapping[str, Any]) -> ProviderEdits:
     return edits
 
 
+def cleared(edits: ProviderEdits, key: str) -> int:
+    """The sum of a count over the edits that a provider applied."""
+    counts = (one.get(key) for one in edits.get("applied_edits", ()))
+    return sum(one for one in counts if isinstance(one, int))
+
+
 def compactions(usage: object) -> list[Mapping[str, Any]]:
     """What the compactions of a call used, which its other counts leave out."""
     return [one for one in _objects(usage, "iterations") if one.get("type") == "compaction"]
