@@ -3,6 +3,7 @@
 Every reply begins with a signed thinking block, which goes on being checked in every later request
 (`tests/validators/thinking.py`). What a model refuses is answered with status 400 and the
 vendor's words. Prompt caching is that of `tests/window/cache.py`, one token for four characters.
+Old tool uses are cleared where a request asks for it.
 
     with thinking_server(Say("Look.", [("look", {})]), "Done.") as server:
         server.settle(tmp_path, monkeypatch)
@@ -41,7 +42,8 @@ Call: TypeAlias = tuple[str, Mapping[str, Any]]
 class Say:
     """One reply: thinking, then text, then calls. `thinking` is its shown text.
 
-    `text` that is empty makes no block; `stop` is what ended it, as the API has it.
+    `text` that is empty makes no block; `stop` is what ended it, as the API has it. `compaction` is
+    a block that the API made before it, of 900 tokens to 100.
     """
 
     text: str = ""
@@ -49,6 +51,7 @@ class Say:
     thinking: Sequence[str] = ("",)
     redacted: bool = False
     stop: str = ""
+    compaction: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,12 @@ class ThinkingServer(Server):
         body, beta = asked.body, asked.headers.get("anthropic-beta", "")
         rules = self.rules(body["model"])
         read = self.checker.read(body, beta) if rules.bound else Read()
-        wrong = _refused(body, rules) or read.error or next(iter(anthropic.problems(body)), None)
+        wrong = (
+            _refused(body, rules)
+            or _unnamed(body, beta)
+            or read.error
+            or next(iter(anthropic.problems(body)), None)
+        )
         if wrong is not None:
             self.refused.append(wrong)
             return whole(anthropic_error("invalid_request_error", wrong), 400)
@@ -137,7 +145,12 @@ class ThinkingServer(Server):
         if rules.bound:
             self.checker.note(body, content, beta)
         self.answered.append((body, content))
-        usage = self._usage(body, content)
+        # What is cleared is no change to the thinking behind it.
+        cleared, applied = _cleared(body)
+        usage = self._usage(cleared, content)
+        if content[0]["type"] == "compaction":
+            made = {"type": "compaction", "input_tokens": 900, "output_tokens": 100}
+            usage["iterations"] = [made, {"type": "message", **usage}]
         self.usages.append(usage)
         message = {
             "id": f"msg_{next(self._numbers)}",
@@ -149,13 +162,15 @@ class ThinkingServer(Server):
             "stop_sequence": None,
             "usage": usage,
         }
+        if "context_management" in body:
+            message["context_management"] = {"applied_edits": applied}
         if CONTROLS in beta:
             message["input_transformations"] = read.transformations
         return streamed(list(_events(message))) if body.get("stream") else whole(message)
 
     def _reply(self, body: Body, say: Say) -> tuple[list[Body], str]:
         """The blocks of a reply, and what ended it."""
-        content: list[Body] = []
+        content: list[Body] = [dict(say.compaction)] if say.compaction else []
         for text in say.thinking if (body.get("thinking") or {}).get("type") != "disabled" else ():
             signed = f"sig_{next(self._numbers)}"
             if say.redacted:
@@ -195,6 +210,61 @@ def _refused(body: Body, rules: ModelRules) -> str | None:
     return None
 
 
+MANAGEMENT = "context-management-2025-06-27"
+"""The value of `anthropic-beta` that makes `context_management` a field of the API."""
+
+
+_BETAS = {
+    "clear_tool_uses_20250919": MANAGEMENT,
+    "compact_20260112": "compact-2026-01-12",
+    "signed": "compact-2026-09-04",
+}
+
+
+def _unnamed(body: Body, beta: str) -> str | None:
+    needs = {edit["type"] for edit in (body.get("context_management") or {}).get("edits", [])}
+    blocks = [one for turn in body["messages"] for one in turn["content"]]
+    needs |= {
+        "signed" if one.get("signature") else "compact_20260112"
+        for one in blocks
+        if isinstance(one, dict) and one["type"] == "compaction"
+    }
+    lacks = [need for need in needs if _BETAS[need] not in beta]
+    return f"{lacks[0]}: Extra inputs are not permitted" if lacks else None
+
+
+def _cleared(body: Body) -> tuple[Body, list[Body]]:
+    """The body with old results cleared as it asks for, and what is told of it."""
+    for edit in (body.get("context_management") or {}).get("edits", []):
+        if edit["type"] != "clear_tool_uses_20250919":
+            continue
+        excluded = edit.get("exclude_tools", [])
+        blocks = [one for turn in body["messages"] for one in turn["content"]]
+        spared = {one["id"] for one in blocks if one.get("name") in excluded}
+        results = [one for one in blocks if one["type"] == "tool_result"]
+        old = [one for one in results if one["tool_use_id"] not in spared]
+        old = old[: max(0, len(old) - edit["keep"]["value"])]
+        size = _tokens(blocks_of(_in_blocks(body))[0])
+        gone = _tokens([json.dumps(one.get("content")) for one in old])
+        least = edit.get("clear_at_least", {"value": 1})["value"]
+        if size <= edit["trigger"]["value"] or gone < least:
+            continue
+        ids = {one["tool_use_id"] for one in old}
+        kept = [
+            {
+                **turn,
+                "content": [
+                    {**one, "content": "[cleared]"} if one.get("tool_use_id") in ids else one
+                    for one in turn["content"]
+                ],
+            }
+            for turn in body["messages"]
+        ]
+        told = {"cleared_tool_uses": len(old), "cleared_input_tokens": gone}
+        return {**body, "messages": kept}, [{"type": edit["type"], **told}]
+    return body, []
+
+
 def _in_blocks(body: Body) -> Body:
     """The body with blocks where it has strings."""
 
@@ -211,7 +281,9 @@ def _tokens(texts: Sequence[str]) -> int:
 
 def _events(message: Body) -> Iterator[bytes]:
     """The answer as server-sent events, each text in two pieces."""
-    begun = {**message, "content": [], "stop_reason": None}
+    late = {key: message[key] for key in message if key == "context_management"}
+    begun = {key: message[key] for key in message if key not in late}
+    begun |= {"content": [], "stop_reason": None}
     yield anthropic_event("message_start", message=begun)
     for at, block in enumerate(message["content"]):
         bare, deltas = _deltas(block)
@@ -222,7 +294,12 @@ def _events(message: Body) -> Iterator[bytes]:
     yield anthropic_event(
         "message_delta",
         delta={"stop_reason": message["stop_reason"], "stop_sequence": None},
-        usage={"output_tokens": message["usage"]["output_tokens"]},
+        usage={
+            key: message["usage"][key]
+            for key in ("output_tokens", "iterations")
+            if key in message["usage"]
+        },
+        **late,
     )
     yield anthropic_event("message_stop")
 

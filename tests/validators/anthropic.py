@@ -108,7 +108,9 @@ def _closed(schema: Any) -> bool:
 
 
 def _roles(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    if messages[0].get("role") != "user":
+    blocks = _blocks(messages[0])
+    compacted = blocks[0].get("type") == "compaction"
+    if messages[0].get("role") != "user" and not compacted:
         yield "the first message must use the user role"
     before = ""
     for at, message in enumerate(messages):

@@ -16,6 +16,9 @@ _REMEMBERED: Final = 8
 """Requests back in which a `Meter` looks for a prefix: what went before them is seldom
 longer than what they share."""
 
+_TOOLS: Final = "tools:"
+"""What the identity of a request's tools begins with."""
+
 Weighed = list[tuple[str, int]]
 """A request as (identity, tokens): its tools, and each message, in the order of a cache."""
 
@@ -33,7 +36,7 @@ def weigh(
     put them behind the system prompt (`tools_first=False`). The tokens that open every
     answer are counted with the tools: they never change.
     """
-    named = "tools:" + canonical_json([spec.to_openai() for spec in tools])
+    named = _TOOLS + canonical_json([spec.to_openai() for spec in tools])
     weighed = [(message.key, counter.message(message)) for message in messages]
     behind = 0 if tools_first or not messages or not messages[0].is_system else 1
     weighed.insert(behind, (named, counter.tools(tools) + counter.opening))
@@ -50,6 +53,35 @@ def pieces(
     if not isinstance(counter, Reading):
         return weighed
     return [(str(token), 1) for token in counter.prompt(messages, tools)]
+
+
+_LEFT: Final = 10
+"""Tokens that stand for a result that was cleared, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What a provider cleared of a request: the results of its oldest `uses` of tools.
+
+    Those of `excluded` tools do not count.
+    """
+
+    uses: int = 0
+    excluded: frozenset[str] = frozenset()
+
+    def left(self, request: Weighed, messages: Sequence[Message]) -> Weighed:
+        """What the provider's cache has of a request with these messages."""
+        places = (at for at, (name, _) in enumerate(request) if not name.startswith(_TOOLS))
+        results = [
+            at
+            for at, message in zip(places, messages, strict=False)
+            if message.role == "tool" and message.name not in self.excluded
+        ][: self.uses]
+        left = list(request)
+        for at in results:
+            name, tokens = request[at]
+            left[at] = f"cleared:{name}", min(tokens, _LEFT)
+        return left
 
 
 def shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
@@ -86,8 +118,8 @@ def prefix_report(
     if not before or same == len(before):
         broken = None
     else:
-        at_tools = same < len(now) and now[same][0].startswith("tools:")
-        messages = sum(not name.startswith("tools:") for name, _ in now[:same])
+        at_tools = same < len(now) and now[same][0].startswith(_TOOLS)
+        messages = sum(not name.startswith(_TOOLS) for name, _ in now[:same])
         broken = "tools" if at_tools else f"message {messages}"
     return {
         "shared_tokens": shared_tokens(now, before),

@@ -30,6 +30,7 @@ from windlass.parts import (
     WordOr,
     YesNo,
     refuse,
+    without_repeats,
 )
 from windlass.rules import OUTLINE, SHARE, Anchors
 from windlass.selection.embeddings import threshold
@@ -42,6 +43,7 @@ from windlass.selection.options import (
     Strategy,
 )
 from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
+from windlass.window.policies import shared as policies
 from windlass.window.profiles import Commit, Profile
 from windlass.window.thoughts import Thinking
 
@@ -138,6 +140,8 @@ def _type_of(option: Option) -> Any:
     kind: Any = option.kind
     if get_origin(kind) is Literal:
         return kind
+    if kind == policies.Names:
+        return Annotated[Sequence[Text], AfterValidator(without_repeats)]
     bounds = option.bounds
     limits = Field(ge=bounds.ge, gt=bounds.gt, le=bounds.le) if bounds else Field()
     value: Any = Annotated[kind, Strict(), limits]

@@ -113,6 +113,7 @@ def _remarks(report: SessionReport) -> list[str]:
     if beside.inherited:
         paid = f"{many(beside.inherited, 'call')} ({beside.inherited_tokens:,} tokens)"
         remarks.append(f"inherited from session {beside.origin}, which paid for them: {paid}")
+    remarks += report.by_provider
     costs = report.costs
     if costs.status == "running":
         remarks.append("the session still runs, or was killed: this is its bill so far")

@@ -23,6 +23,7 @@ from windlass.history.callouts import Callout
 from windlass.history.nesting import nested, sessions_below
 from windlass.messages import Message, Picture, Text
 from windlass.report.diff import compare_sessions
+from windlass.report.provider_edits import call_sentences
 from windlass.report.show import (
     CallView,
     SessionView,
@@ -286,6 +287,8 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     if call.hidden:
         counts = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
         out.print(f"\nnot shown: {counts}", style="dim")
+    for sentence in call_sentences(call.details.get("provider_edits", {}), call.seen):
+        out.print(f"\n{sentence}", style="dim")
     if cache := cache_text(call.details):
         out.print(cache, style="dim")
     if prefix := call.details.get("prefix"):

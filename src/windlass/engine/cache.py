@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 
-from windlass.caching.meter import Weighed, pieces, weigh
+from windlass.caching.meter import Billed, Cleared, Weighed, pieces, weigh
 from windlass.caching.trust import Trust
 from windlass.engine.check import input_room
 from windlass.engine.events import Noted
@@ -23,6 +23,7 @@ from windlass.window.assemble import Blocks, assemble
 from windlass.window.driver import NextCall
 from windlass.window.entries import show
 from windlass.wire.base import Reply
+from windlass.wire.editing import cleared
 from windlass.wire.usage import contradiction, possible
 
 
@@ -50,6 +51,8 @@ def take_report(
     # What should have been read, and what was.
     counter = phase_run.info.counter
     sent = pieces(counter, plan.messages, plan.tools, plan.weighed)
+    cache.cleared = _cleared(phase_run, reply)
+    sent = cache.cleared.left(sent, plan.messages)
     answer = counter.reply(reply.message) if isinstance(counter, Reading) else ()
     written = plan.call.sent.written
     billed = cache.meter.bill(
@@ -60,8 +63,9 @@ def take_report(
     )
     expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
     assumed.append(trust.assumed if trust else "")
-    if not wrong:
-        _hear(run, phase_run, cache, reply, expected=expected, plan=plan, goes_on=billed.goes_on)
+    # What a compaction took is in the usage, and says nothing of the call's own cache.
+    if not wrong and "iterations" not in reply.provider_edits:
+        _hear(run, phase_run, cache, reply, expected=expected, billed=billed)
     whole = cache.whole.bill(_whole(phase_run, plan), at)
     cache.spent += billed.units
     cache.spent_whole += whole.units
@@ -80,9 +84,20 @@ def take_report(
         details["cache"] = {"expected": expected, "reported": reported}
         if trust is not None:
             details["cache"]["planned_as"] = _planned_as(trust)
+    if reply.provider_edits:
+        details["provider_edits"] = reply.provider_edits
     if marks := _marks(phase_run, plan.call):
         details["marks"] = marks
     return reply, details
+
+
+def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
+    """What the provider cleared of the tool uses of a call."""
+    asked = phase_run.server_clear
+    if asked is None:
+        return Cleared()
+    uses = cleared(reply.provider_edits, "cleared_tool_uses")
+    return Cleared(uses, frozenset(asked.exclude_tools))
 
 
 def _saves(run: Run, phase_run: PhaseRun) -> bool:
@@ -119,18 +134,17 @@ def _hear(
     reply: Reply,
     *,
     expected: int,
-    plan: Plan,
-    goes_on: bool,
+    billed: Billed,
 ) -> None:
     """Change what is counted on from now on, and tell where that is another thing."""
     before = cache.trust
     cache.trust = before.heard(
         run.progress.calls,
         expected=expected,
-        total=plan.sent,
+        total=billed.tokens,
         cached=reply.usage.tokens_cached,
         tokens_in=reply.usage.tokens_in,
-        goes_on=goes_on,
+        goes_on=billed.goes_on,
     )
     was, now = _planned_as(before), _planned_as(cache.trust)
     if was == now or phase_run.progress.driver.planner is None:

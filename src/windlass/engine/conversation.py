@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from typing import Final
 
-from windlass.caching.meter import pieces, weigh
+from windlass.caching.meter import Cleared, pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.caching.trust import SHARE
 from windlass.cascade.compile import compile_rule
@@ -23,6 +23,8 @@ from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
 from windlass.window.proposals import Facts
 from windlass.window.steps import keeps_thinking, planner_of, steps
+from windlass.window.thoughts import Thinking
+from windlass.wire.thinking import drops_thinking
 
 READ: Final = "read_file"
 """The tool that opens the files of shortened results."""
@@ -40,8 +42,9 @@ def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
         conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
     if policy is not None and not _goes_on(run, phase_run, conversation):
         conversation.cool()
-    thinking = "keep" if policy is None else policy.thinking
-    driver = Driver(conversation, cache, run.injected.attached, run.thoughts, thinking)
+    driver = Driver(
+        conversation, cache, run.injected.attached, run.thoughts, _thinking(phase_run, policy)
+    )
     messages = [entry.message for entry in conversation.entries if entry is not None]
     driver.strip_stale(run.definitions(phase_run.allowed, messages))
     return driver
@@ -80,6 +83,18 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
         planner=planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True),
         keeps_thinking=keeps_thinking(policy, phase_run.info.name),
     )
+
+
+def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:
+    """What becomes of edits that make thinking invalid; stripped where none can be dropped."""
+    wanted: Thinking = "keep" if policy is None else policy.thinking
+    provider, _, model = phase_run.info.name.partition("/")
+    asked = phase_run.generation
+    if wanted != "drop_block" or (
+        provider == "anthropic" and drops_thinking(model, asked.reasoning_effort, asked.tool_choice)
+    ):
+        return wanted
+    return "strip"
 
 
 def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
@@ -122,10 +137,14 @@ def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -
     counter, first = phase_run.info.counter, phase_run.info.tools_first
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
-    expected = run.cache_of(phase_run.info).meter.expect(request, run.record.clock())
+    cache = run.cache_of(phase_run.info)
+    cleared = cache.cleared if phase_run.server_clear else Cleared()
+    left = cleared.left(request, messages)
+    expected = cache.meter.expect(left, run.record.clock())
     entries = conversation.entries[: conversation.sent]
     sent = [entry.message for entry in entries if entry is not None]
-    return expected.cached >= SHARE * sum(map(counter.message, sent))
+    gone = sum(tokens for _, tokens in request) - sum(tokens for _, tokens in left)
+    return expected.cached >= SHARE * (sum(map(counter.message, sent)) - gone)
 
 
 def _picture_file(run: CascadeRun, item: Item, number: int) -> str | None:

@@ -334,12 +334,15 @@ def _reply_of(stored: StoredRow) -> Reply:
         waited_s=told.get("waited_s", 0.0),
         seconds=(row.duration_ms or 0) / 1_000,
         estimated=bool(told.get("estimated")),
+        provider_edits=told.get("provider_edits", {}),
     )
 
 
 def billed_here(journal: Journal, reply: Reply) -> tuple[Reply, dict[str, Any]]:
     """A reply with what this session pays for it, and what its row says of its step."""
     told: dict[str, Any] = {"finish": reply.finish, STEP: reply.step}
+    if reply.provider_edits:
+        told["provider_edits"] = reply.provider_edits
     if not reply.inherited:
         return reply, told
     told[INHERITED] = {"session": journal.origin, "usage": _usage_of(reply)}

@@ -188,6 +188,8 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         breakpoints=plan.call.sent.places,
         long_breakpoints=plan.call.sent.marks.long,
         cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,
+        drops_thinking=phase_run.progress.driver.drops_thinking,
+        server_clear=phase_run.server_clear,
     )
 
 

@@ -33,8 +33,10 @@ from windlass.window.assemble import Blocks, tools_needed
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Edit, Entry, Item
+from windlass.window.options import plain
 from windlass.window.thoughts import Thoughts
 from windlass.wire.base import Usage
+from windlass.wire.editing import ServerClear, clears_tool_uses
 
 
 class StateCopy(UserDict[str, Any]):
@@ -344,6 +346,15 @@ class PhaseRun:
     def conversation(self) -> Conversation:
         """What was said, and what each call sees of it."""
         return self.progress.driver.conversation
+
+    @property
+    def server_clear(self) -> ServerClear | None:
+        """What the provider is asked to clear of its calls (None: nothing)."""
+        policy = self.rule.policy
+        if policy is None or not policy.enabled or not clears_tool_uses(self.info.name):
+            return None
+        wanted = policy.server_clear
+        return None if wanted is None else ServerClear(**plain(wanted))
 
     @property
     def allowed(self) -> tuple[ToolSpec, ...]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict
 
 from windlass.caching.breakpoints import Place
 from windlass.caching.meter import PrefixDetails
+from windlass.wire.editing import ProviderEdits
 
 
 class CallDetails(TypedDict, total=False):
@@ -27,6 +28,7 @@ class CallDetails(TypedDict, total=False):
     cache: CacheDetails
     marks: MarkDetails
     blocks_bill: BlocksBill
+    provider_edits: ProviderEdits
     edits: int
     """How many edits the session's record holds once the call is in it."""
 

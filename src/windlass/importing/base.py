@@ -135,8 +135,12 @@ class ListOfForm:
                 self._end_of(message)
             self._open = reading.joins
 
-    def _end_of(self, message: Message) -> None:
+    def close(self) -> None:
+        """What comes is no more of the answer before it."""
         self._open = False
+
+    def _end_of(self, message: Message) -> None:
+        self.close()
         self.messages.append(message)
 
 

@@ -211,6 +211,7 @@ class _Rollout:
             history = [{"role": "user", "content": text_of(payload, "message")}]
         for item in history:
             self._add(item)
+        self._listed.close()  # it may end with what stands for all before it
         yield from ()
 
     def end(self) -> Iterator[Recording]:

@@ -18,6 +18,7 @@ from windlass.loop.window import Chat
 from windlass.messages import Message
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
+from windlass.wire.editing import is_compaction
 from windlass.wire.forms import MODULES, ListForm, ListReading
 from windlass.wire.openai_responses import joined
 
@@ -131,7 +132,9 @@ class FormList:
                 objects = self._form.write([entry.message for entry in group], caller)
             if objects and not opened and side != "system":
                 opened = True
-                if side in ("assistant", "model"):
+                # A compaction stands for what users said, and is the first thing by itself.
+                begins = not is_compaction(next(iter(group[0].message.parts), None))
+                if begins and side in ("assistant", "model"):
                     listed += self._form.opening()
             listed += objects
             if group[-1].message.role == "assistant":

@@ -28,7 +28,7 @@ from windlass.providers.catalog import (
     window_of,
 )
 from windlass.providers.failures import Endpoint
-from windlass.providers.http import CONNECT_S, READ_S, AnswerPiece, HttpClient
+from windlass.providers.http import CONNECT_S, NO_HEADERS, READ_S, AnswerPiece, HttpClient
 from windlass.providers.limits import Limiter, Slot
 from windlass.providers.retry import PATIENCE, Patience, TransientError
 from windlass.tokens import FamilyCounter, request_tokens
@@ -65,7 +65,9 @@ def _headers(wire: str, key: str) -> dict[str, str]:
 class HostedClient(Protocol):
     """What carries a body to a provider and its answer back: `HttpClient`, or litellm."""
 
-    def answers(self, path: str, body: Mapping[str, Any]) -> AsyncGenerator[AnswerPiece, None]:
+    def answers(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
+    ) -> AsyncGenerator[AnswerPiece, None]:
         """The events of the answer. Raises TransientError, ProviderError, LimitReached."""
         ...
 
@@ -248,9 +250,10 @@ class HostedProvider:
     ) -> Reply:
         """One try. Raises TransientError only before text was handed on."""
         answer = _PartialAnswer(self._format, request, on_text)
+        headers = self._format.headers(request)
         try:
             with self._reading():
-                async with aclosing(self._client.answers(path, body)) as pieces:
+                async with aclosing(self._client.answers(path, body, headers)) as pieces:
                     async for piece in pieces:
                         answer.take(piece)
                 if self._lenient and not answer.counted:

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import MappingProxyType
 from typing import Any, Final
 from weakref import WeakKeyDictionary, ref
 
@@ -26,6 +27,7 @@ from windlass.providers.retry import TransientError
 
 CONNECT_S: Final = 10.0
 READ_S: Final = 120.0
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 
@@ -64,15 +66,15 @@ class HttpClient:
         self._pool: _Pool | None = None
 
     async def answers(
-        self, path: str, body: Mapping[str, Any]
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
     ) -> AsyncGenerator[AnswerPiece, None]:
         """The events of the answer, or its one object where the server does not stream.
 
         The end of a stream says nothing about whether it was whole: `[DONE]` is left
         out, and a connection that is cut raises TransientError. Errors inside the
-        stream are raised like those before it.
+        stream are raised like those before it. `headers` go with this request alone.
         """
-        async with self._respond(path, body) as response:
+        async with self._respond(path, body, headers) as response:
             kind = response.headers.get("content-type", "")
             if not kind.startswith("text/event-stream"):
                 whole = (await response.aread()).decode("utf-8", "replace")
@@ -94,14 +96,16 @@ class HttpClient:
             await pool.leave(asyncio.get_running_loop())
 
     @asynccontextmanager
-    async def _respond(self, path: str, body: Mapping[str, Any]) -> AsyncIterator[httpx.Response]:
+    async def _respond(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx.Response]:
         """The response, its status a good one; whatever httpx raises becomes ours."""
         try:
             async with self._here().stream(
                 "POST",
                 self._endpoint.url + path,
                 json=body,
-                headers=self._headers,
+                headers={**self._headers, **headers},
                 timeout=self._timeout,
             ) as response:
                 if not response.is_success:

@@ -31,7 +31,7 @@ from windlass.providers.base import ModelInfo, RequestWait
 from windlass.providers.catalog import Key, ProviderEntry
 from windlass.providers.failures import Endpoint
 from windlass.providers.hosted import HostedProvider, timeout_of
-from windlass.providers.http import AnswerPiece
+from windlass.providers.http import NO_HEADERS, AnswerPiece
 from windlass.providers.retry import PATIENCE, Patience, TransientError
 
 INSTALL: Final = "pip install 'windlass[litellm]'"
@@ -204,10 +204,10 @@ class _Client:
         self._timeout = timeout_of(entry)
 
     async def answers(
-        self, path: str, body: Mapping[str, Any]
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
     ) -> AsyncGenerator[AnswerPiece, None]:
         """The chunks of the answer, or its one object where it is not streamed."""
-        del path  # litellm knows where its providers want what
+        del path, headers  # litellm knows where its providers want what, and OpenAI's has none
         _quiet()
         _IN_USE.add(self)
         body = dict(body)

@@ -24,6 +24,7 @@ from windlass.history.callouts import called_out
 from windlass.history.details import NotChosen
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
+from windlass.report.provider_edits import call_sentences
 from windlass.report.show import (
     CallView,
     RecordedSession,
@@ -79,7 +80,8 @@ class Explanation:
     decided about edits that are not free (empty: none was proposed), as `window.planner.Decision`
     names it, with `row`, the first message it is about, as its number in `decisions`; `notes`
     what was decided for the phase before the call that is no edit: a switch, a second plan, a
-    summary, a cache that is not counted on, and what was assumed for the call. `status` and
+    summary, a cache that is not counted on, what the provider did to the context, and what was
+    assumed for the call. `status` and
     `reason` say how its phase ended (`running`: it has not, or was killed).
     """
 
@@ -128,6 +130,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         for decision in _decisions(call, before, by_message, callouts)
     )
     ended = [each for each in store.outcomes(session_id) if each.phase == call.phase]
+    done = call_sentences(call.details.get("provider_edits", {}), call.seen)
     return Explanation(
         session_id=session_id,
         call=call,
@@ -135,7 +138,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         selection=selection,
         differs=_differing(selection),
         planner=_plan(call, decisions),
-        notes=(*notes, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
+        notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
         status=ended[-1].status if ended else "running",
         reason=ended[-1].reason if ended else None,
     )

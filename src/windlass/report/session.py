@@ -18,6 +18,7 @@ from windlass.report.contents import CallReport, MessageCost, call_report_of, de
 from windlass.report.costs import SessionCost, cost_of, summaries
 from windlass.report.findings import Finding, findings_of
 from windlass.report.journal import Unbilled, unbilled
+from windlass.report.provider_edits import session_sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class SessionReport:
     answered), `messages` those that were paid
     for most. `savings` are beside a snowball and add up to it; empty where nothing else was sent.
     `thinking` says in sentences whose thinking was left out, and why.
+    `by_provider` says in sentences what providers did to the contexts of calls.
     `missing` are the tokens of a request that an imported session has no record of; the bills by
     our count are then between those of `costs` and `most_simulated` and `most_snowball`.
     """
@@ -69,6 +71,7 @@ class SessionReport:
     savings: tuple[Saving, ...]
     findings: tuple[Finding, ...]
     thinking: tuple[str, ...] = ()
+    by_provider: tuple[str, ...] = ()
     missing: int = 0
     most_simulated: float | None = None
     most_snowball: float | None = None
@@ -100,6 +103,13 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
         savings=_savings(accounts),
         findings=tuple(findings_of(accounts)),
         thinking=tuple(_thinking(accounts)),
+        by_provider=tuple(
+            session_sentences(
+                call.row.metadata.get("provider_edits", {})
+                for _, account in accounts
+                for call in account.calls
+            )
+        ),
         missing=missing,
         most_simulated=most[0],
         most_snowball=most[1],

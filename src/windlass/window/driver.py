@@ -96,6 +96,11 @@ class Driver:
             self.conversation.cool()
 
     @property
+    def drops_thinking(self) -> bool:
+        """Whether the provider is asked to drop thinking that what a call shows makes invalid."""
+        return self._rules.bound and self.thinking == "drop_block" and not self.thoughts.refused
+
+    @property
     def most_tokens(self) -> int | None:
         """The most tokens that the messages of a call may have (None: there is no limit)."""
         limits = [
@@ -140,7 +145,7 @@ class Driver:
         before = with_blocks(entries, self.attached)
         messages = tuple([entry.message for entry in before.entries])
         start, why = self.cache.written_anew(messages, tools, gap)
-        if self._rules.bound and self.thinking != "drop_block":
+        if self._rules.bound and not self.drops_thinking:
             start = max(start, self._held_until(before.entries, tools))
         return let_go(entries, before, start), start, why
 
@@ -164,7 +169,7 @@ class Driver:
         rules = self._rules
         if not (self.conversation.thinking and (rules.bound or rules.read)):
             return {}
-        if rules.bound and self.thinking == "drop_block" and not self.thoughts.refused:
+        if self.drops_thinking:
             return {}
         but = len(entries)
         if rules.open_round:

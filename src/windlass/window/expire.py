@@ -15,6 +15,7 @@ from typing import Final
 from windlass.messages import Message, Picture, Text
 from windlass.window.entries import Drop, Edit, Fold, Item, Replace
 from windlass.window.originals import reference
+from windlass.wire.editing import holds_compaction
 
 BECAUSE: Final = "expire"
 
@@ -44,7 +45,7 @@ def expired(
     """
     due: list[Replace] = []
     for item in items:
-        if item.id == instructions:
+        if item.id == instructions or holds_compaction(item.message):
             continue
         age = turn - (item.turn or 0)
         before = committed.get(item.id)

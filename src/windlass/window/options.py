@@ -35,7 +35,8 @@ from windlass.window.policies.loops import LoopsOptions
 from windlass.window.policies.lossless import LosslessOptions
 from windlass.window.policies.masking import MaskingOptions
 from windlass.window.policies.reasoning import ReasoningOptions
-from windlass.window.policies.shared import Bounds, Count, Factor
+from windlass.window.policies.server_clear import ServerClearOptions
+from windlass.window.policies.shared import Bounds, Count, Factor, Names
 from windlass.window.policies.sliding import SlidingOptions
 from windlass.window.profiles import PROFILES, Commit, Profile
 from windlass.window.thoughts import Thinking
@@ -79,6 +80,11 @@ class Policy(
     """How many times the bill of sending everything may be reached.
 
     It holds at any call. 1.01, for example, costs some of the saving.
+    """
+    server_clear: ServerClearOptions | None = None
+    """Has the provider clear old tool uses before its model reads a call.
+
+    What Windlass sends stays as it is, and so does thinking that is bound to it.
     """
     max_input_tokens: Count | None = None
     """Tokens of a call above which the oldest turns are left out.
@@ -167,9 +173,9 @@ class Policy(
 class Option:
     """What an option takes, and its value in the profile `default`.
 
-    `kind` is bool, int, float, a `Literal` of words, or the class of a block of options (which
-    also takes true for its defaults, and false or null for off). `bounds` are those of a number,
-    `optional` says whether null switches it off.
+    `kind` is bool, int, float, `Names`, a `Literal` of words, or the class of a block of options
+    (which also takes true for its defaults, and false or null for off). `bounds` are those of a
+    number, `optional` says whether null switches it off.
     """
 
     kind: Any
@@ -186,10 +192,14 @@ class Option:
     def expected(self) -> str:
         """What it takes, in words."""
         words = self.bounds.words if self.bounds else "true or false"
+        if self.kind == Names:
+            words = "a list of names"
         return f"{words}, or null for off" if self.optional else words
 
     def takes(self, value: Any) -> bool:
         """Whether a value other than null is one that it takes; not for words and blocks."""
+        if self.kind == Names:
+            return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
         if self.bounds is None or isinstance(value, bool):
             return isinstance(value, bool) and self.kind is bool
         types = (int,) if self.kind is int else (int, float)
@@ -286,7 +296,7 @@ def _value(name: str, value: Any, option: Option) -> Any:
         return None
     if not option.takes(value):
         raise UsageError(f"policy: {name} must be {option.expected}, not {value!r}")
-    return value
+    return tuple(value) if option.kind == Names else value
 
 
 def _block(name: str, value: Any, block: Any) -> Any:

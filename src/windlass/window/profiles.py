@@ -69,6 +69,7 @@ RARE: Final = frozenset(
         "shorten_arguments",
         "decay",
         "expand",
+        "server_clear",
         "compress.by_kind",
         "compress.search_results",
         "compress.search_chars",

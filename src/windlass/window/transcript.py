@@ -18,6 +18,7 @@ from windlass.window.identifiers import IdentifierIndex
 from windlass.window.originals import RECALL, reference
 from windlass.window.proposals import Facts
 from windlass.window.references import is_marked
+from windlass.wire.editing import holds_compaction
 from windlass.wire.thinking import thinks
 
 
@@ -109,6 +110,8 @@ class Transcript:
             self.last_user = at
             if self.first_user < 0:
                 self.first_user = at
+        if holds_compaction(message):
+            self.pins[at] = float("inf")
         if message.pictures:
             self.pictured.append(at)
         if thinks(message):

@@ -20,6 +20,7 @@ from windlass.errors import SequenceError
 from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.pictures import picture
+from windlass.wire.anthropic_controls import ADAPTIVE, controls, feature_headers, tool_choice
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     CALL,
@@ -41,9 +42,10 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
+from windlass.wire.editing import compactions, read_edits
 from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
-from windlass.wire.thinking import claude_version, takes_choice, thinking_rules
+from windlass.wire.thinking import claude_version
 
 _PROVIDER: Final = "anthropic"
 _WITH: Final = "with"
@@ -54,19 +56,18 @@ _OF_CALL: Final = "with:call:"
 """Opaque kind: further keys of a tool_use; its number follows."""
 _KEY: Final = "key:"
 """Opaque kind: a further key of the message; its name follows."""
-_ADAPTIVE: Final = (4, 6)
-"""From here on: adaptive thinking with `output_config.effort`, and no prefill."""
+_COMPACTED: Final = "compaction"
+"""The type of a block that stands for all before it: signed, or made above a threshold."""
 _NO_TEMPERATURE: Final = (4, 7)
 """From here on the API takes no `temperature`; the SDK's types have none left."""
-_BUDGETS: Final = {"minimal": 1_024, "low": 2_048, "medium": 8_192}
-_LARGE_BUDGET: Final = 16_384
-_SMALLEST_BUDGET: Final = 1_024
-"""`budget_tokens` is at least 1024 and less than `max_tokens`."""
 
 
 def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature for all formats
     """The path behind `https://api.anthropic.com/v1`."""
     return "/messages"
+
+
+headers = feature_headers
 
 
 # ---- out ----------------------------------------------------------------------------
@@ -96,8 +97,8 @@ def body(
             }
             for spec in request.tools
         ]
-        payload["tool_choice"] = _choice(_chosen(request), names)
-    payload |= _thinking(request, turns)
+        payload["tool_choice"] = tool_choice(request, names)
+    payload |= controls(request, turns, names)
     # With thinking on, the API takes no temperature but 1.
     thinks = payload.get("thinking", {}).get("type", "disabled") != "disabled"
     takes = claude_version(request.model) < _NO_TEMPERATURE and not thinks
@@ -109,49 +110,6 @@ def body(
     if stream:
         payload["stream"] = True
     return mark_blocks(request, payload)
-
-
-def _chosen(request: Request) -> str:
-    """The tool choice as the model takes it: some leave it to themselves whether to call."""
-    return request.tool_choice if takes_choice(request.model, request.tool_choice) else "auto"
-
-
-def _choice(choice: str, names: Mapping[str, str]) -> dict[str, str]:
-    match choice:
-        case "auto" | "none":
-            return {"type": choice}
-        case "required":
-            return {"type": "any"}
-        case name:
-            return {"type": "tool", "name": names.get(name, name)}
-
-
-def _thinking(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
-    """The keys for `reasoning_effort`; thinking is left out where the API would refuse it."""
-    effort = request.reasoning_effort
-    if effort is None:
-        return {}
-    if effort == "none":
-        if thinking_rules(request.model).disables:
-            return {"thinking": {"type": "disabled"}}
-        return {"output_config": {"effort": "low"}}  # the least there is
-    # `Thinking may not be enabled when tool_choice forces tool use.`
-    forced = bool(request.tools) and _chosen(request) not in ("auto", "none")
-    if claude_version(request.model) >= _ADAPTIVE:
-        keys = {"output_config": {"effort": "low" if effort == "minimal" else effort}}
-        return keys if forced else {"thinking": {"type": "adaptive"}, **keys}
-    tokens = _BUDGETS.get(effort, _LARGE_BUDGET)
-    budget = min(tokens, request.max_output_tokens - _SMALLEST_BUDGET)
-    if forced or budget < _SMALLEST_BUDGET or not _loop_thinks(turns):
-        return {}
-    return {"thinking": {"type": "enabled", "budget_tokens": budget}}
-
-
-def _loop_thinks(turns: list[dict[str, Any]]) -> bool:
-    """Whether an open tool loop begins with thinking, as the older models want it to."""
-    if len(turns) < 2 or turns[-1]["content"][0]["type"] != "tool_result":  # noqa: PLR2004
-        return True
-    return str(turns[-2]["content"][0]["type"]).endswith("thinking")
 
 
 def _turns(
@@ -182,13 +140,15 @@ def _turns(
 
 
 def _begun(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The turns with the user's first."""
-    return [*opening(), *turns] if turns and turns[0]["role"] == "assistant" else turns
+    """The turns with the user's first; a compaction stands for what users said."""
+    if not turns or turns[0]["role"] != "assistant" or turns[0]["content"][0]["type"] == _COMPACTED:
+        return turns
+    return [*opening(), *turns]
 
 
 def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
     """The turns with an end the model takes: since 4.6 the last word is the user's."""
-    if turns and turns[-1]["role"] == "assistant" and claude_version(request.model) < _ADAPTIVE:
+    if turns and turns[-1]["role"] == "assistant" and claude_version(request.model) < ADAPTIVE:
         last = turns[-1]["content"][-1]
         if last["type"] == "text":
             last["text"] = last["text"].rstrip()
@@ -305,7 +265,9 @@ _FINISH: Final[dict[str, Finish]] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-_HARMLESS: Final = frozenset({"end_turn", "stop_sequence", "pause_turn", "tool_use", *_FINISH})
+_HARMLESS: Final = frozenset(
+    {"end_turn", "stop_sequence", "pause_turn", "tool_use", "compaction", *_FINISH}
+)
 
 
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
@@ -339,6 +301,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
         _usage(answer.get("usage")),
         _FINISH.get(reason, "tool_calls" if calls else "stop"),
         str(answer.get("model") or request.model),
+        provider_edits=read_edits(answer),
     )
 
 
@@ -351,7 +314,8 @@ def _refuse_error(answer: Mapping[str, Any]) -> None:
 def _usage(usage: Any) -> Usage:
     """`input_tokens` is what neither a cache gave nor took; ours includes all three.
 
-    `cache_creation` tells what was written by how long it is kept.
+    `cache_creation` tells what was written by how long it is kept. What a compaction took stands
+    in `iterations` alone.
     """
     used = needed(usage, Mapping, "usage")
     for key in ("input_tokens", "output_tokens"):
@@ -362,7 +326,14 @@ def _usage(usage: Any) -> Usage:
     short = count(kinds, "ephemeral_5m_input_tokens")
     written = max(count(used, "cache_creation_input_tokens"), short + long)
     total = count(used, "input_tokens") + cached + written
-    return Usage(total, count(used, "output_tokens"), cached, written, long)
+    whole = Usage(total, count(used, "output_tokens"), cached, written, long)
+    for compaction in compactions(used):
+        whole = whole.plus(_usage(compaction))
+    return whole
+
+
+_OF_CONTEXT: Final = ("context_management", "input_transformations")
+"""Keys of an answer that the last `message_delta` may tell, beside what it adds."""
 
 
 class AnthropicReader:
@@ -395,6 +366,7 @@ class AnthropicReader:
                 used = inside(event, "usage", dict).items()
                 counts = {key: value for key, value in used if value is not None}
                 self._answer["usage"] = inside(self._answer, "usage", dict) | counts
+                self._answer |= {key: event[key] for key in _OF_CONTEXT if event.get(key)}
             case {"type": "message_stop"}:
                 self._ended = True
             case {

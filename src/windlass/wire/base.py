@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from windlass.messages import Message, ToolSpec
+from windlass.wire.editing import ProviderEdits, ServerClear
 
 ToolChoice: TypeAlias = str
 """`auto`, `none`, `required`, or the name of the tool that must be called."""
@@ -24,7 +25,9 @@ class Request:
     list of tools. A format that knows no marks leaves them out. `long_breakpoints` are those of
     them whose entries are to be kept for the longer time, where there is one. `cache_key` is
     shared by the requests that begin alike. The tools' schemas are kept with their keys sorted:
-    they are sent in front of everything, and a cache wants the same bytes.
+    they are sent in front of everything, and a cache wants the same bytes. `drops_thinking`: the
+    provider is asked to drop thinking that is bound to something else, where it has such a control.
+    `server_clear`: likewise, to clear old tool uses.
     """
 
     model: str
@@ -39,6 +42,8 @@ class Request:
     breakpoints: tuple[tuple[int, int], ...] = ()
     cache_key: str | None = None
     long_breakpoints: tuple[tuple[int, int], ...] = ()
+    drops_thinking: bool = False
+    server_clear: ServerClear | None = None
 
     def __post_init__(self) -> None:
         tools = tuple(replace(spec, parameters=_ordered(spec.parameters)) for spec in self.tools)
@@ -89,6 +94,7 @@ class Reply:
     waiting before and between the tries. `estimated`: the provider reported no usage, and this
     is our count. `step` is the place of the call in the program (empty: it was not recorded), and
     `seconds` how long it took. `inherited`: another session paid for it.
+    `provider_edits` is what the provider says it did to the context before the model read it.
     """
 
     message: Message
@@ -101,6 +107,7 @@ class Reply:
     step: str = ""
     seconds: float = 0.0
     inherited: bool = False
+    provider_edits: ProviderEdits = field(default_factory=ProviderEdits)
 
 
 class Refused(ValueError):
@@ -143,6 +150,10 @@ class Format(Protocol):
 
         Where it does not, a late system message is sent as the user's.
         """
+        ...
+
+    def headers(self, request: Request) -> Mapping[str, str]:
+        """The headers that `request` wants beside those of its provider."""
         ...
 
     def read(self, answer: Mapping[str, Any], request: Request) -> Reply:

@@ -36,6 +36,7 @@ _PARTS: Final[Mapping[str, FormName]] = {
     **dict.fromkeys(
         (
             *("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"),
+            "compaction",
             *("server_tool_use", "mcp_tool_use", "mcp_tool_result", "search_result"),
             *("container_upload", "web_search_tool_result", "web_fetch_tool_result"),
         ),

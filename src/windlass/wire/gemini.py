@@ -328,6 +328,11 @@ _FINISH: Final[dict[str, Finish]] = {
 _HARMLESS: Final = frozenset({"STOP", *_FINISH})
 
 
+def headers(request: Request) -> dict[str, str]:  # noqa: ARG001 - one signature for all formats
+    """None: all is in the body."""
+    return {}
+
+
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
     """A `GenerateContentResponse` object as a reply. Raises Refused or ValueError (see Format)."""
     _refuse_error(answer)

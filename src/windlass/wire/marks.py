@@ -54,7 +54,8 @@ def mark_blocks(request: Request, body: dict[str, Any]) -> dict[str, Any]:
             count = 1
         if count and not head and not opened:
             opened = True
-            start += message.role == "assistant"  # behind what is said for the user
+            # Behind what is said for the user, if anything is.
+            start += message.role == "assistant" and body["messages"][0]["role"] == "user"
         own = blocks[start : start + count]
         start += count
         for part in places.get(at, ()):

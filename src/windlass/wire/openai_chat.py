@@ -188,6 +188,11 @@ _FINISH: Final[dict[str, Finish]] = {"length": "length", "content_filter": "filt
 _HARMLESS: Final = frozenset({"stop", "tool_calls", "function_call", *_FINISH})
 
 
+def headers(request: Request) -> dict[str, str]:  # noqa: ARG001 - one signature for all formats
+    """None: all is in the body."""
+    return {}
+
+
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
     """A `chat.completion` object as a reply. Raises Refused or ValueError (see Format)."""
     _refuse_error(answer)

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message, Opaque, Text
+from windlass.wire.editing import is_compaction
 
 AS_OF: Final = "2026-11-24"
 """The day on which the facts of this module were gathered."""
@@ -120,6 +121,17 @@ def takes_choice(model: str, choice: str) -> bool:
     return choice in ("auto", "none") or thinking_rules(model).forces
 
 
+def drops_thinking(model: str, effort: str | None, choice: str) -> bool:
+    """Whether a request to a model can ask for thinking that is out of place to be dropped.
+
+    That needs thinking to be on: not switched off by `effort`, nor by a forced `choice`.
+    """
+    rules = thinking_rules(model)
+    off = effort == "none" and rules.disables
+    forced = choice not in ("auto", "none") and rules.forces
+    return rules.bound and not off and not forced
+
+
 _BLOCKS: Final = ("thinking", "redacted_thinking")
 _IN_CHAT: Final = ("key:reasoning_details", "key:thinking_blocks")
 """Keys of a chat message in which routers hand a Claude's thinking on."""
@@ -151,5 +163,7 @@ _ALONE: Final = "[thinking, left out]"
 def without_thinking(message: Message) -> Message:
     """The message without its signed thinking; one of thinking alone says so."""
     parts = tuple(part for part in message.parts if not is_thinking(part))
-    said = message.tool_calls or any(not isinstance(part, Opaque) for part in parts)
+    said = message.tool_calls or any(
+        not isinstance(part, Opaque) or is_compaction(part) for part in parts
+    )
     return message.with_parts(*parts, *(() if said else (Text(_ALONE),)))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Final
 
 from windlass.wire.base import Usage
 from windlass.wire.calls import count, inside
+from windlass.wire.editing import compactions
 
 _KEYS: Final[tuple[tuple[str, str, str], ...]] = (
     ("prompt_tokens", "prompt_tokens_details", "cached_tokens"),
@@ -57,9 +59,13 @@ def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
 def read_usage(usage: Mapping[str, Any] | object) -> Usage:
     """A usage in any of the formats' words as ours; what cannot be in it is cut to what can.
 
-    Raises ValueError in one clause where it has no input tokens.
+    What compactions took is added. Raises ValueError in one clause where it has no input tokens.
     """
     fields = _as_mapping(usage)
+    made = compactions(fields)
+    if made:
+        rest = {key: fields[key] for key in fields if key != "iterations"}
+        return reduce(Usage.plus, map(read_usage, made), read_usage(rest))
     tokens = _read(fields)
     out = next(filter(None, (sum(count(fields, key) for key in keys) for keys in _OUT)), 0)
     details = inside(fields, "prompt_tokens_details", dict)

@@ -33,6 +33,8 @@ Count: TypeAlias = Annotated[int, Bounds("a whole number of at least 1", ge=1)]
 CountOrZero: TypeAlias = Annotated[int, Bounds("a whole number of at least 0", ge=0)]
 Share: TypeAlias = Annotated[float, Bounds("a number above 0 and at most 1", gt=0, le=1)]
 Factor: TypeAlias = Annotated[float, Bounds("a number of at least 1", ge=1)]
+Names: TypeAlias = tuple[str, ...]
+"""Names of tools."""
 
 
 ERROR_CHARS: Final = 300

@@ -1,0 +1,25 @@
+"""Old tool uses that the provider clears itself, before its model reads a call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windlass.window.policies.shared import Count, CountOrZero, Names
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerClearOptions:
+    """What the provider is asked to clear of a call: the oldest tool uses, above a size.
+
+    Windlass goes on sending everything. What was cleared is in the record of the call. Models of
+    `anthropic/` do it.
+    """
+
+    trigger: Count = 100_000
+    """Input tokens of a call above which tool uses are cleared."""
+    keep: CountOrZero = 3
+    """The newest tool uses that stay."""
+    clear_at_least: Count | None = None
+    """Tokens that must go, else nothing is cleared: each clearing writes the cache anew."""
+    exclude_tools: Names = ()
+    """Tools whose uses are never cleared."""

@@ -1,0 +1,66 @@
+"""What a provider compacted stands in recordings whole and in order, and comes out again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.importing.making import Session, text, write_lines
+from tests.importing.test_exchanges import META, TURN, item, read, rollout, spent
+from windlass.importing.claude_code import NAME
+from windlass.messages import Message, Opaque
+from windlass.wire import anthropic, openai_responses
+from windlass.wire.base import Request, Usage
+
+SIGNED = {"type": "compaction", "content": None, "signature": "sig"}
+UNSIGNED = {"type": "compaction", "content": "All of it, é."}
+ITEM = {"type": "compaction", "id": "cmp_1", "encrypted_content": "opaque é"}
+
+
+def data(messages: tuple[Message, ...]) -> list[str]:
+    return [
+        part.data
+        for message in messages
+        for part in message.parts
+        if isinstance(part, Opaque) and "compaction" in part.kind
+    ]
+
+
+def test_a_claude_code_session(tmp_path: Path) -> None:
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 20,
+        "iterations": [
+            {"type": "compaction", "input_tokens": 900, "output_tokens": 100},
+            {"type": "message", "input_tokens": 10, "output_tokens": 20},
+        ],
+    }
+    session = Session()
+    session.user("Go.")
+    session.answer("m1", SIGNED, usage=usage)
+    session.answer("m1", text("a"), usage=usage)
+    session.user("On.")
+    session.answer("m2", UNSIGNED, text("b"))
+    (one,) = read(write_lines(tmp_path / "s.jsonl", session.records))
+    assert one.format == NAME
+    assert one.calls[0].usage == Usage(910, 120)
+    assert list(map(json.loads, data(one.messages))) == [SIGNED, UNSIGNED]
+    body = anthropic.body(Request("claude-opus-5-5", one.messages, 10))
+    assert body["messages"][1]["content"] == [SIGNED, text("a")]
+    assert body["messages"][3]["content"] == [UNSIGNED, text("b")]
+
+
+def test_a_codex_rollout(tmp_path: Path) -> None:
+    usage = ("token_usage_record", {"response_id": "r1", "usage": spent(100)})
+    cut = ("compacted", {"message": "", "replacement_history": [item("user", "Short.")[1], ITEM]})
+    records = rollout(
+        META, TURN, item("user", "Go."), ("response_item", ITEM), item("assistant", "a"), usage,
+        cut, item("assistant", "b"),
+    )  # fmt: skip
+    one, other = read(write_lines(tmp_path / "rollout-1.jsonl", records))
+    for recording in (one, other):
+        assert list(map(json.loads, data(recording.messages))) == [ITEM]
+        listed = openai_responses.body(Request("gpt-5.6", recording.messages, 10))["input"]
+        at = listed.index(ITEM)
+        assert listed[at - 1]["role"] == "user"
+        assert listed[at + 1]["role"] == "assistant"
