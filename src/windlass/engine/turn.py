@@ -21,12 +21,7 @@ from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
 from windlass.engine.journal import billed_here, turn_place
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
-from windlass.engine.prepare import (
-    longest_of,
-    plan_without_thinking,
-    prepare,
-    shorter_plan,
-)
+from windlass.engine.prepare import longest_of, plan_again, prepare
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.windows import (
@@ -69,10 +64,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     try:
         reply, item = await _call(run, phase_run, plan, edits)
     except (ContextTooLong, ThinkingRefused) as refused:
-        if isinstance(refused, ThinkingRefused):
-            plan = plan_without_thinking(run, phase_run, plan, refused)
-        else:
-            plan = shorter_plan(run, phase_run, plan, refused)
+        plan = plan_again(run, phase_run, plan, refused)
         reply, item = await _call(run, phase_run, plan, edits)
 
     # What was cut at its limit goes on once. No call of a tool is ever put together from two.
