@@ -108,8 +108,8 @@ class TestThinkingThatTheProviderDrops:
         def answer(_: Any) -> Say:
             return next(said)
 
-        script = (*[answer] * 4, Refuse(text), answer)
-        with thinking_server(*script) as server:
+        four = (answer, answer, answer, answer)
+        with thinking_server(*four, Refuse(text), answer) as server:
             server.settle(tmp_path, monkeypatch)
             ran = run({"thinking": thinking, "commit": "at_once"})
         assert (ran.status, str(ran.error)) == ("completed", "None")

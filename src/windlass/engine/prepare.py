@@ -83,6 +83,15 @@ def _count_all(run: Run, phase_run: PhaseRun) -> None:
         phase_run.info.counter.message(item.message)
 
 
+def plan_again(
+    run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong | ThinkingRefused
+) -> Plan:
+    """A new plan after the provider refused one: shorter, or without thinking."""
+    if isinstance(refused, ThinkingRefused):
+        return plan_without_thinking(run, phase_run, plan, refused)
+    return shorter_plan(run, phase_run, plan, refused)
+
+
 def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooLong) -> Plan:
     """A new plan after the provider counted more tokens than we did: the newest whole turns.
 

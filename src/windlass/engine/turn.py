@@ -21,12 +21,7 @@ from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.blocks import note_sent
 from windlass.engine.journal import billed_here, turn_place
 from windlass.engine.plan import Plan, joined, plan_call, plan_rest, request_of
-from windlass.engine.prepare import (
-    longest_of,
-    plan_without_thinking,
-    prepare,
-    shorter_plan,
-)
+from windlass.engine.prepare import longest_of, plan_again, prepare
 from windlass.engine.send import send
 from windlass.engine.state import PhaseRun, Run
 from windlass.engine.windows import (
@@ -68,11 +63,8 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     # Send and record. What is refused as too long, or for its thinking, is planned anew, once.
     try:
         reply, item = await _call(run, phase_run, plan, edits)
-    except ContextTooLong as refused:
-        plan = shorter_plan(run, phase_run, plan, refused)
-        reply, item = await _call(run, phase_run, plan, edits)
-    except ThinkingRefused as refused:
-        plan = plan_without_thinking(run, phase_run, plan, refused)
+    except (ContextTooLong, ThinkingRefused) as refused:
+        plan = plan_again(run, phase_run, plan, refused)
         reply, item = await _call(run, phase_run, plan, edits)
 
     # What was cut at its limit goes on once. No call of a tool is ever put together from two.
@@ -178,7 +170,8 @@ async def _call(
         rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
     items = record.append(rows, calls=[call], edits=changes)
     phase_run.progress.own += items
-    phase_run.progress.driver.answered(items[0], goes_on=plan.rest_of.id if plan.rest_of else None)
+    cut = None if plan.rest_of is None else plan.rest_of.id
+    phase_run.progress.driver.answered(items[0], goes_on=cut)
     mark_matches(run, phase_run, items)
     await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
