@@ -132,15 +132,17 @@ def mean(rows: Sequence[Row]) -> Row:
         tokens=sum(one.tokens for one in rows),
         everything=everything,
         weighted=sum(one.total * one.everything for one in rows) / everything,
-        **{name: _mean(rows, name) for name in ("legal", "thoughts", "epochs")},
+        legal=_mean(one.legal for one in rows),
+        thoughts=_mean(one.thoughts for one in rows),
+        epochs=_mean(one.epochs for one in rows),
         **figures,
         **worst,
     )
 
 
-def _mean(rows: Sequence[Row], name: str) -> float | None:
+def _mean(figures: Iterable[float | None]) -> float | None:
     """The mean of what is known of all or of none of them."""
-    known = [each for each in (getattr(one, name) for one in rows) if each is not None]
+    known = [each for each in figures if each is not None]
     return statistics.mean(known) if known else None
 
 

@@ -194,8 +194,8 @@ def _telling(piece: Piece, lines: Mapping[str, str]) -> Piece:
     """The message of errors with these lines, by the ids of the failed calls."""
     message = piece.message.with_parts(Text(errors_text([*lines.values()])))
     last = f"the last {len(lines)} errors" if len(lines) > 1 else "the last error"
-    told = {"covers": tuple(lines), "lines": tuple(lines.values())}
-    return replace(piece, message=message, reason=f"anchor: {last}", **told)
+    covers, told = tuple(lines), tuple(lines.values())
+    return replace(piece, message=message, reason=f"anchor: {last}", covers=covers, lines=told)
 
 
 def without_errors(pieces: Iterable[Piece], shown: Collection[str]) -> list[Piece]:

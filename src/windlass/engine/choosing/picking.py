@@ -328,8 +328,8 @@ def _with_pieces(
         else:
             choice.left_out += [_told(picked, ground, place) for place in unit]
     choice.chosen.sort(key=lambda piece: piece.place)
-    whole = {items[piece.place].id for piece in choice.chosen if piece.because is None}
-    choice.anchors = without_errors(base.anchors, whole)
+    seen = {items[piece.place].id for piece in choice.chosen if piece.because is None}
+    choice.anchors = without_errors(base.anchors, seen)
     choice.anchor_tokens -= sum(ground.count(piece.message) for piece in base.anchors)
     choice.anchor_tokens += sum(ground.count(piece.message) for piece in choice.anchors)
     choice.told.sort(key=lambda row: ground.session.places[row["id"]])
