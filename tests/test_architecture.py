@@ -71,6 +71,7 @@ PURE_IMPORTS = {
     "string",
     "textwrap",
     "types",
+    "windlass.foreign",
     "typing",
     "unicodedata",
     "windlass.caching.breakpoints",

@@ -19,6 +19,13 @@ _LONGEST_NUMBER: Final = 308
 """Digits of the largest numbers that a float holds."""
 
 
+class DeepValueError(ValueError):
+    """Values are nested too deep."""
+
+    def __init__(self) -> None:
+        super().__init__(TOO_DEEP)
+
+
 def is_too_deep(value: Any) -> bool:
     """Whether values are nested more than `DEPTH` levels deep."""
     level = [value] if isinstance(value, (Mapping, list, tuple)) else []
@@ -33,8 +40,8 @@ def is_too_deep(value: Any) -> bool:
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text.
 
-    Raises ValueError in one clause for what is no JSON, values that are nested too deep (TOO_DEEP),
-    and numbers that no float holds: 1e400, NaN, a thousand digits.
+    Raises ValueError in one clause for what is no JSON and for numbers that no float holds (1e400,
+    NaN, a thousand digits), DeepValueError for values that are nested too deep.
     """
     return _parsed(text, _refused)
 
@@ -58,7 +65,7 @@ def _parsed(text: str | bytes, otherwise: Any) -> Any:
     try:
         value = json.loads(text, parse_int=integer, parse_float=number, parse_constant=otherwise)
     except RecursionError as error:
-        raise ValueError(TOO_DEEP) from error
+        raise DeepValueError from error
     # What has few brackets is not walked over.
     brackets = (
         text.count("[") + text.count("{")
@@ -66,7 +73,7 @@ def _parsed(text: str | bytes, otherwise: Any) -> Any:
         else text.count(b"[") + text.count(b"{")
     )
     if brackets > DEPTH and is_too_deep(value):
-        raise ValueError(TOO_DEEP)
+        raise DeepValueError
     return value
 
 

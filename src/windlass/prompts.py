@@ -163,12 +163,9 @@ def fence_of(*texts: str) -> str:
     It is drawn from the texts themselves when all are written: who wrote one could not know it, and
     the same request always has the same. It stands in none of them.
     """
-    for number in count():
-        drawn = json.dumps([number, *texts]).encode()
-        fence = hashlib.sha256(drawn).hexdigest()[:16]
-        if not any(fence in text for text in texts):
-            return fence
-    raise AssertionError  # pragma: no cover
+    drawn = (json.dumps([number, *texts]).encode() for number in count())
+    fences = (hashlib.sha256(each).hexdigest()[:16] for each in drawn)
+    return next(fence for fence in fences if not any(fence in text for text in texts))
 
 
 def told_of_fence(role: str, fence: str) -> str:

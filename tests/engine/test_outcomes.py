@@ -279,7 +279,7 @@ class TestContinuing:
             "end",
         ]
         ran = await house.run(cascade(phase("a", tackle=["tell"])), {"a": parts}, tools=[tell])
-        assert ran.request("a", 3).messages[1].parts == (again, Text("Hello wo"))
+        assert ran.request("a", 3).messages[1].parts == (thought, Text("Hello wo"))
 
     async def test_the_numbers_of_a_snowball_count_the_text_once(self, house: House) -> None:
         half = "many words " * 100

@@ -394,8 +394,8 @@ class TestResume:
             await house.run("<x/>", task=None, resume=ran.result.session_id)
         with pytest.raises(UsageError, match="a resumed session has its own input"):
             await house.run("<x/>", given={"x": 1}, task=None, resume="s")
-        with pytest.raises(UsageError, match="not both"):
-            await house.run(atomic("a"), resume="s")
+        with pytest.raises(UsageError, match="give a task file to run, or a session to resume"):
+            await house.run("<x/>", task=None)
 
 
 async def test_inside_an_event_loop_the_other_function_is_meant() -> None:

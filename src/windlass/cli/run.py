@@ -47,7 +47,7 @@ from windlass.errors import (
     WindlassError,
     person_needed,
 )
-from windlass.foreign import parse_json
+from windlass.foreign import DeepValueError, parse_json
 from windlass.history.base import Reason, in_words
 from windlass.loading import load_cascade
 from windlass.opening import open_store
@@ -262,6 +262,8 @@ def _value(text: str) -> Any:
         return _file(text[1:])
     try:
         return parse_json(text)
+    except DeepValueError as error:
+        raise UsageError(f"--input: {error}") from error
     except ValueError:
         return text
 
@@ -285,6 +287,8 @@ def _object(text: str, where: str) -> dict[str, Any]:
     else:
         try:
             value = parse_json(text)
+        except DeepValueError as error:
+            raise UsageError(f"{where}: {error}") from error
         except ValueError as error:
             raise UsageError(f"{where}: not JSON: {error}") from error
     if not isinstance(value, dict):

@@ -26,6 +26,8 @@ def sessions_below(store: Store, sessions: Iterable[str]) -> list[SessionInfo]:
     above = tuple(sessions)
     met = set(above)
     for _ in range(_LEVELS):
+        if not above:
+            return found
         below = [
             info
             for info in store.sessions(SessionFilter(under=above))[::-1]
@@ -34,8 +36,6 @@ def sessions_below(store: Store, sessions: Iterable[str]) -> list[SessionInfo]:
         found += below
         above = tuple(info.session_id for info in below)
         met.update(above)
-        if not above:
-            return found
     raise damaged(f"sessions are nested more than {_LEVELS} levels deep, as {above[0]!r} is")
 
 

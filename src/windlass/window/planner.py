@@ -441,25 +441,16 @@ class Planning:
     def _pays_at_birth(self, removed: int) -> bool:
         """Whether what no call has seen is written shorter by so many tokens.
 
-        Where the window stays long enough to be cached it saves at each call. Else the bills of
-        the calls expected are compared, with as much said at each as was on average so far.
+        Where the window stays long enough to be cached it saves at each call. Else the calls
+        expected must cost less as fresh tokens than with all of it cached, though nothing more
+        is said.
         """
         if self._stays_cached(removed):
             return True
         total, prices = self._pending.tokens + self._standing(self._kept), self._prices
-        calls = math.ceil(self._planner.calls(self._pending.turn))
-        grows = total / self._pending.turn
-
-        def bill(tokens: float) -> float:
-            kept, cost = 0.0, 0.0
-            for _ in range(calls):
-                cached = tokens >= prices.minimum
-                cost += prices.read * kept + (prices.write if cached else 1.0) * (tokens - kept)
-                kept = tokens if cached else 0.0
-                tokens += grows
-            return cost
-
-        return bill(total - removed) < bill(total)
+        calls = self._planner.calls(self._pending.turn)
+        cached = (prices.write + (calls - 1) * prices.read) * total
+        return total >= prices.minimum and calls * (total - removed) < cached
 
     def _stays_cached(self, removed: int) -> bool:
         """Whether the window stays long enough to be cached after `removed` tokens are gone."""
