@@ -22,7 +22,7 @@ from windlass.window.entries import Item, show
 from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
 from windlass.window.proposals import Facts
-from windlass.window.steps import keeps_thinking, planner_of, steps
+from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.thoughts import Thinking
 from windlass.wire.thinking import drops_thinking
 
@@ -81,7 +81,7 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
         },
         recall_hint=recall_hint,
         planner=planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True),
-        keeps_thinking=keeps_thinking(policy, phase_run.info.name),
+        bound=bound_thinking(policy, phase_run.info.name),
     )
 
 

@@ -29,7 +29,7 @@ from windlass.window.entries import Entry, Item
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, meant, part_of, reference, said
-from windlass.window.steps import keeps_thinking, planner_of, steps
+from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.wire.base import Usage
 from windlass.wire.calls import NO_RESULT
 from windlass.wire.forms import TITLES, FormName, ListReading, as_json, form_of, has_objects
@@ -123,7 +123,7 @@ class Context:
             count=self._weighed if chosen.max_input_tokens else size,
             planner=planner_of(chosen, self.prices),
             settles=True,
-            keeps_thinking=keeps_thinking(chosen, self._cache.model),
+            bound=bound_thinking(chosen, self._cache.model),
         )
         self._chats = Chats(self.conversation, self.appended)
         self._driver = Driver(self.conversation, self._cache, thinking=chosen.thinking)

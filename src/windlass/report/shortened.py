@@ -11,7 +11,7 @@ from windlass.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item
 from windlass.window.options import Policy
-from windlass.window.steps import keeps_thinking, planner_of, steps
+from windlass.window.steps import bound_thinking, planner_of, steps
 
 
 class ShortenedRequests(Requests):
@@ -69,7 +69,7 @@ class ShortenedRequests(Requests):
         return Conversation(
             policies=steps(self._policy, caches=self._prices.caches),
             planner=planner_of(self._policy, self._prices),
-            keeps_thinking=keeps_thinking(self._policy, model),
+            bound=bound_thinking(self._policy, model),
         )
 
 

@@ -131,8 +131,8 @@ class Conversation(Transcript):
         waiting = self.ledger.waiting if self._plan is None else self._plan.ledger.waiting
         soon = [min(places) for places in looks.values() if places]
         soon[1:1] = [offer.first for offer in waiting[:1]]
-        if self.keeps_thinking and self.thinking:
-            return []  # what was sent stands
+        if self.bound and self.thinking:
+            return []  # what was sent stands, but for a few calls
         if pending.entries and not soon:  # what is edited at an age is edited turn by turn
             turn = self.births[min(pending.entries)]
             later = (self.results_in(turn + ahead) for ahead in range(1, calls + 1))
@@ -147,7 +147,7 @@ class Conversation(Transcript):
         the first of them, and the bill is lower if it was not written.
         """
         pending = self._step()
-        if self.keeps_thinking and self.thinking:
+        if self.bound and self.thinking:
             return None
         step = NextStep(pending)
         proposals = (each for policy in self.policies for each in policy.propose(step))

@@ -42,15 +42,15 @@ ORDER: Final = (
 PATHS_FIRST: Final = ("path", "file", *(kind for kind in ORDER if kind not in ("path", "file")))
 """The same for listings, which are read for their paths."""
 
-_ERROR: Final = re.compile(
+ERROR: Final = re.compile(
     r"\b(?:[A-Z]\w*(?:Error|Exception)|[Ee]rror|ERROR|FAILED|FAIL|[Ff]ailed|[Ff]atal|panicked"
     r"|[Pp]ermission denied|[Nn]o such file|not found|[Tt]raceback|Segmentation fault)\b"
 )
-_SIGNS: Final = (
+ERROR_SIGNS: Final = (
     *("rror", "ERROR", "xception", "FAIL", "ailed", "atal", "panicked", "raceback"),
     *("ermission denied", "o such file", "not found", "Segmentation fault"),
 )
-"""One of these stands in whatever `_ERROR` matches, and is found sooner."""
+"""One of these stands in whatever `ERROR` matches, and is found sooner."""
 LINE_CHARS: Final = 200
 """An error line of more characters is cut to what stands around its error."""
 _BEFORE: Final = 60
@@ -80,9 +80,9 @@ def error_lines(text: str, room: int) -> str:
     What broke a run stands at its end. A log in which the word occurs often keeps a few lines.
     """
     kept: dict[str, None] = {}
-    signs = [sign for sign in _SIGNS if sign in text]
+    signs = [sign for sign in ERROR_SIGNS if sign in text]
     for whole in reversed(text.split("\n")) if signs else ():
-        at = _last(whole, _ERROR) if any(map(whole.__contains__, signs)) else -1
+        at = _last(whole, ERROR) if any(map(whole.__contains__, signs)) else -1
         if at < 0:
             continue
         line = whole.strip()
@@ -111,10 +111,10 @@ def failure_lines(text: str, room: int, there: Container[str] = ()) -> str:
     room -= len(_left_out(len(lines))) + 1
     kept: dict[str, str] = {}
     newest = [*reversed(lines)]
-    for line in sorted(newest, key=lambda line: _ERROR.search(line) is None):
+    for line in sorted(newest, key=lambda line: ERROR.search(line) is None):
         shown = line
         if len(line) > LINE_CHARS:
-            at = _last(line, _ERROR)
+            at = _last(line, ERROR)
             shown = f"{_around(line, at if at >= 0 else _last(line, _TELLING))}…"
         if len(shown) < room:
             kept[line] = shown
@@ -134,7 +134,7 @@ def _last(line: str, pattern: re.Pattern[str]) -> int:
 
 
 def _tells(line: str) -> bool:
-    return bool(_TELLING.search(line) or _ERROR.search(line))
+    return bool(_TELLING.search(line) or ERROR.search(line))
 
 
 def _left_out(count: int) -> str:

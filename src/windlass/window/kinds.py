@@ -19,10 +19,22 @@ from windlass.window.proposals import Facts
 from windlass.window.shell import Shell, read_shell
 
 Kind: TypeAlias = Literal[
-    "search", "file", "command", "api", "json", "log", "listing", "diff", "table", "text"
+    "search",
+    "file",
+    "command",
+    "test",
+    "build",
+    "api",
+    "json",
+    "page",
+    "log",
+    "listing",
+    "diff",
+    "table",
+    "text",
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
-DATA: Final[frozenset[Kind]] = frozenset({"search", "api", "json", "table", "text"})
+DATA: Final[frozenset[Kind]] = frozenset({"search", "api", "json", "page", "table", "text"})
 """Kinds that are data: nobody patches them or counts their lines. The others stay letter for
 letter."""
 END: Final = 10**9
@@ -131,8 +143,13 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
     if shell is not None:
         if shell.kind != "command":
             return shell.kind
+        ran = what_runs(_text_of(arguments_of(call), COMMANDS))
+        if ran is not None:
+            return ran
         looks = look_of(text)
-        return "command" if looks in DATA else looks
+        if looks == "command" or looks in DATA:
+            return "build" if builds(text) else "command"
+        return looks
     if tool is None:
         return "file" if facts is not None and facts.writes else look_of(text)
     if tool.kind == "file" and tool.reads:
@@ -186,6 +203,48 @@ def arguments_of(call: ToolCall) -> Mapping[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
+_TESTS: Final = re.compile(
+    r"(?:^|[\s;&|(/])(?:pytest|py\.test|tox|nosetests|unittest|jest|vitest|mocha|rspec|phpunit|ctest"
+    r"|(?:go|cargo|npm|yarn|pnpm|bun|mvn|gradlew?|dotnet|make|swift|deno|rake)\s+(?:run\s+)?tests?\b"
+    r"|(?:bin/test|runtests\.py|manage\.py\s+test))(?![\w.-]*\.(?:py|ini|cfg|toml|log))"
+)
+_BUILDS: Final = re.compile(
+    r"(?:^|[\s;&|(/])(?:make|cmake|ninja|gcc|g\+\+|clang|tsc|webpack|vite|javac|msbuild"
+    r"|(?:cargo|go|npm|npx|yarn|pnpm|bun|mvn|gradlew?|dotnet|docker|pip3?|uv|poetry|apt|apt-get|brew"
+    r"|conda|gem|bundle|composer|setup\.py)\s+(?:run\s+|pip\s+|-\S+\s+)*"
+    r"(?:build\w*|install|add|check|clippy|compile|ci|sync|update|upgrade|vet|package|lint|tsc))\b"
+)
+
+
+@lru_cache(maxsize=256)
+def what_runs(command: str) -> Literal["test", "build"] | None:
+    """Whether a shell command runs tests, or builds or installs something."""
+    if _TESTS.search(command, 0, _MOST_COMMAND):
+        return "test"
+    return "build" if _BUILDS.search(command, 0, _MOST_COMMAND) else None
+
+
+_BUILT: Final = re.compile(
+    r"(?:Get:\d|Fetched |Setting up |Unpacking |Selecting previously|Preparing to unpack|Processing tr"
+    r"|update-alternatives:|Reading package|Building |Collecting |Downloading |Downloaded "
+    r"|Requirement already|Installing |Compiling |Checking |Linking |Created symlink"
+    r"|Step \d+/\d+|#\d+ |\[ *\d+(?:/\d+|%)\]|npm (?:warn|WARN|notice)|make(?:\[\d+\])?: |\s+(?:CC|LD|AR) "
+    r"|Hit:\d|Ign:\d|added \d+ packages|Successfully )"
+)
+_LOOKED_PLACES: Final = (0.1, 0.4, 0.7)
+_BUILT_SHARE: Final = 0.3
+
+
+def builds(text: str) -> bool:
+    """Whether a text looks like the log of a build or an installation, in some of its places."""
+    lines: list[str] = []
+    for share in _LOOKED_PLACES:
+        at = int(share * len(text))
+        lines += text[at : at + _HEAD].split("\n", _LOOKED_LINES + 1)[1 : _LOOKED_LINES + 1]
+    lines = list(filter(str.strip, lines))
+    return len(list(filter(_BUILT.match, lines))) > _BUILT_SHARE * len(lines)
+
+
 def _shell(call: ToolCall, tool: _Tool | None) -> Shell | None:
     """The shell command that a call runs, if it runs one."""
     if tool is not None and not tool.is_shell and tool.kind != "listing":
@@ -229,6 +288,8 @@ def _lines(path: str, arguments: Mapping[str, Any]) -> Lines:
 
 # ---- by the look of the text ------------------------------------------------------------
 
+_MOST_COMMAND: Final = 2_000
+"""Characters of a command that are looked at for what it runs."""
 _HEAD: Final = 4_000
 """Characters that a look takes in: what a text is shows in its first lines."""
 _LOOKED_LINES: Final = 20
@@ -244,6 +305,7 @@ _LISTED: Final = re.compile(r"[-dlcbps][-rwxsStT]{9}|(?:\.{0,2}/)?[\w@.+~-]+(?:/
 _FOUND: Final = re.compile(r"[\w@.+~/-]+[:-]\d+[:-]")
 _GUTTER: Final = re.compile(r"\s*\d+(?:→|\t|: ?|\| ?)")
 _RAN: Final = re.compile(r"<returncode>|Exit code:? \d|exit code:? \d|Traceback \(most recent")
+_NODE: Final = re.compile(r"\s*(?:- )?(?:\[\w+\]\s*)?\w+(?: \"[^\"]*\")?(?: \[[\w=]+\])+|\s*<\w+|\s*- /url:")
 _ROW: Final = re.compile(r"[^|]*\||[^\t]*\t|(?:[^,]*,){2}")
 
 
@@ -274,6 +336,7 @@ def _look_of(head: str, last: str) -> Kind:
 _LOOKS: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = (
     ("log", _STAMPED),
     ("search", _FOUND),
+    ("page", _NODE),
     ("file", _GUTTER),
     ("listing", _LISTED),
     ("table", _ROW),

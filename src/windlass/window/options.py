@@ -27,6 +27,7 @@ from typing import (
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.window.policies.compress import CompressOptions
+from windlass.window.policies.cuts import Cut
 from windlass.window.policies.decay import DecayOptions
 from windlass.window.policies.digest import DigestOptions, WithoutCache
 from windlass.window.policies.folding import FoldingOptions
@@ -105,6 +106,11 @@ class Policy(
 
     Once a later call has written the whole file, a line stands for each long text in the
     arguments of the older call.
+    """
+    cuts: Cut | None = "mild"
+    """Cuts long results to what was asked for before they are first sent: mild or firm.
+
+    Each kind of result has its own sizes, and files that were read stay whole.
     """
     compress: CompressOptions | None = field(default=CompressOptions())
     """Cuts large results before they are first sent.
@@ -285,6 +291,8 @@ def _check_names(given: Mapping[Any, Any], options: Mapping[str, Option], inside
 def _value(name: str, value: Any, option: Option) -> Any:
     if option.is_block:
         return _block(name, value, option.kind)
+    if option.optional and (value is None or value is False):
+        return None
     if get_origin(option.kind) is Literal:
         words = get_args(option.kind)
         if value in words:
@@ -292,8 +300,6 @@ def _value(name: str, value: Any, option: Option) -> Any:
         raise UsageError(
             f"policy: {name} {value!r} is not known; {did_you_mean(str(value), words)}"
         )
-    if option.optional and (value is None or value is False):
-        return None
     if not option.takes(value):
         raise UsageError(f"policy: {name} must be {option.expected}, not {value!r}")
     return tuple(value) if option.kind == Names else value

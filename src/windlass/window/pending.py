@@ -181,11 +181,18 @@ class PendingEdits:
 
         The user's settings do it all the same, and the thinking goes.
         """
-        if not self._conversation.keeps_thinking:
-            return False
+        return self._conversation.bound == "keep" and self.thoughts_from(at, end) > 0
+
+    def thoughts_from(self, at: int, end: int | None = None) -> int:
+        """How many replies whose thinking is bound are shown from `at` on, and before `end`.
+
+        A change at `at` makes their thinking invalid.
+        """
+        if self._conversation.bound is None:
+            return 0
         thinking = self._conversation.thinking
-        last = bisect_left(thinking, len(self) if end is None else end) - 1
-        return last >= 0 and at <= thinking[last]
+        last = bisect_left(thinking, len(self) if end is None else end)
+        return max(0, last - bisect_left(thinking, at))
 
     def names(self, at: int) -> AbstractSet[str]:
         """The names in what is shown of the message, which no call has seen yet."""

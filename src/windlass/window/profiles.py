@@ -15,6 +15,8 @@ Commit: TypeAlias = Literal["priced", "at_once"]
 PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "default": {},
     "lean": {
+        "cuts": "firm",
+        "thinking": "strip",
         "see_reads": 3,
         "see_shell_reads": 1,
         "see_crowded": 1,
@@ -24,6 +26,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "attempt_chars": 200,
     },
     "careful": {
+        "cuts": None,
         "window": 5,
         "see_reads": 16,
         "see_shell_reads": 8,
@@ -38,6 +41,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     },
     "spec": {
         "window": 5,
+        "cuts": None,
         "mask_observations_after": 3,
         "see_results": None,
         "without_cache": None,

@@ -18,6 +18,7 @@ from windlass.window.planner import Planner
 from windlass.window.policies.arguments import Arguments
 from windlass.window.policies.budget import OnExceed, TokenBudget
 from windlass.window.policies.compress import Compress
+from windlass.window.policies.cuts import Cuts
 from windlass.window.policies.decay import Decay
 from windlass.window.policies.digest import Digest
 from windlass.window.policies.expand import Expand
@@ -33,6 +34,7 @@ from windlass.window.policies.rewrites import Rewrites
 from windlass.window.policies.sliding import Sliding
 from windlass.window.policies.subtasks import Subtasks
 from windlass.window.policies.supersede import Supersede
+from windlass.window.thoughts import Thinking
 from windlass.wire.thinking import thinking_rules
 
 P = TypeVar("P")
@@ -95,6 +97,8 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
         yield _made(Lossless, policy)
     if policy.repeats:
         yield Repeats()
+    if policy.cuts is not None:
+        yield Cuts(cuts=policy.cuts)
     if policy.compress is not None:
         adapts = policy.compress.adapt
         tokens = window_tokens if adapts else 0
@@ -121,13 +125,15 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
         yield Listed()
 
 
-def keeps_thinking(policy: Policy, model: str) -> bool:
-    """Whether nothing that was sent to the model is edited while thinking follows that binds it.
+def bound_thinking(policy: Policy, model: str) -> Thinking | None:
+    """What becomes of edits in front of thinking that the model binds (None: it binds none).
 
     What the user has edited at once is edited there, too.
     """
+    if not thinking_rules(model).bound:
+        return None
     at_once = policy.commit == "at_once"
-    return policy.thinking == "keep" and not at_once and thinking_rules(model).bound
+    return "strip" if at_once and policy.thinking == "keep" else policy.thinking
 
 
 def planner_of(

@@ -19,6 +19,7 @@ from windlass.window.originals import RECALL, reference
 from windlass.window.proposals import Facts
 from windlass.window.references import is_marked
 from windlass.wire.editing import holds_compaction
+from windlass.window.thoughts import Thinking
 from windlass.wire.thinking import thinks
 
 
@@ -33,8 +34,8 @@ class Transcript:
         uses_names: Whether any policy asks `PendingEdits.left`.
         settles: Whether the list may be a window that is handed back. What stands before the last
             mark of one stays then as it is, but for what settings ask for.
-        keeps_thinking: Whether nothing changes in front of signed thinking, but for what settings
-            ask for.
+        bound: What becomes of edits in front of signed thinking that is bound to what stood before
+            it: see `Thinking` (None: none is).
     """
 
     count: Callable[[Message], int] = size
@@ -42,7 +43,7 @@ class Transcript:
     recall_hint: Callable[[Message], str] = reference
     uses_names: bool = True
     settles: bool = False
-    keeps_thinking: bool = False
+    bound: Thinking | None = None
 
     def __post_init__(self) -> None:
         self.items: list[Item] = []

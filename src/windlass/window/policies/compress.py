@@ -34,7 +34,7 @@ _HEAD: Final = 0.6
 _ERROR_CHARS: Final = 1_000
 """Characters that error lines of the part that is left out may take."""
 _K: Final = 1_000
-_OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "text"})
+_OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "text"})
 """Kinds that may be the output of a test runner."""
 _BACK_CHARS: Final = 200
 """Characters that the way back may take off a form."""
@@ -193,7 +193,7 @@ class Compress(CompressOptions):
                 return forms.search_form(text, most, self.search_results)
             case "file":
                 return forms.file_form(text, most, self.file_lines, path)
-            case "command" | "log":
+            case "command" | "test" | "build" | "log":
                 return forms.command_form(text, most, self.code_head, self.code_tail)
             case "api" | "json":
                 return forms.json_form(text, most, key_fields=kind == "api")
@@ -203,7 +203,7 @@ class Compress(CompressOptions):
                 return forms.rows_form(text, most, "entries")
             case "table":
                 return forms.rows_form(text, most, "lines")
-            case "text":
+            case "text" | "page":
                 return None
 
 

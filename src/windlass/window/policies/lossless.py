@@ -22,7 +22,7 @@ from windlass.window.kinds import DATA, Kind
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count
 
-_OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "log", "listing"})
+_OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "listing"})
 _NEAR_TURNS: Final = 12
 """How far above a result the one may stand that tells how to read it."""
 

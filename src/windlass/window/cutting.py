@@ -1,0 +1,229 @@
+"""Long results cut to what was asked for: which lines stay, and what is told of the others.
+
+A result is cut line by line, and a line that is longer than `LINE` between its words. What stays
+are the first and the last lines, those that tell of an error, those near the words of a request,
+and definitions; the places of what is left out are told where it stood. Pure functions of texts:
+they know nothing of windows, and not when a cut is worth it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, groupby
+from typing import Final, NamedTuple
+
+from windlass.window.digest import ERROR, ERROR_SIGNS
+
+LINE: Final = 400
+"""Characters of a line above which it is cut inside."""
+_PIECE: Final = 200
+"""Characters of the pieces that a longer line is cut into."""
+_BREAK: Final = re.compile(r"\}, ?\{|[,;|}\]] ?|[.!?] |\\n| ")
+"""Where a long line is best parted."""
+_BACK: Final = 80
+"""Characters before its end in which such a place is looked for."""
+_HEAD: Final = 0.3
+_TAIL: Final = 0.15
+_OUTPUT_TAIL: Final = 0.3
+"""Shares of the room for the first and the last lines; what broke a program stands at its end."""
+_ERRORS: Final = 0.4
+"""The share that lines which tell of errors may take."""
+_BEGINNING: Final = 12
+"""Lines of output that begin with the same characters are alike."""
+_FEW_ALIKE: Final = 3
+_MOST_WORDS: Final = 80
+_MOST_QUERY: Final = 20_000
+"""Characters of what was asked that are read for words, its last ones."""
+_WORD: Final = re.compile(r"[a-z_]{4,}|\d{3,}")
+_COMMON: Final = 0.2
+"""A word that stands in a larger share of the pieces tells none of them apart."""
+_NEAR: Final = 0.3
+"""A piece is near to what was asked for from this share of the best one's score on."""
+_BESIDE: Final = 0.4
+"""The share of its score that a piece gives to those beside it."""
+_FAILED: Final = re.compile(
+    r"^(?:E  |>  |FAILED |ERROR |npm ERR!|error(?:\[|:)|\s*--> )|\bwarning(?:\[|:)"
+    r"|undefined reference|cannot find|\bassert(?:ion)?\b|\b\d+ (?:failed|errors?|warnings?)\b"
+)
+_DEFINED: Final = re.compile(
+    r"\s*(?:export |public |private |static |async |pub(?:\(\w+\))? )*"
+    r"(?:def|class|function|fn|struct|enum|interface|trait|impl|type|module|package)\s+\w"
+    r"|#{1,6} \S|(?:CREATE|create) (?:TABLE|table)"
+)
+
+
+def query_of(texts: Iterable[tuple[str, float]]) -> Mapping[str, float]:
+    """The words of texts that say what was asked for, each with the most that its texts weigh."""
+    words: dict[str, float] = {}
+    for text, weight in texts:
+        for word in _words(text):
+            words[word] = max(weight, words.get(word, 0))
+    return words
+
+
+@lru_cache(maxsize=64)
+def _words(text: str) -> Collection[str]:
+    return dict.fromkeys(_WORD.findall(text[-_MOST_QUERY:].lower())).keys()
+
+
+def cut(text: str, room: int, query: Mapping[str, float], *, output: bool, numbered: bool) -> str:
+    """The text in about `room` characters, without what tells least of what was asked for.
+
+    Args:
+        text: The text.
+        room: Characters of it that stay.
+        query: The words of what was asked for, with their weights.
+        output: Whether a program wrote it: lines that begin alike tell little, its end much.
+        numbered: Whether the lines that are left out are told by their numbers, not by their count.
+    """
+    pieces = _pieces(text)
+    choice = _Choice([len(each.text) for each in pieces], room)
+    places = range(len(pieces))
+    choice.run(places, _HEAD, but=_alike(pieces) if output else ())
+    choice.run(reversed(places), _OUTPUT_TAIL if output else _TAIL)
+    choice.fill(reversed(_errors(pieces)), _ERRORS)
+    scores = _scores(text, pieces, query)
+    least = _NEAR * max(scores.values(), default=0)
+    near = [at for at, score in scores.items() if score >= least]
+    choice.fill(sorted(near, key=lambda at: (-scores[at], at)))
+    choice.fill(at for at, each in enumerate(pieces) if _DEFINED.match(each.text))
+    choice.run(places, but=_alike(pieces) if output else ())
+    return _joined(pieces, choice.chosen, numbered=numbered).removesuffix("\n")
+
+
+class _Piece(NamedTuple):
+    """A line with its end, or a part of a long one; `line` counts lines from 1."""
+
+    text: str
+    line: int
+    ends: bool
+
+
+class _Choice:
+    """Which pieces stay: `room` characters of them."""
+
+    def __init__(self, lengths: Sequence[int], room: int) -> None:
+        self.chosen: set[int] = set()
+        self._lengths = lengths
+        self._room = self._left = room
+
+    def run(self, places: Iterable[int], share: float = 1.0, but: Container[int] = ()) -> None:
+        """Take the places in their order, until one does not fit into this share of the room."""
+        floor = self._left - int(self._room * share)
+        for at in places:
+            if at not in but and not self._take(at, floor):
+                break
+
+    def fill(self, places: Iterable[int], share: float = 1.0) -> None:
+        """Take those of the places that fit into this share of the room, in their order."""
+        floor = self._left - int(self._room * share)
+        for at in places:
+            self._take(at, floor)
+
+    def _take(self, at: int, floor: int) -> bool:
+        if at in self.chosen:
+            return True
+        if self._left - self._lengths[at] < max(0, floor):
+            return False
+        self.chosen.add(at)
+        self._left -= self._lengths[at]
+        return True
+
+
+def _pieces(text: str) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        at = 0
+        while len(line) - at > LINE:
+            middle = at + _PIECE
+            breaks = [match.end() for match in _BREAK.finditer(line, middle - _BACK, middle)]
+            end = breaks[-1] if breaks else middle
+            pieces.append(_Piece(line[at:end], number, ends=False))
+            at = end
+        pieces.append(_Piece(f"{line[at:]}\n", number, ends=True))
+    return pieces
+
+
+def _alike(pieces: Sequence[_Piece]) -> Container[int]:
+    """The pieces that begin as three before them do: one more of them tells no more."""
+    met: Counter[str] = Counter()
+    alike: set[int] = set()
+    for at, each in enumerate(pieces):
+        begins = each.text.lstrip()[:_BEGINNING]
+        met[begins] += 1
+        if met[begins] > _FEW_ALIKE:
+            alike.add(at)
+    return alike
+
+
+def _errors(pieces: Sequence[_Piece]) -> list[int]:
+    return [
+        at
+        for at, (text, *_) in enumerate(pieces)
+        if (any(map(text.__contains__, ERROR_SIGNS)) and ERROR.search(text))
+        or _FAILED.search(text)
+    ]
+
+
+def _scores(
+    text: str, pieces: Sequence[_Piece], query: Mapping[str, float]
+) -> dict[int, float]:
+    """How much each piece has of what was asked for; those beside one have some of it, too."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        return {}  # the places in one are not those in the other
+    starts = [0, *accumulate(len(each.text) for each in pieces)]
+    most = max(3, int(_COMMON * len(pieces)))
+    found: list[tuple[float, Collection[int]]] = []
+    for word, weight in query.items():
+        if not 0 < lowered.count(word) <= most:
+            continue
+        places: dict[int, None] = {}
+        at = lowered.find(word)
+        while at >= 0:
+            places[bisect_right(starts, at) - 1] = None
+            at = lowered.find(word, at + len(word))
+        found.append((weight * math.log(len(pieces) / len(places)), places))
+    found.sort(key=lambda one: -one[0])
+    own: Counter[int] = Counter()
+    for score, places in found[:_MOST_WORDS]:
+        for place in places:
+            own[place] += score
+    scores = dict(own)
+    for place, score in own.items():
+        for near in (place - 1, place + 1):
+            if 0 <= near < len(pieces):
+                scores[near] = max(scores.get(near, 0), _BESIDE * score)
+    return scores
+
+
+def _joined(pieces: Sequence[_Piece], chosen: Container[int], *, numbered: bool) -> str:
+    """The chosen pieces, and between them what is left out, where that is shorter."""
+    said: list[str] = []
+    for stays, group in groupby(range(len(pieces)), key=chosen.__contains__):
+        places = list(group)
+        part = [pieces[at].text for at in places]
+        if not stays:
+            first, last = pieces[places[0]], pieces[places[-1]]
+            starts_line = places[0] == 0 or pieces[places[0] - 1].ends
+            mark = _mark(first.line, last.line, "".join(part), numbered=numbered)
+            if not (starts_line and last.ends):
+                mark = f"[... {sum(map(len, part)):,} characters ...]"
+            mark += "\n" * last.ends
+            part = [mark] if len(mark) < sum(map(len, part)) else part
+        said += part
+    return "".join(said)
+
+
+def _mark(first: int, last: int, text: str, *, numbered: bool) -> str:
+    if not text.strip():
+        return ""
+    if numbered:
+        return f"[... lines {first}-{last} ...]" if last > first else f"[... line {first} ...]"
+    count = last - first + 1
+    return f"[... {count:,} line{'s' * (count > 1)} ...]"

@@ -1,0 +1,151 @@
+"""Long results are cut to what was asked for, before they are sent for the first time.
+
+Each kind of result has a size above which it is cut and one that it keeps. What stays are its
+first and last lines, its errors, the lines near the words of the call and of the task, and every
+identifier that nothing else in view holds. Files that were read stay whole: edits quote them. What
+was asked for once more is not cut again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from windlass.messages import Part, Text, ToolCall
+from windlass.tokens import CHARS_A_TOKEN
+from windlass.window.cutting import cut, query_of
+from windlass.window.digest import ORDER, PATHS_FIRST, digest, kind_of_name
+from windlass.window.encode import is_encoded
+from windlass.window.kinds import DATA, Kind, plain_name
+from windlass.window.names import names_said
+from windlass.window.originals import RECALL
+from windlass.window.pending import PendingEdits, Proposal
+
+Cut: TypeAlias = Literal["mild", "firm"]
+
+REASON: Final = "a long result, cut to what was asked for"
+_SIZES: Final[Mapping[Cut, Mapping[Kind | Literal["edit"], tuple[int, int]]]] = {
+    "mild": {
+        **dict.fromkeys(("json", "api"), (2_000, 2_000)),
+        **dict.fromkeys(("table", "text", "page", "command", "log", "diff"), (2_000, 1_500)),
+        **dict.fromkeys(("test", "build", "listing", "search"), (1_000, 750)),
+        "edit": (500, 400),
+    },
+    "firm": {
+        **dict.fromkeys(("json", "api"), (1_000, 1_000)),
+        **dict.fromkeys(("table", "text", "page", "search", "listing", "test"), (500, 400)),
+        **dict.fromkeys(("command", "log", "diff"), (2_000, 1_200)),
+        "build": (700, 500),
+        "edit": (300, 200),
+    },
+}
+"""For each kind the tokens above which a result is cut, and those that it keeps. Files are none."""
+_WORTH: Final = 0.8
+"""A cut leaves at most this share of a text, or the text stays."""
+_PROGRAMS: Final = frozenset({"command", "test", "build", "log"})
+"""Kinds that programs write."""
+_RECORDS: Final = DATA | {"listing", "page"}
+"""Kinds of which every name is one; of the output of programs numbers and dates are none."""
+_MOST_NAMES: Final = 4
+"""Names may take so many times the room of a cut."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cuts:
+    """Cuts results that no call has seen."""
+
+    cuts: Cut = "mild"
+    name: str = "cuts"
+
+    @property
+    def _least(self) -> int:
+        return CHARS_A_TOKEN * min(above for above, _ in _SIZES[self.cuts].values())
+
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
+        """The new results that are longer than their kind may be, each as it would be sent."""
+        calls = pending.derived(_CutCalls)
+        calls.grow(pending)
+        for at in pending.fresh:
+            entry = pending.entry(at)
+            if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
+                continue
+            if entry.message.chars <= self._least or calls.asks_again(pending.call(at)):
+                continue
+            parts = [self._part(pending, at, part) for part in entry.message.parts]
+            if any(new is not old for new, old in zip(parts, entry.message.parts, strict=True)):
+                yield Proposal((at,), "compress", REASON, entry.message.with_parts(*parts))
+
+    def _part(self, pending: PendingEdits, at: int, part: Part) -> Part:
+        if not isinstance(part, Text):
+            return part
+        text = part.text
+        kind = self._kind(pending, at, text)
+        above, keep = _SIZES[self.cuts].get(kind, (0, 0))
+        if not above or len(text) <= above * CHARS_A_TOKEN:
+            return part
+        room = keep * CHARS_A_TOKEN
+        encoded = is_encoded(text)
+        shown = cut(
+            text, room, _query(pending, at), output=kind in _PROGRAMS, numbered=not encoded
+        )
+        there = names_said(shown)
+        lost = [
+            name
+            for name in pending.names_held_only((at,), names_said(text))
+            if name not in there and name not in shown and _is_kept(name, kind)
+        ]
+        order = PATHS_FIRST if kind == "listing" else ORDER
+        names = digest(lost, (1 if kind == "table" else _MOST_NAMES) * room, order=order) if lost else ""
+        also = f" Also in it: {names}" if names else ""
+        end = f"[Cut from {len(text):,} characters: {pending.recall_hint(at)}]"
+        made = f"{shown.rstrip()}\n{end}{also}"
+        return Text(made) if len(made) <= _WORTH * len(text) else part
+
+    def _kind(self, pending: PendingEdits, at: int, text: str) -> Kind | Literal["edit"]:
+        touched = pending.touched(at)
+        if touched.writes and not touched.reads:
+            return "edit"
+        original = pending.original(at).text
+        return pending.kind(at, original if is_encoded(text) else text)
+
+
+class _CutCalls:
+    """The calls whose results calls have seen cut: who makes one again wants what was left out."""
+
+    def __init__(self) -> None:
+        self._upto = 0
+        self._cut: set[tuple[str, str]] = set()
+
+    def grow(self, pending: PendingEdits) -> None:
+        """Take in what was sent since."""
+        for at in range(self._upto, pending.fresh.start):
+            entry, call = pending.entry(at), pending.call(at)
+            if call is not None and entry is not None and entry.because == "compress":
+                self._cut.add((call.name, call.arguments))
+        self._upto = pending.fresh.start
+
+    def asks_again(self, call: ToolCall | None) -> bool:
+        """Whether a call asks for what was cut before, or for an original."""
+        if call is None:
+            return False
+        return plain_name(call.name) == RECALL.name or (call.name, call.arguments) in self._cut
+
+
+def _is_kept(name: str, kind: Kind | Literal["edit"]) -> bool:
+    """Whether a name is told of what is left out: of the output of programs no numbers."""
+    return kind in _RECORDS or kind_of_name(name) not in ("number", "date")
+
+
+def _query(pending: PendingEdits, at: int) -> Mapping[str, float]:
+    """What was asked for where the result came: the call, the words before it, the task."""
+    texts: list[tuple[str, float]] = []
+    call, caller = pending.call(at), pending.caller(at)
+    if call is not None:
+        texts.append((call.arguments, 3.0))
+    if caller is not None:
+        texts.append((pending.original(caller).text, 2.0))
+    for place in (pending.last_user, pending.first_user):
+        if place >= 0:
+            texts.append((pending.original(place).text, 1.0))
+    return query_of(texts)
