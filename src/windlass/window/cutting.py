@@ -71,7 +71,14 @@ def _words(text: str) -> Collection[str]:
     return dict.fromkeys(_WORD.findall(text[-_MOST_QUERY:].lower())).keys()
 
 
-def cut(text: str, room: int, query: Mapping[str, float], *, output: bool, numbered: bool) -> str:
+def cut(
+    text: str,
+    room: int,
+    query: Mapping[str, float],
+    *,
+    output: bool = False,
+    numbers: Sequence[int] | None = None,
+) -> str:
     """The text in about `room` characters, without what tells least of what was asked for.
 
     Args:
@@ -79,7 +86,8 @@ def cut(text: str, room: int, query: Mapping[str, float], *, output: bool, numbe
         room: Characters of it that stay.
         query: The words of what was asked for, with their weights.
         output: Whether a program wrote it: lines that begin alike tell little, its end much.
-        numbered: Whether the lines that are left out are told by their numbers, not by their count.
+        numbers: The number of each of its lines in the original, by which those are told that are
+            left out (None: they have none, and are counted).
     """
     pieces = _pieces(text)
     choice = _Choice([len(each.text) for each in pieces], room)
@@ -93,11 +101,11 @@ def cut(text: str, room: int, query: Mapping[str, float], *, output: bool, numbe
     choice.fill(sorted(near, key=lambda at: (-scores[at], at)))
     choice.fill(at for at, each in enumerate(pieces) if _DEFINED.match(each.text))
     choice.run(places, but=_alike(pieces) if output else ())
-    return _joined(pieces, choice.chosen, numbered=numbered).removesuffix("\n")
+    return _joined(pieces, choice.chosen, numbers).removesuffix("\n")
 
 
 class _Piece(NamedTuple):
-    """A line with its end, or a part of a long one; `line` counts lines from 1."""
+    """A line with its end, or a part of a long one; `line` counts lines from 0."""
 
     text: str
     line: int
@@ -137,7 +145,7 @@ class _Choice:
 
 def _pieces(text: str) -> list[_Piece]:
     pieces: list[_Piece] = []
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.split("\n")):
         at = 0
         while len(line) - at > LINE:
             middle = at + _PIECE
@@ -165,14 +173,11 @@ def _errors(pieces: Sequence[_Piece]) -> list[int]:
     return [
         at
         for at, (text, *_) in enumerate(pieces)
-        if (any(map(text.__contains__, ERROR_SIGNS)) and ERROR.search(text))
-        or _FAILED.search(text)
+        if (any(map(text.__contains__, ERROR_SIGNS)) and ERROR.search(text)) or _FAILED.search(text)
     ]
 
 
-def _scores(
-    text: str, pieces: Sequence[_Piece], query: Mapping[str, float]
-) -> dict[int, float]:
+def _scores(text: str, pieces: Sequence[_Piece], query: Mapping[str, float]) -> dict[int, float]:
     """How much each piece has of what was asked for; those beside one have some of it, too."""
     lowered = text.lower()
     if len(lowered) != len(text):
@@ -202,7 +207,7 @@ def _scores(
     return scores
 
 
-def _joined(pieces: Sequence[_Piece], chosen: Container[int], *, numbered: bool) -> str:
+def _joined(pieces: Sequence[_Piece], chosen: Container[int], numbers: Sequence[int] | None) -> str:
     """The chosen pieces, and between them what is left out, where that is shorter."""
     said: list[str] = []
     for stays, group in groupby(range(len(pieces)), key=chosen.__contains__):
@@ -210,20 +215,20 @@ def _joined(pieces: Sequence[_Piece], chosen: Container[int], *, numbered: bool)
         part = [pieces[at].text for at in places]
         if not stays:
             first, last = pieces[places[0]], pieces[places[-1]]
-            starts_line = places[0] == 0 or pieces[places[0] - 1].ends
-            mark = _mark(first.line, last.line, "".join(part), numbered=numbered)
-            if not (starts_line and last.ends):
-                mark = f"[... {sum(map(len, part)):,} characters ...]"
-            mark += "\n" * last.ends
-            part = [mark] if len(mark) < sum(map(len, part)) else part
+            chars = sum(map(len, part))
+            if last.ends and (places[0] == 0 or pieces[places[0] - 1].ends):
+                mark = f"{_mark(first.line, last.line, numbers)}\n"
+            else:
+                mark = f"[... {chars:,} characters ...]" + "\n" * last.ends
+            part = [mark] if len(mark) < chars else part
         said += part
     return "".join(said)
 
 
-def _mark(first: int, last: int, text: str, *, numbered: bool) -> str:
-    if not text.strip():
-        return ""
-    if numbered:
-        return f"[... lines {first}-{last} ...]" if last > first else f"[... line {first} ...]"
-    count = last - first + 1
-    return f"[... {count:,} line{'s' * (count > 1)} ...]"
+def _mark(first: int, last: int, numbers: Sequence[int] | None) -> str:
+    """What is told of the lines from `first` to `last`, counted from 0, that are left out."""
+    if numbers is None:
+        return f"[... {last - first + 1:,} line{'s' * (last > first)} ...]"
+    start = numbers[first]
+    end = numbers[last + 1] - 1 if last + 1 < len(numbers) else numbers[last]
+    return f"[... lines {start}-{end} ...]" if end > start else f"[... line {start} ...]"

@@ -269,3 +269,8 @@ def shift_between(shown: str, line: str) -> int | None:
     if before is None or now is None or before == now or moved(shown, now - before) != line:
         return None
     return now - before
+
+
+def numbers_of(text: str) -> Sequence[int]:
+    """The number of each line of a text in its original, where some lines stand for several."""
+    return _numbers(text.split("\n"))

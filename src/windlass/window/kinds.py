@@ -305,7 +305,9 @@ _LISTED: Final = re.compile(r"[-dlcbps][-rwxsStT]{9}|(?:\.{0,2}/)?[\w@.+~-]+(?:/
 _FOUND: Final = re.compile(r"[\w@.+~/-]+[:-]\d+[:-]")
 _GUTTER: Final = re.compile(r"\s*\d+(?:→|\t|: ?|\| ?)")
 _RAN: Final = re.compile(r"<returncode>|Exit code:? \d|exit code:? \d|Traceback \(most recent")
-_NODE: Final = re.compile(r"\s*(?:- )?(?:\[\w+\]\s*)?\w+(?: \"[^\"]*\")?(?: \[[\w=]+\])+|\s*<\w+|\s*- /url:")
+_NODE: Final = re.compile(
+    r"\s*(?:- )?(?:\[\w+\]\s*)?\w+(?: \"[^\"]*\")?(?: \[[\w=]+\])+|\s*<\w+|\s*- /url:"
+)
 _ROW: Final = re.compile(r"[^|]*\||[^\t]*\t|(?:[^,]*,){2}")
 
 

@@ -17,6 +17,7 @@ from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.cutting import cut, query_of
 from windlass.window.digest import ORDER, PATHS_FIRST, digest, kind_of_name
 from windlass.window.encode import is_encoded
+from windlass.window.index import numbers_of
 from windlass.window.kinds import DATA, Kind, plain_name
 from windlass.window.names import names_said
 from windlass.window.originals import RECALL
@@ -45,7 +46,7 @@ _WORTH: Final = 0.8
 """A cut leaves at most this share of a text, or the text stays."""
 _PROGRAMS: Final = frozenset({"command", "test", "build", "log"})
 """Kinds that programs write."""
-_RECORDS: Final = DATA | {"listing", "page"}
+_RECORDS: Final = DATA - {"search"} | {"listing"}
 """Kinds of which every name is one; of the output of programs numbers and dates are none."""
 _MOST_NAMES: Final = 4
 """Names may take so many times the room of a cut."""
@@ -85,9 +86,12 @@ class Cuts:
         if not above or len(text) <= above * CHARS_A_TOKEN:
             return part
         room = keep * CHARS_A_TOKEN
-        encoded = is_encoded(text)
         shown = cut(
-            text, room, _query(pending, at), output=kind in _PROGRAMS, numbered=not encoded
+            text,
+            room,
+            _query(pending, at),
+            output=kind in _PROGRAMS,
+            numbers=None if is_encoded(text) else numbers_of(text),
         )
         there = names_said(shown)
         lost = [
@@ -96,7 +100,11 @@ class Cuts:
             if name not in there and name not in shown and _is_kept(name, kind)
         ]
         order = PATHS_FIRST if kind == "listing" else ORDER
-        names = digest(lost, (1 if kind == "table" else _MOST_NAMES) * room, order=order) if lost else ""
+        names = (
+            digest(lost, (1 if kind == "table" else _MOST_NAMES) * room, order=order)
+            if lost
+            else ""
+        )
         also = f" Also in it: {names}" if names else ""
         end = f"[Cut from {len(text):,} characters: {pending.recall_hint(at)}]"
         made = f"{shown.rstrip()}\n{end}{also}"
