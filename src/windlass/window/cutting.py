@@ -12,10 +12,11 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import accumulate, groupby
-from typing import Final, NamedTuple
+from typing import Final
 
 from windlass.window.digest import ERROR, ERROR_SIGNS
 
@@ -23,8 +24,8 @@ LINE: Final = 400
 """Characters of a line above which it is cut inside."""
 _PIECE: Final = 200
 """Characters of the pieces that a longer line is cut into."""
-_BREAK: Final = re.compile(r"\}, ?\{|[,;|}\]] ?|[.!?] |\\n| ")
-"""Where a long line is best parted."""
+_BREAKS: Final = ("},", "\\n", ". ", ", ", ",", ";", "|", " ")
+"""Behind what a long line is parted: the last of these."""
 _BACK: Final = 80
 """Characters before its end in which such a place is looked for."""
 _HEAD: Final = 0.3
@@ -47,9 +48,16 @@ _NEAR: Final = 0.3
 _BESIDE: Final = 0.4
 """The share of its score that a piece gives to those beside it."""
 _FAILED: Final = re.compile(
-    r"^(?:E  |>  |FAILED |ERROR |npm ERR!|error(?:\[|:)|\s*--> )|\bwarning(?:\[|:)"
-    r"|undefined reference|cannot find|\bassert(?:ion)?\b|\b\d+ (?:failed|errors?|warnings?)\b"
+    r"^(?:E  |>  |FAILED |ERROR |npm ERR!|\s*--> )|\bwarning(?:\[|:)|undefined reference"
+    r"|cannot find|\bassert(?:ion)?\b|\b\d+ (?:failed|errors?|warnings?)\b"
 )
+_SIGNS: Final = (
+    *(*ERROR_SIGNS, "E  ", ">  ", "npm ERR!", "--> ", "warning", "undefined ref", "cannot find"),
+    *("assert", " errors", "1 error"),
+)
+"""One of these stands in whatever `ERROR` and `_FAILED` match, and is found sooner."""
+_MOST_FOUND: Final = 2_000
+"""Places of one sign that are looked at, the last ones."""
 _DEFINED: Final = re.compile(
     r"\s*(?:export |public |private |static |async |pub(?:\(\w+\))? )*"
     r"(?:def|class|function|fn|struct|enum|interface|trait|impl|type|module|package)\s+\w"
@@ -89,27 +97,20 @@ def cut(
         numbers: The number of each of its lines in the original, by which those are told that are
             left out (None: they have none, and are counted).
     """
-    pieces = _pieces(text)
-    choice = _Choice([len(each.text) for each in pieces], room)
-    places = range(len(pieces))
-    choice.run(places, _HEAD, but=_alike(pieces) if output else ())
+    pieces = _Pieces(text)
+    choice = _Choice([*map(len, pieces.texts)], room)
+    places = range(len(pieces.texts))
+    alike = _alike(pieces.texts) if output else frozenset[int]()
+    choice.run(places, _HEAD, but=alike)
     choice.run(reversed(places), _OUTPUT_TAIL if output else _TAIL)
     choice.fill(reversed(_errors(pieces)), _ERRORS)
-    scores = _scores(text, pieces, query)
+    scores = _scores(pieces, query)
     least = _NEAR * max(scores.values(), default=0)
     near = [at for at, score in scores.items() if score >= least]
     choice.fill(sorted(near, key=lambda at: (-scores[at], at)))
-    choice.fill(at for at, each in enumerate(pieces) if _DEFINED.match(each.text))
-    choice.run(places, but=_alike(pieces) if output else ())
+    choice.fill(at for at in places if _DEFINED.match(pieces.texts[at]))
+    choice.run(places, but=alike)
     return _joined(pieces, choice.chosen, numbers).removesuffix("\n")
-
-
-class _Piece(NamedTuple):
-    """A line with its end, or a part of a long one; `line` counts lines from 0."""
-
-    text: str
-    line: int
-    ends: bool
 
 
 class _Choice:
@@ -122,78 +123,109 @@ class _Choice:
 
     def run(self, places: Iterable[int], share: float = 1.0, but: Container[int] = ()) -> None:
         """Take the places in their order, until one does not fit into this share of the room."""
-        floor = self._left - int(self._room * share)
+        floor = max(0, self._left - int(self._room * share))
         for at in places:
             if at not in but and not self._take(at, floor):
                 break
 
     def fill(self, places: Iterable[int], share: float = 1.0) -> None:
         """Take those of the places that fit into this share of the room, in their order."""
-        floor = self._left - int(self._room * share)
+        floor = max(0, self._left - int(self._room * share))
         for at in places:
+            if self._left <= floor:
+                break
             self._take(at, floor)
 
     def _take(self, at: int, floor: int) -> bool:
         if at in self.chosen:
             return True
-        if self._left - self._lengths[at] < max(0, floor):
+        if self._left - self._lengths[at] < floor:
             return False
         self.chosen.add(at)
         self._left -= self._lengths[at]
         return True
 
 
-def _pieces(text: str) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    for number, line in enumerate(text.split("\n")):
-        at = 0
-        while len(line) - at > LINE:
-            middle = at + _PIECE
-            breaks = [match.end() for match in _BREAK.finditer(line, middle - _BACK, middle)]
-            end = breaks[-1] if breaks else middle
-            pieces.append(_Piece(line[at:end], number, ends=False))
-            at = end
-        pieces.append(_Piece(f"{line[at:]}\n", number, ends=True))
-    return pieces
+class _Pieces:
+    """The lines of a text, each with its end, long ones parted.
+
+    `lines` are the numbers, from 0, of the lines that the pieces belong to.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.texts: list[str] = []
+        self.lines: list[int] = []
+        for number, line in enumerate(text.split("\n")):
+            at = 0
+            while len(line) - at > LINE:
+                end = _part_end(line, at + _PIECE)
+                self.texts.append(line[at:end])
+                self.lines.append(number)
+                at = end
+            self.texts.append(f"{line[at:]}\n")
+            self.lines.append(number)
+        self.text = f"{text}\n"
+        self._starts = [0, *accumulate(map(len, self.texts))]
+
+    def at(self, place: int) -> int:
+        """The piece in which a place of the text is."""
+        return bisect_right(self._starts, place) - 1
+
+    def ends(self, at: int) -> bool:
+        """Whether a line ends with the piece; so it does before the first."""
+        return at < 0 or self.texts[at].endswith("\n")
 
 
-def _alike(pieces: Sequence[_Piece]) -> Container[int]:
+def _part_end(line: str, middle: int) -> int:
+    ends = [line.rfind(sign, middle - _BACK, middle) + len(sign) for sign in _BREAKS]
+    end = max(ends)
+    return end if end > middle - _BACK else middle
+
+
+def _places(text: str, word: str, most: int) -> Iterator[int]:
+    """Where a word stands in a text, the last places first: as many as `most`."""
+    at = text.rfind(word)
+    while at >= 0 and most:
+        yield at
+        most -= 1
+        at = text.rfind(word, 0, at)
+
+
+def _alike(texts: Sequence[str]) -> AbstractSet[int]:
     """The pieces that begin as three before them do: one more of them tells no more."""
     met: Counter[str] = Counter()
     alike: set[int] = set()
-    for at, each in enumerate(pieces):
-        begins = each.text.lstrip()[:_BEGINNING]
+    for at, text in enumerate(texts):
+        begins = text.lstrip()[:_BEGINNING]
         met[begins] += 1
         if met[begins] > _FEW_ALIKE:
             alike.add(at)
     return alike
 
 
-def _errors(pieces: Sequence[_Piece]) -> list[int]:
-    return [
-        at
-        for at, (text, *_) in enumerate(pieces)
-        if (any(map(text.__contains__, ERROR_SIGNS)) and ERROR.search(text)) or _FAILED.search(text)
-    ]
+def _errors(pieces: _Pieces) -> list[int]:
+    """The pieces that tell of a failure, in order."""
+    found = {
+        pieces.at(place)
+        for sign in _SIGNS
+        if sign in pieces.text
+        for place in _places(pieces.text, sign, _MOST_FOUND)
+    }
+    texts = pieces.texts
+    return sorted(at for at in found if ERROR.search(texts[at]) or _FAILED.search(texts[at]))
 
 
-def _scores(text: str, pieces: Sequence[_Piece], query: Mapping[str, float]) -> dict[int, float]:
+def _scores(pieces: _Pieces, query: Mapping[str, float]) -> Mapping[int, float]:
     """How much each piece has of what was asked for; those beside one have some of it, too."""
-    lowered = text.lower()
-    if len(lowered) != len(text):
+    lowered, number = pieces.text.lower(), len(pieces.texts)
+    if len(lowered) != len(pieces.text):
         return {}  # the places in one are not those in the other
-    starts = [0, *accumulate(len(each.text) for each in pieces)]
-    most = max(3, int(_COMMON * len(pieces)))
+    most = max(3, int(_COMMON * number))
     found: list[tuple[float, Collection[int]]] = []
     for word, weight in query.items():
-        if not 0 < lowered.count(word) <= most:
-            continue
-        places: dict[int, None] = {}
-        at = lowered.find(word)
-        while at >= 0:
-            places[bisect_right(starts, at) - 1] = None
-            at = lowered.find(word, at + len(word))
-        found.append((weight * math.log(len(pieces) / len(places)), places))
+        if 0 < lowered.count(word) <= most:
+            places = set(map(pieces.at, _places(lowered, word, most)))
+            found.append((weight * math.log(number / len(places)), places))
     found.sort(key=lambda one: -one[0])
     own: Counter[int] = Counter()
     for score, places in found[:_MOST_WORDS]:
@@ -202,24 +234,24 @@ def _scores(text: str, pieces: Sequence[_Piece], query: Mapping[str, float]) -> 
     scores = dict(own)
     for place, score in own.items():
         for near in (place - 1, place + 1):
-            if 0 <= near < len(pieces):
+            if 0 <= near < number:
                 scores[near] = max(scores.get(near, 0), _BESIDE * score)
     return scores
 
 
-def _joined(pieces: Sequence[_Piece], chosen: Container[int], numbers: Sequence[int] | None) -> str:
+def _joined(pieces: _Pieces, chosen: Container[int], numbers: Sequence[int] | None) -> str:
     """The chosen pieces, and between them what is left out, where that is shorter."""
     said: list[str] = []
-    for stays, group in groupby(range(len(pieces)), key=chosen.__contains__):
+    for stays, group in groupby(range(len(pieces.texts)), key=chosen.__contains__):
         places = list(group)
-        part = [pieces[at].text for at in places]
+        first, last = places[0], places[-1]
+        part = pieces.texts[first : last + 1]
         if not stays:
-            first, last = pieces[places[0]], pieces[places[-1]]
             chars = sum(map(len, part))
-            if last.ends and (places[0] == 0 or pieces[places[0] - 1].ends):
-                mark = f"{_mark(first.line, last.line, numbers)}\n"
+            if pieces.ends(first - 1) and pieces.ends(last):
+                mark = f"{_mark(pieces.lines[first], pieces.lines[last], numbers)}\n"
             else:
-                mark = f"[... {chars:,} characters ...]" + "\n" * last.ends
+                mark = f"[... {chars:,} characters ...]" + "\n" * pieces.ends(last)
             part = [mark] if len(mark) < chars else part
         said += part
     return "".join(said)

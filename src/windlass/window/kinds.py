@@ -203,16 +203,21 @@ def arguments_of(call: ToolCall) -> Mapping[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
+_MANAGERS: Final = (
+    "cargo|go|npm|npx|yarn|pnpm|bun|deno|mvn|gradlew?|dotnet|docker|swift|rake|uv|poetry|pip3?"
+    "|apt|apt-get|brew|conda|gem|bundle|composer|setup\\.py|make"
+)
+"""Programs that run tests or build something, as their next word says."""
+_BEGINS: Final = r"(?:^|[\s;&|(/])"
 _TESTS: Final = re.compile(
-    r"(?:^|[\s;&|(/])(?:pytest|py\.test|tox|nosetests|unittest|jest|vitest|mocha|rspec|phpunit|ctest"
-    r"|(?:go|cargo|npm|yarn|pnpm|bun|mvn|gradlew?|dotnet|make|swift|deno|rake)\s+(?:run\s+)?tests?\b"
-    r"|(?:bin/test|runtests\.py|manage\.py\s+test))(?![\w.-]*\.(?:py|ini|cfg|toml|log))"
+    rf"{_BEGINS}(?:(?:pytest|py\.test|tox|nosetests|unittest|jest|vitest|mocha|rspec|phpunit|ctest"
+    rf"|bin/test|runtests\.py|manage\.py\s+test)(?![\w.-]|/)"
+    rf"|(?:{_MANAGERS})\s+(?:run\s+)?tests?(?![\w./]))"
 )
 _BUILDS: Final = re.compile(
-    r"(?:^|[\s;&|(/])(?:make|cmake|ninja|gcc|g\+\+|clang|tsc|webpack|vite|javac|msbuild"
-    r"|(?:cargo|go|npm|npx|yarn|pnpm|bun|mvn|gradlew?|dotnet|docker|pip3?|uv|poetry|apt|apt-get|brew"
-    r"|conda|gem|bundle|composer|setup\.py)\s+(?:run\s+|pip\s+|-\S+\s+)*"
-    r"(?:build\w*|install|add|check|clippy|compile|ci|sync|update|upgrade|vet|package|lint|tsc))\b"
+    rf"{_BEGINS}(?:(?:make|cmake|ninja|gcc|g\+\+|clang|tsc|webpack|vite|javac|msbuild)(?![\w.-]|/)"
+    rf"|(?:{_MANAGERS})\s+(?:run\s+|pip\s+|-\S+\s+)*(?:build\w*|install|add|check|clippy|compile|ci"
+    r"|sync|update|upgrade|vet|package|lint|tsc)(?![\w./]))"
 )
 
 
@@ -225,12 +230,13 @@ def what_runs(command: str) -> Literal["test", "build"] | None:
 
 
 _BUILT: Final = re.compile(
-    r"(?:Get:\d|Fetched |Setting up |Unpacking |Selecting previously|Preparing to unpack|Processing tr"
-    r"|update-alternatives:|Reading package|Building |Collecting |Downloading |Downloaded "
-    r"|Requirement already|Installing |Compiling |Checking |Linking |Created symlink"
-    r"|Step \d+/\d+|#\d+ |\[ *\d+(?:/\d+|%)\]|npm (?:warn|WARN|notice)|make(?:\[\d+\])?: |\s+(?:CC|LD|AR) "
-    r"|Hit:\d|Ign:\d|added \d+ packages|Successfully )"
+    r"(?:Get|Hit|Ign):\d|(?:Fetched|Setting up|Unpacking|Selecting previously|Preparing to unpack"
+    r"|Processing triggers|update-alternatives:|Reading package|Building|Collecting|Downloading"
+    r"|Downloaded|Requirement already|Installing|Compiling|Checking|Linking|Created symlink"
+    r"|Successfully) |Step \d+/\d+|#\d+ |\[ *\d+(?:/\d+|%)\]|npm (?:warn|WARN|notice)"
+    r"|make(?:\[\d+\])?: |\s+(?:CC|LD|AR) |added \d+ packages"
 )
+"""How lines of builds and installations begin, by the tools in use."""
 _LOOKED_PLACES: Final = (0.1, 0.4, 0.7)
 _BUILT_SHARE: Final = 0.3
 

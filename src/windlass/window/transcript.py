@@ -18,8 +18,8 @@ from windlass.window.identifiers import IdentifierIndex
 from windlass.window.originals import RECALL, reference
 from windlass.window.proposals import Facts
 from windlass.window.references import is_marked
-from windlass.wire.editing import holds_compaction
 from windlass.window.thoughts import Thinking
+from windlass.wire.editing import holds_compaction
 from windlass.wire.thinking import thinks
 
 

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 from windlass.messages import Part, Text, ToolCall
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.cutting import cut, query_of
-from windlass.window.digest import ORDER, PATHS_FIRST, digest, kind_of_name
+from windlass.window.digest import ORDER, PATHS_FIRST, digest
 from windlass.window.encode import is_encoded
 from windlass.window.index import numbers_of
 from windlass.window.kinds import DATA, Kind, plain_name
@@ -26,7 +26,9 @@ from windlass.window.pending import PendingEdits, Proposal
 Cut: TypeAlias = Literal["mild", "firm"]
 
 REASON: Final = "a long result, cut to what was asked for"
-_SIZES: Final[Mapping[Cut, Mapping[Kind | Literal["edit"], tuple[int, int]]]] = {
+_Kind: TypeAlias = Kind | Literal["edit"]
+"""An edit is what a tool shows of a file that it changed."""
+_SIZES: Final[Mapping[Cut, Mapping[_Kind, tuple[int, int]]]] = {
     "mild": {
         **dict.fromkeys(("json", "api"), (2_000, 2_000)),
         **dict.fromkeys(("table", "text", "page", "command", "log", "diff"), (2_000, 1_500)),
@@ -48,8 +50,10 @@ _PROGRAMS: Final = frozenset({"command", "test", "build", "log"})
 """Kinds that programs write."""
 _RECORDS: Final = DATA - {"search"} | {"listing"}
 """Kinds of which every name is one; of the output of programs numbers and dates are none."""
-_MOST_NAMES: Final = 4
-"""Names may take so many times the room of a cut."""
+_MOST_LOST: Final = 5_000
+"""Names of a text that are looked at, its first ones: more than a digest has room for."""
+_NAMES: Final[Mapping[_Kind, int]] = dict.fromkeys(_RECORDS - {"table"}, 4)
+"""How many times the room of a cut the names may take that it leaves out (others: once)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,29 +97,29 @@ class Cuts:
             output=kind in _PROGRAMS,
             numbers=None if is_encoded(text) else numbers_of(text),
         )
-        there = names_said(shown)
-        lost = [
-            name
-            for name in pending.names_held_only((at,), names_said(text))
-            if name not in there and name not in shown and _is_kept(name, kind)
-        ]
         order = PATHS_FIRST if kind == "listing" else ORDER
-        names = (
-            digest(lost, (1 if kind == "table" else _MOST_NAMES) * room, order=order)
-            if lost
-            else ""
-        )
-        also = f" Also in it: {names}" if names else ""
+        names = _names(pending, at, kind, text, shown)
+        also = f" Also in it: {digest(names, _NAMES.get(kind, 1) * room, order=order)}"
         end = f"[Cut from {len(text):,} characters: {pending.recall_hint(at)}]"
-        made = f"{shown.rstrip()}\n{end}{also}"
+        made = f"{shown.rstrip()}\n{end}{also * bool(names)}"
         return Text(made) if len(made) <= _WORTH * len(text) else part
 
-    def _kind(self, pending: PendingEdits, at: int, text: str) -> Kind | Literal["edit"]:
+    def _kind(self, pending: PendingEdits, at: int, text: str) -> _Kind:
         touched = pending.touched(at)
         if touched.writes and not touched.reads:
             return "edit"
         original = pending.original(at).text
         return pending.kind(at, original if is_encoded(text) else text)
+
+
+def _names(pending: PendingEdits, at: int, kind: _Kind, text: str, shown: str) -> Sequence[str]:
+    """The names that a cut leaves out, and that nothing else in view holds."""
+    there = names_said(shown)
+    names = [name for name in names_said(text) if name not in there]
+    if kind not in _RECORDS:  # of what programs write no numbers and dates
+        names = [name for name in names if name.lower() != name.upper()]
+    lost = pending.names_held_only((at,), names[:_MOST_LOST])
+    return [name for name in lost if name not in shown]
 
 
 class _CutCalls:
@@ -140,11 +144,6 @@ class _CutCalls:
         return plain_name(call.name) == RECALL.name or (call.name, call.arguments) in self._cut
 
 
-def _is_kept(name: str, kind: Kind | Literal["edit"]) -> bool:
-    """Whether a name is told of what is left out: of the output of programs no numbers."""
-    return kind in _RECORDS or kind_of_name(name) not in ("number", "date")
-
-
 def _query(pending: PendingEdits, at: int) -> Mapping[str, float]:
     """What was asked for where the result came: the call, the words before it, the task."""
     texts: list[tuple[str, float]] = []
@@ -153,7 +152,6 @@ def _query(pending: PendingEdits, at: int) -> Mapping[str, float]:
         texts.append((call.arguments, 3.0))
     if caller is not None:
         texts.append((pending.original(caller).text, 2.0))
-    for place in (pending.last_user, pending.first_user):
-        if place >= 0:
-            texts.append((pending.original(place).text, 1.0))
+    users = {pending.last_user, pending.first_user} - {-1}
+    texts += [(pending.original(place).text, 1.0) for place in sorted(users)]
     return query_of(texts)
