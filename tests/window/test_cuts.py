@@ -108,8 +108,7 @@ class TestWhatStays:
             {"id": f"R-{at:04}", "state": "open", "note": f"word {at} of it " * 9}
             for at in range(200)
         ]
-        before = ("note", {}, "R-0150 is late")
-        text = shown(before, ("list_orders", {}, json.dumps(rows))).text
+        text = shown(("note", {}, "R-0150 is late"), ("list_orders", {}, json.dumps(rows))).text
         assert "R-0149" in text
         assert "R-0150" not in text
 
@@ -130,12 +129,13 @@ class TestWhatIsNotCut:
     def test_what_recall_brings(self) -> None:
         assert shown(("recall", {"ref": "result_12345678"}, LOG), cuts="firm").text == LOG
 
-    def test_what_is_asked_for_again(self) -> None:
-        once = ("bash", {"command": "./run.sh"}, LOG)
-        other = ("bash", {"command": "./run.sh -v"}, LOG.replace("took", "got"))
-        assert "[Cut from" in shown(once, other).text
-        again = ("bash", {"command": "./run.sh"}, LOG.replace("took", "got"))
-        assert shown(once, again).text == again[2]
+    def test_what_is_asked_for_a_third_time(self) -> None:
+        call = ("bash", {"command": "./run.sh"})
+        once, twice, thrice = ((*call, LOG.replace("took", each)) for each in ("a", "b", "c"))
+        assert "[Cut from" in shown(once, twice).text
+        assert shown(once, twice, thrice).text == thrice[2]
+        other = ("bash", {"command": "./run.sh -v"}, LOG)
+        assert "[Cut from" in shown(once, twice, other).text
 
     def test_what_is_as_short_as_its_kind_may_be(self) -> None:
         text = LOG[:7_900]

@@ -224,13 +224,13 @@ def _scores(pieces: _Pieces, query: Mapping[str, float]) -> Mapping[int, float]:
     found: list[tuple[float, Collection[int]]] = []
     for word, weight in query.items():
         if 0 < lowered.count(word) <= most:
-            places = set(map(pieces.at, _places(lowered, word, most)))
-            found.append((weight * math.log(number / len(places)), places))
+            near = set(map(pieces.at, _places(lowered, word, most)))
+            found.append((weight * math.log(number / len(near)), near))
     found.sort(key=lambda one: -one[0])
-    own: Counter[int] = Counter()
+    own: dict[int, float] = {}
     for score, places in found[:_MOST_WORDS]:
         for place in places:
-            own[place] += score
+            own[place] = own.get(place, 0) + score
     scores = dict(own)
     for place, score in own.items():
         for near in (place - 1, place + 1):

@@ -8,6 +8,7 @@ was asked for once more is not cut again.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -46,12 +47,13 @@ _SIZES: Final[Mapping[Cut, Mapping[_Kind, tuple[int, int]]]] = {
 """For each kind the tokens above which a result is cut, and those that it keeps. Files are none."""
 _WORTH: Final = 0.8
 """A cut leaves at most this share of a text, or the text stays."""
-_PROGRAMS: Final = frozenset({"command", "test", "build", "log"})
+_PROGRAMS: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log"})
 """Kinds that programs write."""
-_RECORDS: Final = DATA - {"search"} | {"listing"}
+_RECORDS: Final[frozenset[Kind]] = DATA - {"search"} | {"listing"}
 """Kinds of which every name is one; of the output of programs numbers and dates are none."""
 _MOST_LOST: Final = 5_000
 """Names of a text that are looked at, its first ones: more than a digest has room for."""
+_CUT_TWICE: Final = 2
 _NAMES: Final[Mapping[_Kind, int]] = dict.fromkeys(_RECORDS - {"table"}, 4)
 """How many times the room of a cut the names may take that it leaves out (others: once)."""
 
@@ -75,7 +77,7 @@ class Cuts:
             entry = pending.entry(at)
             if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
                 continue
-            if entry.message.chars <= self._least or calls.asks_again(pending.call(at)):
+            if entry.message.chars <= self._least or calls.wants_all(pending.call(at)):
                 continue
             parts = [self._part(pending, at, part) for part in entry.message.parts]
             if any(new is not old for new, old in zip(parts, entry.message.parts, strict=True)):
@@ -123,25 +125,29 @@ def _names(pending: PendingEdits, at: int, kind: _Kind, text: str, shown: str) -
 
 
 class _CutCalls:
-    """The calls whose results calls have seen cut: who makes one again wants what was left out."""
+    """The calls whose results calls have seen cut, and how often."""
 
     def __init__(self) -> None:
         self._upto = 0
-        self._cut: set[tuple[str, str]] = set()
+        self._cut: Counter[tuple[str, str]] = Counter()
 
     def grow(self, pending: PendingEdits) -> None:
         """Take in what was sent since."""
         for at in range(self._upto, pending.fresh.start):
             entry, call = pending.entry(at), pending.call(at)
             if call is not None and entry is not None and entry.because == "compress":
-                self._cut.add((call.name, call.arguments))
+                self._cut[call.name, call.arguments] += 1
         self._upto = pending.fresh.start
 
-    def asks_again(self, call: ToolCall | None) -> bool:
-        """Whether a call asks for what was cut before, or for an original."""
+    def wants_all(self, call: ToolCall | None) -> bool:
+        """Whether a call asks for an original, or once more for what was cut twice.
+
+        An agent may look again at what changes; who asks a third time lacks what was left out.
+        """
         if call is None:
             return False
-        return plain_name(call.name) == RECALL.name or (call.name, call.arguments) in self._cut
+        key = call.name, call.arguments
+        return plain_name(call.name) == RECALL.name or self._cut[key] >= _CUT_TWICE
 
 
 def _query(pending: PendingEdits, at: int) -> Mapping[str, float]:
