@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from windlass.window.encode.jsontext import NotPlain, Number, Value, parse
 from windlass.window.encode.legend import is_head
-from windlass.window.index import moved, number_of
-from windlass.window.references import REFERENCE, SAME
+from windlass.window.index import counted, moved, number_of
+from windlass.window.references import REFERENCE, SAME, read_reference
 
 _TABLE: Final = "table "
 _LISTS: Final = "lists "
@@ -194,23 +194,63 @@ def _scalar(text: str) -> Value:
             return Number(text) if _NUMBER.fullmatch(text) else text
 
 
+_LESS: Final = re.compile(
+    r"\[next (\d+) lines: (\d+) (space|tab)s less (before each|behind each number);"
+    r" edits must quote them\]"
+)
+_SIGN: Final = re.compile(r"( *)(\d{1,18})(?= ?[→\t:|])")
+
+
+def widened(text: str) -> str:
+    """A text with the padding of its numbers and the indentation of its lines."""
+    lines: list[str] = []
+    left, before, behind = 0, "", False
+    for line in text.split("\n"):
+        if told := _LESS.fullmatch(line):
+            left, behind = int(told[1]), told[4].startswith("behind")
+            before = {"space": " ", "tab": "\t"}[told[3]] * int(told[2])
+            continue
+        left -= 1
+        sign = re.match(r" *\d{1,18} ?[→\t:|]", line) if behind else None
+        at = sign.end() if sign else 0
+        whole = left < 0 or not line[at:].strip() or REFERENCE.fullmatch(line)
+        lines.append(line if whole else line[:at] + before + line[at:])
+    signs = [_SIGN.match(line) for line in lines]
+    first = next(filter(None, signs), None)
+    if first is None or not first[1]:
+        return "\n".join(lines)
+    return "\n".join(
+        sign[0].rjust(len(first[0])) + line[sign.end() :] if sign else line
+        for sign, line in zip(signs, lines, strict=True)
+    )
+
+
 def resolve(text: str, sources: Mapping[str, str]) -> str:
     """What a text with references stands for.
 
-    `sources` are what the results that it refers to stand for, by reference. Raises KeyError
-    where one is not among them.
+    `sources` are the originals of what it refers to: by reference, and behind that the path into
+    the arguments of a call. Raises KeyError where one is not among them.
     """
     whole = SAME.fullmatch(text)
     if whole:
         return sources[whole[1]]
     lines: list[str] = []
     for line in text.split("\n"):
-        found = REFERENCE.fullmatch(line)
+        found = read_reference(line)
         if found is None:
             lines.append(line)
-        else:
-            meant = sources[found[4]].split("\n")[int(found[2]) - 1 : int(found[3])]
-            before = number_of(meant[0]) if found[5] else None
-            by = int(found[5]) - before if before is not None else 0
-            lines += [moved(one, by) for one in meant] if by else meant
+            continue
+        place = f"{found.ref} {found.path}".rstrip()
+        meant = sources[place].split("\n")[found.first - 1 : found.last]
+        low = found.numbered[0] if found.numbered else None
+        before = number_of(meant[0])
+        if low is not None and before is None:
+            like = next(one for one in lines if number_of(one) is not None)
+            meant = [counted(one, low + at, like) for at, one in enumerate(meant)]
+        elif low is not None and before is not None:
+            meant = [moved(one, low - before) for one in meant]
+        lines += meant
+        if found.numbered:
+            told = [number for one in meant if (number := number_of(one)) is not None]
+            assert (told[0], told[-1]) == found.numbered
     return "\n".join(lines)

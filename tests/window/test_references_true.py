@@ -15,7 +15,7 @@ from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Entry, Item
 from windlass.window.options import Policy
 from windlass.window.originals import reference
-from windlass.window.references import REFERENCE, SAME
+from windlass.window.references import SAME, references_in
 from windlass.window.steps import steps
 
 WHOLE = (None, "encode", "repeat", "compress")
@@ -54,7 +54,7 @@ def test_what_is_referred_to_is_in_view_as_it_is_said(
                 continue
             text = entry.message.text
             refs = [match[1] for match in SAME.finditer(text)]
-            refs += [match[4] for match in REFERENCE.finditer(text)]
+            refs += [one.ref for one in references_in(text)]
             assert refs
             for ref in refs:
                 assert any(each.because in WHOLE for each in sources(window, entry, ref))

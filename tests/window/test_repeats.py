@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.window.reading_back import resolve
+from tests.window.reading_back import resolve, widened
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation, Window, WindowPolicy
 from windlass.window.entries import Item
@@ -67,13 +68,14 @@ def resolved(window: Window) -> None:
     """Each reference of the window leads to what was said."""
     sources: dict[str, str] = {}
     for entry in window.entries:
-        if entry.item.message.role != "tool":
-            continue
-        text = entry.message.text
-        if entry.because == "repeat":
-            text = resolve(text, sources)
-            assert text == entry.item.message.text
-        sources[reference(entry.item.message)] = text
+        said = entry.item.message
+        if said.role == "tool":
+            if entry.because == "repeat":
+                assert resolve(widened(entry.message.text), sources) == said.text
+            sources[reference(said)] = said.text
+        elif len(said.tool_calls) == 1:
+            for name, value in json.loads(said.tool_calls[0].arguments).items():
+                sources[f"{reference(said)} {name}"] = str(value)
 
 
 class TestRepeats:
@@ -101,7 +103,7 @@ class TestRepeats:
                     edit.id for edit in window.edits if hasattr(edit, "id")
                 }:
                     for ref, because in shown.items():
-                        if f", {ref}]" in entry.message.text:
+                        if ref in entry.message.text:
                             assert because != "mask"
 
     def test_a_whole_result(self) -> None:
@@ -114,9 +116,7 @@ class TestRepeats:
         new = f"before\n{BLOCKS[2]}\nafter"
         window = run([[f"head\n{BLOCKS[2]}"], [new]], [Repeats()])[-1]
         ref = reference(window.entries[2].item.message)
-        assert window.messages[4].text == (
-            f"before\n[11 lines: lines 2-12 of peek 0, {ref}]\nafter"
-        )
+        assert window.messages[4].text == (f"before\n[2-12 of {ref}, peek 0]\nafter")
 
     @given(st.integers(0, 9), st.integers(0, 9), st.integers(6, 14), st.integers(0, 9))
     def test_a_run_is_found_wherever_it_stands(
@@ -126,7 +126,7 @@ class TestRepeats:
         source = [f"a{at}" for at in range(before)] + lines + ["end"] * behind
         new = [f"b{at}" for at in range(other)] + lines + ["other"]
         window = run([["\n".join(source)], ["\n".join(new)]], [Repeats()])[-1]
-        told = f"[{count} lines: lines {before + 1}-{before + count} of peek"
+        told = f"[{before + 1}-{before + count} of result_"
         assert told in window.messages[4].text
         resolved(window)
 
@@ -142,8 +142,7 @@ class TestRepeats:
         after = "\n".join([form.format(1, "a new line"), listed(BLOCKS[2], 97, form), ""])
         shown = run([[before], [after]], [Repeats()])[-1].entries[-1].message.text
         count = BLOCKS[2].count("\n") + 1
-        assert f"[{count} lines: lines 1-{count} of peek" in shown
-        assert f", numbered 97-{96 + count}]" in shown
+        assert f"[1-{count} as 97-{96 + count} of result_" in shown
         assert shown.startswith(form.format(1, "a new line"))
 
     @pytest.mark.parametrize(("before", "found"), [(500, True), (5_000, False)])
@@ -154,7 +153,7 @@ class TestRepeats:
         first, second = (listed(BLOCKS[2], at, "{}:{}") for at in (10, 30))
         after = "x" * before + f"\n{second}"
         shown = run([[first], [after]], [Repeats()])[-1].entries[-1].message.text
-        assert (", numbered 30-" in shown) == found
+        assert (" as 30-" in shown) == found
 
     def test_lines_with_other_numbers_between_them_are_no_run(self) -> None:
         before = listed(BLOCKS[2], 10, "{}:{}")
@@ -162,10 +161,12 @@ class TestRepeats:
         after = "\n".join(f"{30 + 2 * at}:{line}" for at, line in enumerate(lines))
         assert run([[before], [after]], [Repeats()])[-1].entries[-1].message.text == after
 
-    def test_three_lines_are_no_run(self) -> None:
-        short = "\n".join(f"{at} " + "x" * 200 for at in range(3))
+    @pytest.mark.parametrize(("count", "because"), [(1, None), (2, "repeat")])
+    def test_two_lines_are_a_run_and_one_is_none(self, count: int, because: str | None) -> None:
+        short = "\n".join(f"{at} " + "x" * 200 for at in range(count))
         window = run([[f"a\n{short}\nb"], [f"c\n{short}\nd"]], [Repeats()])[-1]
-        assert window.entries[4].because is None
+        assert window.entries[4].because == because
+        resolved(window)
 
     @pytest.mark.parametrize(("more", "because"), [(300, "repeat"), (3_000, None)])
     def test_a_short_run_refers_only_to_a_short_result(
@@ -176,16 +177,14 @@ class TestRepeats:
         window = run([[first], [second]], [Repeats()])[-1]
         assert window.entries[4].because == because
         if because:
-            assert window.entries[4].message.text.startswith(
-                "done\n[4 lines: lines 2-5 of peek, result_"
-            )
+            assert window.entries[4].message.text.startswith("done\n[2-5 of result_")
 
     def test_lines_keep_their_numbers_behind_a_reference(self) -> None:
         """What a partly replaced result shows itself is numbered as in the whole."""
         second = f"{BLOCKS[3]}\nbetween\n{BLOCKS[2]}"
         window = run([[BLOCKS[3]], [second], [f"now\n{BLOCKS[2]}"]], [Repeats()])[-1]
         resolved(window)
-        assert "lines: lines 17-27 of" in window.messages[6].text
+        assert "[17-27 of" in window.messages[6].text
 
     def test_results_of_one_turn(self) -> None:
         window = run([[BLOCKS[3], BLOCKS[3]]], [Repeats()])[-1]

@@ -7,15 +7,22 @@ alone: who writes a reference or a mark, and when one is worth it, is the affair
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
-REFERENCE: Final = re.compile(
-    r"\[(\d{1,9}) lines: lines (\d{1,9})-(\d{1,9}) of .{0,300}, (result_\w++)"
-    r"(?:, numbered (\d{1,18})-\d{1,18})?\]"
+_SHORT: Final = (
+    r"\[(?P<first>\d{1,9})-(?P<last>\d{1,9})(?: as (?P<low>\d{1,18})-(?P<high>\d{1,18}))? of"
+    r" (?P<ref>result_\w++)(?: (?P<path>(?:\[\d{1,9}\]|[^\s,\[\]]){1,200}+))?"
+    r"(?:, [^\n\]]{0,300})?\]"
 )
-"""A line that stands for lines of another result: how many, the first, the last, which.
+_LONG: Final = (
+    r"\[\d{1,9} lines: lines (?P<first_>\d{1,9})-(?P<last_>\d{1,9}) of .{0,300}, "
+    r"(?P<ref_>result_\w++)(?:, numbered (?P<low_>\d{1,18})-(?P<high_>\d{1,18}))?\]"
+)
+"""As records of earlier versions have it."""
+REFERENCE: Final = re.compile(f"{_SHORT}|{_LONG}")
+"""A line that stands for lines of another message: the first, the last, which.
 
-The fifth: the number before the first of them, where those before the lines are others here.
 What stands for the call has a bound: a text full of beginnings would be read anew from each.
 """
 SAME: Final = re.compile(r"\[Same as .{0,300}, (result_\w++)\]")
@@ -48,16 +55,63 @@ def is_marked(text: str, *, words: bool) -> bool:
     return False
 
 
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a line stands for: the lines `first` to `last` of a message, counted from 1.
+
+    `path`: they are lines of a text in the arguments of the message's calls. `numbered`: the
+    numbers before the first and the last of them here, where the message has others, or none.
+    """
+
+    ref: str
+    first: int
+    last: int
+    path: str = ""
+    numbered: tuple[int, int] | None = None
+
+    def told(self, about: str = "") -> str:
+        """The line, with what may be said of the message."""
+        numbered = " as {}-{}".format(*self.numbered) if self.numbered else ""
+        path = f" {self.path}" if self.path else ""
+        behind = f", {about}" if about else ""
+        return f"[{self.first}-{self.last}{numbered} of {self.ref}{path}{behind}]"
+
+
+def read_reference(line: str) -> Reference | None:
+    """What the line stands for; None: it is a line of its own."""
+    match = REFERENCE.fullmatch(line) if line.startswith("[") else None
+    return _read(match) if match else None
+
+
+def is_reference(line: str) -> bool:
+    """Whether the line stands for lines of another message."""
+    return line.startswith("[") and REFERENCE.fullmatch(line) is not None
+
+
+def references_in(text: str) -> list[Reference]:
+    """What the lines stand for that a text says, in their order."""
+    return [_read(match) for match in REFERENCE.finditer(text)] if may_refer(text) else []
+
+
+def _read(match: re.Match[str]) -> Reference:
+    groups = match.groupdict()
+    first, last, ref, low, high = (
+        groups[name] or groups[f"{name}_"] for name in ("first", "last", "ref", "low", "high")
+    )
+    numbered = (int(low), int(high)) if low else None
+    return Reference(ref, int(first), int(last), groups["path"] or "", numbered)
+
+
 def may_refer(text: str) -> bool:
     """Whether a text may hold references: asked first, for the expressions take longer."""
-    return ", result_" in text
+    return ", result_" in text or " of result_" in text
 
 
 def referred_to(text: str) -> set[str]:
     """What the references in a text name."""
     if not may_refer(text):
         return set()
-    return {match[4] for match in REFERENCE.finditer(text)} | set(SAME.findall(text))
+    return {one.ref for one in references_in(text)} | set(SAME.findall(text))
 
 
 def without_references(text: str) -> str:

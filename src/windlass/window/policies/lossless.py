@@ -17,6 +17,7 @@ from typing import Final
 from windlass.messages import Message, Part, Text
 from windlass.window.encode import encode, encode_rows, is_encoded
 from windlass.window.encode.legend import briefly, explains, legend_of
+from windlass.window.encode.lines import restored, shorter
 from windlass.window.encode.output import clean
 from windlass.window.kinds import DATA, Kind
 from windlass.window.pending import PendingEdits, Proposal
@@ -60,7 +61,7 @@ class Lossless(LosslessOptions):
             return
         for at in pending.fresh:
             message = pending.original(at)
-            if message.role != "tool" or not pending.untouched(at):
+            if message.role != "tool" or not pending.untouched(at) or pending.pinned(at):
                 continue
             parts = [self._part(pending, at, part, self.lossless) for part in message.parts]
             if any(map(is_not, parts, message.parts)):
@@ -72,12 +73,15 @@ class Lossless(LosslessOptions):
         if not isinstance(part, Text) or len(part.text) > self.max_chars:
             return part
         kind = pending.kind(at, part.text)
-        text: str | None = None
         if kind in DATA and len(part.text) >= least:
             text = encode(part.text) or encode_rows(part.text)
-        elif kind in _OUTPUT and self.clean_output:
-            text = clean(part.text)
-        return part if text is None or text == part.text or not text else Text(text)
+            if text is not None:
+                return Text(text)
+        text = clean(part.text) if kind in _OUTPUT and self.clean_output else part.text
+        short = shorter(text) if kind != "diff" and len(text) >= least else text
+        if not short or short == part.text or restored(short) != text:
+            return part
+        return Text(short)
 
     def _write(self, pending: PendingEdits, at: int, parts: Sequence[Part]) -> Message | None:
         """The message with what saves enough, its legends read against what is shown by now."""

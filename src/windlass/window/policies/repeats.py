@@ -7,24 +7,27 @@ view for some calls.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
-from windlass.window.index import RUN, LineIndex, LineRun
+from windlass.window.encode.legend import legend_of
+from windlass.window.encode.lines import restored, shorter
+from windlass.window.entries import Because, Entry
+from windlass.window.index import RUN, LineIndex, LineRun, Shown, is_shown
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.references import REFERENCE, SAME, may_refer, referred_to
+from windlass.window.references import REFERENCE, SAME, Reference, may_refer, referred_to
 
 REASON: Final = "it repeats what an earlier result showed"
 """True in every window: what showed it may be a digest by the time this is read."""
-_SHORT: Final = 6
-"""A run of fewer lines is a short one."""
+_LONG: Final = 6
+"""A run of so many lines is worth its source, and names it."""
 _MOST_KEPT: Final = 6
-"""A short run is worth a source of at most so many times the characters that it saves: they are
+"""Shorter runs are worth a source of at most so many times the characters that they save: they are
 written once less, at 1.25 where a read costs 0.1, and the source is read by three calls more."""
 _ARGUMENT_CHARS: Final = 40
 """Characters of a call's arguments that name its result beside the tool."""
@@ -32,11 +35,11 @@ _ARGUMENT_CHARS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Replaces what other results show by references to them, in results no call has seen.
+    """Replaces what other messages show by references to them, in results no call has seen.
 
     Args:
-        min_lines: Lines that a run has at least (4 or more). One of fewer than six, such as the
-            state of a shell behind each result, refers only to a result that is short, too.
+        min_lines: Lines that a run has at least (2 or more). Where a source would not stay in view
+            by itself, runs of fewer than six lines refer to it only if it is short, too.
         min_gain: Characters that a reference must save.
         keep: Calls for which what is referred to stays as it is.
     """
@@ -51,25 +54,32 @@ class Repeats:
         sent = pending.derived(LineIndex)
         sent.grow(pending)
         new = LineIndex()
-        fresh = [at for at in pending.fresh if pending.original(at).role == "tool"]
-        for at in fresh:
+        for at in pending.fresh:
             entry = pending.entry(at)
             if entry is None:
                 continue
-            self._keep_sources(pending, at)
-            if entry.message.chars > self.min_gain and not _quotes(entry.message.text):
-                used: dict[int, Message] = {}
-                indexes = (new, sent)
-                alone = sum(isinstance(part, Text) for part in entry.message.parts) == 1
-                parts = tuple(
-                    self._part(pending, part, indexes, used, alone=alone)
-                    for part in entry.message.parts
-                )
-                if used:
-                    write = partial(self._write, entry.message.with_parts(*parts), used)
-                    yield Proposal((at,), "repeat", REASON, write)
-            if at != fresh[-1]:
+            message = pending.original(at)
+            if message.role == "tool":
+                self._keep_sources(pending, at)
+                if not pending.pinned(at) and entry.message.chars > self.min_gain:
+                    yield from self._proposals(pending, at, entry, (new, sent))
+            if at != pending.fresh[-1]:
                 new.add(pending, at)
+
+    def _proposals(
+        self, pending: PendingEdits, at: int, entry: Entry, indexes: tuple[LineIndex, ...]
+    ) -> Iterable[Proposal]:
+        if _quotes(entry.message.text):
+            return
+        used: dict[int, Shown] = {}
+        alone = sum(isinstance(part, Text) for part in entry.message.parts) == 1
+        parts = tuple(
+            self._part(pending, part, indexes, used, entry.because, alone=alone)
+            for part in entry.message.parts
+        )
+        if used:
+            write = partial(self._write, entry.message.with_parts(*parts), tuple(used.values()))
+            yield Proposal((at,), "repeat", REASON, write)
 
     def _keep_sources(self, pending: PendingEdits, at: int) -> None:
         """Keep what a result refers to that came with its references: in a window handed back."""
@@ -80,15 +90,13 @@ class Repeats:
                     break
 
     def _write(
-        self, message: Message, used: Mapping[int, Message], pending: PendingEdits
+        self, message: Message, used: Sequence[Shown], pending: PendingEdits
     ) -> Message | None:
         """The message, if all that it refers to is still shown as it was."""
-        for at, before in used.items():
-            entry = pending.entry(at)
-            if entry is None or entry.message is not before:
-                return None
-        for at in used:
-            pending.pin(at, pending.turn + self.keep)
+        if not all(is_shown(pending, source) for source in used):
+            return None
+        for source in used:
+            pending.pin(source.at, pending.turn + self.keep)
         return message
 
     def _part(
@@ -96,49 +104,67 @@ class Repeats:
         pending: PendingEdits,
         part: Part,
         indexes: tuple[LineIndex, ...],
-        used: dict[int, Message],
+        used: dict[int, Shown],
+        because: Because | None,
         *,
         alone: bool,
     ) -> Part:
         if not isinstance(part, Text):
             return part
+        encoded = because == "encode" and legend_of(part.text) is None
+        text = restored(part.text) if encoded else part.text
         for index in indexes if alone else ():
-            source = index.whole(pending, part.text)
+            source = index.whole(pending, text)
             if source is not None:
-                line = f"[Same as {_told(pending, source)}]"
+                line = f"[Same as {_told(pending, source.at)}, {_reference(pending, source.at)}]"
                 if len(part.text) - len(line) >= self.min_gain:
-                    used[source] = _shown(pending, source)
+                    used[source.at] = source
                     return Text(line)
-        runs = _runs(pending, indexes, part.text)
-        if not runs:
-            return part
-        lines = part.text.split("\n")
+        lines = text.split("\n")
         shown: list[str] = []
         done = 0
-        for run in runs:
-            line = _reference(run, _told(pending, run.at, briefly=run.count < _SHORT))
-            gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - len(line)
-            if self._is_worth(run, gain, _shown(pending, run.at)):
-                shown += [*lines[done : run.start], line]
-                done = run.start + run.count
-                used[run.at] = _shown(pending, run.at)
-        return Text("\n".join([*shown, *lines[done:]])) if done else part
+        named: set[int] = set()
+        sources: dict[int, Shown] = {}
+        for run in self._worth(pending, lines, _runs(pending, indexes, text)):
+            at = run.source.at
+            names = at not in named and run.count >= _LONG
+            line = _line(pending, run, _told(pending, at) if names else "")
+            shown += [*lines[done : run.start], line]
+            done = run.start + run.count
+            if names:
+                named.add(at)
+            sources[at] = run.source
+        told = "\n".join([*shown, *lines[done:]])
+        short = shorter(told) if encoded else told
+        if not done or restored(short) != told:
+            return part
+        used.update(sources)
+        return Text(short)
 
-    def _is_worth(self, run: LineRun, gain: int, source: Message) -> bool:
-        if run.count < self.min_lines or gain <= self.min_gain:
-            return False
-        return run.count >= _SHORT or source.chars <= _MOST_KEPT * gain
+    def _worth(
+        self, pending: PendingEdits, lines: Sequence[str], runs: Iterable[LineRun]
+    ) -> list[LineRun]:
+        """The runs that are worth a reference."""
+        saving: list[LineRun] = []
+        gains: dict[int, int] = {}
+        for run in runs:
+            gain = sum(map(len, lines[run.start : run.start + run.count])) + run.count - 1
+            gain -= len(_line(pending, run))
+            if run.count >= self.min_lines and gain >= self.min_gain:
+                saving.append(run)
+                gains[run.source.at] = gains.get(run.source.at, 0) + gain
+        keeps = {
+            at
+            for at, gain in gains.items()
+            if pending.holds(at) or pending.shown(at).chars <= _MOST_KEPT * gain
+        }
+        keeps.update(run.source.at for run in saving if run.count >= _LONG)
+        return [run for run in saving if run.source.at in keeps]
 
 
 def _quotes(text: str) -> bool:
     """Whether the text itself holds what looks like a reference; then it gets none."""
     return may_refer(text) and bool(REFERENCE.search(text) or SAME.search(text))
-
-
-def _shown(pending: PendingEdits, at: int) -> Message:
-    entry = pending.entry(at)
-    assert entry is not None  # an index finds only what is shown
-    return entry.message
 
 
 def _runs(pending: PendingEdits, indexes: tuple[LineIndex, ...], text: str) -> list[LineRun]:
@@ -154,19 +180,25 @@ def _runs(pending: PendingEdits, indexes: tuple[LineIndex, ...], text: str) -> l
     return sorted(runs, key=lambda run: run.start)
 
 
-def _reference(run: LineRun, source: str) -> str:
-    numbered = f", numbered {run.numbered[0]}-{run.numbered[1]}" if run.numbered else ""
+def _line(pending: PendingEdits, run: LineRun, about: str = "") -> str:
+    """The line that stands for a run."""
     last = run.first + run.count - 1
-    return f"[{run.count} lines: lines {run.first}-{last} of {source}{numbered}]"
+    ref = _reference(pending, run.source.at)
+    return Reference(ref, run.first, last, run.source.path, run.numbered).told(about)
 
 
-def _told(pending: PendingEdits, at: int, *, briefly: bool = False) -> str:
-    """A result in words: its tool, how its arguments begin (not `briefly`), its reference."""
+def _reference(pending: PendingEdits, at: int) -> str:
+    return reference(pending.original(at))
+
+
+def _told(pending: PendingEdits, at: int) -> str:
+    """A message in words: the tool of a result, how its arguments begin."""
     call = pending.call(at)
     message = pending.original(at)
+    if call is None and message.tool_calls:
+        return f"your call of {message.tool_calls[0].name}"
     name = message.name or (call.name if call else "a tool")
-    argument = _argument(call) if call and not briefly else ""
-    return f"{name}{argument}, {reference(message)}"
+    return f"{name}{_argument(call) if call else ''}"
 
 
 def _argument(call: ToolCall) -> str:
