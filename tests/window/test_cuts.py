@@ -153,7 +153,7 @@ def test_a_cut_never_grows_and_loses_no_line_without_a_word(
 ) -> None:
     text = "\n".join(lines)
     numbers = range(1, len(lines) + 1)
-    made = cut(text, room, query_of((each, 1.0) for each in query), numbers=numbers)
+    made = cut(text, room, query_of((each, 1.0) for each in query), starts=numbers)
     assert len(made) <= len(text)
     assert restored(f"{made}\n[Cut from ", text) == text
 

@@ -85,7 +85,7 @@ def cut(
     query: Mapping[str, float],
     *,
     output: bool = False,
-    numbers: Sequence[int] | None = None,
+    starts: Sequence[int] | None = None,
 ) -> str:
     """The text in about `room` characters, without what tells least of what was asked for.
 
@@ -94,8 +94,8 @@ def cut(
         room: Characters of it that stay.
         query: The words of what was asked for, with their weights.
         output: Whether a program wrote it: lines that begin alike tell little, its end much.
-        numbers: The number of each of its lines in the original, by which those are told that are
-            left out (None: they have none, and are counted).
+        starts: At which line of the original each of its lines begins: by these numbers those are
+            told that are left out (None: they are counted).
     """
     pieces = _Pieces(text)
     choice = _Choice([*map(len, pieces.texts)], room)
@@ -110,7 +110,7 @@ def cut(
     choice.fill(sorted(near, key=lambda at: (-scores[at], at)))
     choice.fill(at for at in places if _DEFINED.match(pieces.texts[at]))
     choice.run(places, but=alike)
-    return _joined(pieces, choice.chosen, numbers).removesuffix("\n")
+    return _joined(pieces, choice.chosen, starts).removesuffix("\n")
 
 
 class _Choice:
@@ -233,13 +233,13 @@ def _scores(pieces: _Pieces, query: Mapping[str, float]) -> Mapping[int, float]:
             own[place] = own.get(place, 0) + score
     scores = dict(own)
     for place, score in own.items():
-        for near in (place - 1, place + 1):
-            if 0 <= near < number:
-                scores[near] = max(scores.get(near, 0), _BESIDE * score)
+        for beside in (place - 1, place + 1):
+            if 0 <= beside < number:
+                scores[beside] = max(scores.get(beside, 0), _BESIDE * score)
     return scores
 
 
-def _joined(pieces: _Pieces, chosen: Container[int], numbers: Sequence[int] | None) -> str:
+def _joined(pieces: _Pieces, chosen: Container[int], starts: Sequence[int] | None) -> str:
     """The chosen pieces, and between them what is left out, where that is shorter."""
     said: list[str] = []
     for stays, group in groupby(range(len(pieces.texts)), key=chosen.__contains__):
@@ -249,7 +249,7 @@ def _joined(pieces: _Pieces, chosen: Container[int], numbers: Sequence[int] | No
         if not stays:
             chars = sum(map(len, part))
             if pieces.ends(first - 1) and pieces.ends(last):
-                mark = f"{_mark(pieces.lines[first], pieces.lines[last], numbers)}\n"
+                mark = f"{_mark(pieces.lines[first], pieces.lines[last], starts)}\n"
             else:
                 mark = f"[... {chars:,} characters ...]" + "\n" * pieces.ends(last)
             part = [mark] if len(mark) < chars else part
@@ -257,10 +257,10 @@ def _joined(pieces: _Pieces, chosen: Container[int], numbers: Sequence[int] | No
     return "".join(said)
 
 
-def _mark(first: int, last: int, numbers: Sequence[int] | None) -> str:
+def _mark(first: int, last: int, starts: Sequence[int] | None) -> str:
     """What is told of the lines from `first` to `last`, counted from 0, that are left out."""
-    if numbers is None:
+    if starts is None:
         return f"[... {last - first + 1:,} line{'s' * (last > first)} ...]"
-    start = numbers[first]
-    end = numbers[last + 1] - 1 if last + 1 < len(numbers) else numbers[last]
+    start = starts[first]
+    end = starts[last + 1] - 1 if last + 1 < len(starts) else starts[last]
     return f"[... lines {start}-{end} ...]" if end > start else f"[... line {start} ...]"

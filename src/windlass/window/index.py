@@ -90,6 +90,8 @@ class LineIndex:
         self._before: dict[int, list[int]] = {}
         """Where they were shown before that, if they were: the oldest place first."""
         self._texts: dict[str, list[Shown]] = {}
+        self._cut: dict[str, Shown] = {}
+        """Results that are shown cut, by what they were, until the same comes again."""
 
     def grow(self, pending: PendingEdits) -> None:
         """Take in what was sent since."""
@@ -106,6 +108,9 @@ class LineIndex:
             shown = Shown(at, entry.message)
             text = _text_of(entry)
             self._texts.setdefault(text, []).append(shown)
+            original = entry.item.message.text
+            if self._cut.pop(original, None) is None and entry.because == "compress":
+                self._cut[original] = shown
             self._take_in(shown, text)
         elif entry.message.tool_calls:
             for path, text in _argument_texts(entry.message):
@@ -130,6 +135,11 @@ class LineIndex:
             if is_shown(pending, shown):
                 return shown
         return None
+
+    def whole_cut(self, pending: PendingEdits, original: str) -> Shown | None:
+        """The result that was this text and is shown cut, if it came but once."""
+        shown = self._cut.get(original)
+        return shown if shown is not None and is_shown(pending, shown) else None
 
     def runs(self, pending: PendingEdits, text: str) -> Iterator[LineRun]:
         """The longest runs of its lines that one text shows, in order, none overlapping."""
@@ -398,6 +408,14 @@ def shift_between(shown: str, line: str) -> int | None:
     return now - before
 
 
-def numbers_of(text: str) -> Sequence[int]:
-    """The number of each line of a text in its original, where some lines stand for several."""
-    return _numbers(text.split("\n"))
+def starts_of(entry: Entry, text: str) -> Sequence[int]:
+    """At which line of the original each line of a text begins, which an entry shows."""
+    lines, numbers = _lines(text, entry.item.message.text, refers=entry.because == "repeat")
+    starts: list[int] = []
+    at = 1
+    for line, number in zip(lines, numbers, strict=True):
+        stands_for = read_reference(line) if number < 0 else None
+        at = number if number > 0 else at
+        starts.append(at)
+        at += 1 if stands_for is None else stands_for.last - stands_for.first + 1
+    return starts

@@ -18,7 +18,8 @@ from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.cutting import cut, query_of
 from windlass.window.digest import ORDER, PATHS_FIRST, digest
 from windlass.window.encode import is_encoded
-from windlass.window.index import numbers_of
+from windlass.window.entries import Entry
+from windlass.window.index import starts_of
 from windlass.window.kinds import DATA, Kind, plain_name
 from windlass.window.names import names_said
 from windlass.window.originals import RECALL
@@ -79,11 +80,11 @@ class Cuts:
                 continue
             if entry.message.chars <= self._least or calls.wants_all(pending.call(at)):
                 continue
-            parts = [self._part(pending, at, part) for part in entry.message.parts]
+            parts = [self._part(pending, at, entry, part) for part in entry.message.parts]
             if any(new is not old for new, old in zip(parts, entry.message.parts, strict=True)):
                 yield Proposal((at,), "compress", REASON, entry.message.with_parts(*parts))
 
-    def _part(self, pending: PendingEdits, at: int, part: Part) -> Part:
+    def _part(self, pending: PendingEdits, at: int, entry: Entry, part: Part) -> Part:
         if not isinstance(part, Text):
             return part
         text = part.text
@@ -97,7 +98,7 @@ class Cuts:
             room,
             _query(pending, at),
             output=kind in _PROGRAMS,
-            numbers=None if is_encoded(text) else numbers_of(text),
+            starts=None if is_encoded(text) else starts_of(entry, text),
         )
         order = PATHS_FIRST if kind == "listing" else ORDER
         names = _names(pending, at, kind, text, shown)
@@ -135,8 +136,10 @@ class _CutCalls:
         """Take in what was sent since."""
         for at in range(self._upto, pending.fresh.start):
             entry, call = pending.entry(at), pending.call(at)
-            if call is not None and entry is not None and entry.because == "compress":
-                self._cut[call.name, call.arguments] += 1
+            if call is not None and entry is not None:
+                key = call.name, call.arguments
+                if entry.because == "compress" or key in self._cut:
+                    self._cut[key] += 1
         self._upto = pending.fresh.start
 
     def wants_all(self, call: ToolCall | None) -> bool:

@@ -15,7 +15,7 @@ from typing import Final
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.encode.legend import legend_of
 from windlass.window.encode.lines import restored, shorter
-from windlass.window.entries import Because, Entry
+from windlass.window.entries import Entry
 from windlass.window.index import RUN, LineIndex, LineRun, Shown, is_shown
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
@@ -74,7 +74,7 @@ class Repeats:
         used: dict[int, Shown] = {}
         alone = sum(isinstance(part, Text) for part in entry.message.parts) == 1
         parts = tuple(
-            self._part(pending, part, indexes, used, entry.because, alone=alone)
+            self._part(pending, part, indexes, used, entry, alone=alone)
             for part in entry.message.parts
         )
         if used:
@@ -105,16 +105,16 @@ class Repeats:
         part: Part,
         indexes: tuple[LineIndex, ...],
         used: dict[int, Shown],
-        because: Because | None,
+        entry: Entry,
         *,
         alone: bool,
     ) -> Part:
         if not isinstance(part, Text):
             return part
-        encoded = because == "encode" and legend_of(part.text) is None
+        encoded = entry.because == "encode" and legend_of(part.text) is None
         text = restored(part.text) if encoded else part.text
         for index in indexes if alone else ():
-            source = index.whole(pending, text)
+            source = index.whole(pending, text) or index.whole_cut(pending, entry.item.message.text)
             if source is not None:
                 line = f"[Same as {_told(pending, source.at)}, {_reference(pending, source.at)}]"
                 if len(part.text) - len(line) >= self.min_gain:
