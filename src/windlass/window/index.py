@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 from windlass.messages import Message
 from windlass.window.encode.legend import legend_of
-from windlass.window.encode.lines import restored
+from windlass.window.encode.numbers import widened
 from windlass.window.entries import Entry
 from windlass.window.kinds import arguments_of
 from windlass.window.pending import PendingEdits
@@ -284,7 +284,7 @@ def _text_of(entry: Entry) -> str:
     """What a result shows, its lines as they were before they were written shorter."""
     text = entry.message.text
     exact = entry.because in ("encode", "repeat") and legend_of(text) is None
-    return restored(text) if exact else text
+    return widened(text) if exact else text
 
 
 @lru_cache(maxsize=8)

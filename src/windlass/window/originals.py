@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from windlass.messages import Message, ToolSpec
 from windlass.patterns import BadPattern, compiled
+from windlass.window.kinds import arguments_of
 
 REF: Final = "result_"
 """What a reference begins with; the content hash of the message follows, or its beginning."""
@@ -96,11 +97,15 @@ def asked_for(part: str) -> Mapping[str, str]:
     return options
 
 
-def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path: str = "") -> str:
-    """The part of `text` asked for.
+def part_of(
+    original: str | Message, part: str = "", *, grep: str = "", lines: str = "", path: str = ""
+) -> str:
+    """The part of an original asked for.
 
     Args:
-        text: The original.
+        original: A message, or a text. In a message with calls a path leads into the arguments of
+            its call: `new_string`; with several calls it begins with the number of the call,
+            counted from 0: `[1].new_string`.
         part: What follows in one text, as a model says it; see `asked_for`.
         grep: Only lines that match this regular expression, each with its number.
         lines: Only these lines, counted from 1: `12` or `10-40`.
@@ -116,6 +121,7 @@ def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path:
         given or options.get(name, "")
         for name, given in (("grep", grep), ("lines", lines), ("path", path))
     )
+    text = original if isinstance(original, str) else _searched(original, path)
     if path:
         text = _at_path(text, path)
     if not grep and not lines:
@@ -134,6 +140,15 @@ def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path:
         return _matching_lines(text, grep, first)
     numbered = [f"{number}: {line}" for number, line in enumerate(text.split("\n"), first)]
     return _cut("\n".join(numbered))
+
+
+def _searched(message: Message, path: str) -> str:
+    """The text of a message that a path leads into, or all that it says."""
+    if not path or not message.tool_calls:
+        return said(message)
+    if len(message.tool_calls) == 1:
+        return message.tool_calls[0].arguments
+    return json.dumps([dict(arguments_of(call)) for call in message.tool_calls])
 
 
 def _matching_lines(text: str, grep: str, first: int) -> str:

@@ -83,11 +83,6 @@ def read_reference(line: str) -> Reference | None:
     return _read(match) if match else None
 
 
-def is_reference(line: str) -> bool:
-    """Whether the line stands for lines of another message."""
-    return line.startswith("[") and REFERENCE.fullmatch(line) is not None
-
-
 def references_in(text: str) -> list[Reference]:
     """What the lines stand for that a text says, in their order."""
     return [_read(match) for match in REFERENCE.finditer(text)] if may_refer(text) else []
