@@ -41,6 +41,10 @@ _KEPT_CHARS: Final = 50_000
 for call after call."""
 _LINES: Final = 1 << 32
 """More lines than a text has: one number then says a text and a line."""
+_FEWEST_CHARS: Final = 12
+"""Characters of the two lines that a run is found by: `}` and an empty line are everywhere."""
+_MOST_TRIES: Final = 2_000
+"""Runs looked for in one text: made of a few lines again and again, it would take a second."""
 _DEEPEST: Final = 4
 """Values within values of a call's arguments that are looked into."""
 _FIRST: Final = 20
@@ -139,14 +143,19 @@ class LineIndex:
         keys = keys_of(text)
         lines_at: dict[int, _Lines | None] = {}
         new: _New | None = None
-        done = 0
+        done = tries = 0
         for start in compress(count(), map(places.__contains__, keys)):
             if start < done:
+                continue
+            new = new or _New(text)
+            if len(new.lines[start]) + len(new.lines[start + 1]) < _FEWEST_CHARS:
                 continue
             sources = self._sources(pending, keys[start], lines_at)
             if not sources:
                 continue
-            new = new or _New(text)
+            tries += 1
+            if tries > _MOST_TRIES:
+                return
             best = self._longest(sources, new, range(done, len(new.lines)), start)
             if best is not None:
                 yield best
