@@ -78,7 +78,7 @@ class TestHandedBack:
         shown = "\n".join(f"state of part {n}: value {n * 37}" for n in range(40))
         messages = [{"role": "user", "content": "go"}, *bash(1, shown), *bash(2, f"ok\n{shown}")]
         window = check(messages)
-        assert ", result_" in window.messages[-1]["content"]
+        assert " of result_" in window.messages[-1]["content"]
         assert window.messages[2] is messages[2]
 
     def test_words_that_were_cut_are_not_cut_again(self) -> None:

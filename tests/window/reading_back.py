@@ -13,7 +13,7 @@ from typing import Any, Final
 from windlass.window.encode.jsontext import NotPlain, Number, Value, parse
 from windlass.window.encode.legend import is_head
 from windlass.window.index import counted, moved, number_of
-from windlass.window.references import REFERENCE, SAME, read_reference
+from windlass.window.references import SAME, read_reference
 
 _TABLE: Final = "table "
 _LISTS: Final = "lists "
@@ -194,31 +194,16 @@ def _scalar(text: str) -> Value:
             return Number(text) if _NUMBER.fullmatch(text) else text
 
 
-_LESS: Final = re.compile(
-    r"\[next (\d+) lines: (\d+) (space|tab)s less (before each|behind each number);"
-    r" edits must quote them\]"
-)
 _SIGN: Final = re.compile(r"( *)(\d{1,18})(?= ?[→\t:|])")
 
 
-def widened(text: str) -> str:
-    """A text with the padding of its numbers and the indentation of its lines."""
-    lines: list[str] = []
-    left, before, behind = 0, "", False
-    for line in text.split("\n"):
-        if told := _LESS.fullmatch(line):
-            left, behind = int(told[1]), told[4].startswith("behind")
-            before = {"space": " ", "tab": "\t"}[told[3]] * int(told[2])
-            continue
-        left -= 1
-        sign = re.match(r" *\d{1,18} ?[→\t:|]", line) if behind else None
-        at = sign.end() if sign else 0
-        whole = left < 0 or not line[at:].strip() or REFERENCE.fullmatch(line)
-        lines.append(line if whole else line[:at] + before + line[at:])
+def padded(text: str) -> str:
+    """A text with the padding of its numbers, of which the first still has it."""
+    lines = text.split("\n")
     signs = [_SIGN.match(line) for line in lines]
     first = next(filter(None, signs), None)
     if first is None or not first[1]:
-        return "\n".join(lines)
+        return text
     return "\n".join(
         sign[0].rjust(len(first[0])) + line[sign.end() :] if sign else line
         for sign, line in zip(signs, lines, strict=True)

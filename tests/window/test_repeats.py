@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.window.reading_back import resolve, widened
+from tests.window.reading_back import padded, resolve
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation, Window, WindowPolicy
 from windlass.window.entries import Item
@@ -71,7 +71,7 @@ def resolved(window: Window) -> None:
         said = entry.item.message
         if said.role == "tool":
             if entry.because == "repeat":
-                assert resolve(widened(entry.message.text), sources) == said.text
+                assert resolve(padded(entry.message.text), sources) == said.text
             sources[reference(said)] = said.text
         elif len(said.tool_calls) == 1:
             for name, value in json.loads(said.tool_calls[0].arguments).items():

@@ -23,28 +23,29 @@ def recall(ref: str, context: ToolContext, part: str = "") -> str:
     if context.recall is None:
         raise ToolError("recall works only inside a run")
     try:
-        text = context.recall(ref)
+        return context.recall(ref, part)
     except KeyError as error:
         raise ToolError(str(error.args[0])) from error
-    try:
-        return part_of(text, part)
     except ValueError as error:
         raise ToolError(str(error)) from error
 
 
-def recall_original(record: Recorder, ref: str) -> str:
+def recall_original(record: Recorder, ref: str, part: str | None = None) -> str:
     """The original text behind `ref`: a reference, a content hash, or the beginning of one.
 
-    Raises KeyError with a sentence that names the known references.
+    `part` is what `part_of` takes ("": as much of the whole as is given back at once; None: all
+    of it). Raises KeyError with a sentence that names the known references, and ValueError where
+    the part cannot be found.
     """
     # Sources that a phase was given may be shortened too, so every row counts.
     rows = record.rows()
     messages = [stored.row.message for stored in rows if stored.row.message is not None]
     by_hash = {message.content_hash: message for message in messages}
     try:
-        return said(by_hash[meant(ref, by_hash)])
+        message = by_hash[meant(ref, by_hash)]
     except KeyError as error:
         results = [reference(m) for m in by_hash.values() if m.role == "tool"]
         listed = ", ".join(results[-10:]) or "none yet"
         what = f"the reference {ref!r} names no message of this session"
         raise KeyError(f"{what}: {error.args[0]}; known: {listed}") from None
+    return said(message) if part is None else part_of(message, part)

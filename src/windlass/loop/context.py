@@ -28,7 +28,7 @@ from windlass.window.driver import Driver, NextCall
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL, meant, part_of, reference, said
+from windlass.window.originals import RECALL, meant, part_of, reference
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.wire.base import Usage
 from windlass.wire.calls import NO_RESULT
@@ -348,7 +348,7 @@ class Context:
                 f"the reference {ref!r} names no message here: {error.args[0]}; known: {listed}"
             ) from None
         try:
-            return part_of(said(original), part, grep=grep, lines=lines, path=path)
+            return part_of(original, part, grep=grep, lines=lines, path=path)
         except ValueError as error:
             raise UsageError(str(error)) from error
 

@@ -60,8 +60,9 @@ class ToolContext:
     `http_allow` are the hosts that `http_get` may ask, and `http_limit` those beyond which
     it never goes (empty: no such limit).
     `ask` puts a question to the person who runs this, with the answers to choose from.
-    `recall` gives the original text behind a reference of this session and raises
-    KeyError where it is unknown. `search_folder` is the folder `web_search` looks in, and
+    `recall` gives the original text behind a reference of this session, or with a second text
+    the part of it that a model asks for; it raises KeyError where the reference is unknown, and
+    ValueError where the part is. `search_folder` is the folder `web_search` looks in, and
     `search` the provider that searches the web for it: there only where a phase has that
     tool, because a run names every model that will see content.
     `search_session` finds what was said in this session, by words and a number of results.
@@ -80,7 +81,7 @@ class ToolContext:
     readable: tuple[Path, ...] = ()
     closed: Path | None = None
     modules: Modules = field(default_factory=Modules)
-    recall: Callable[[str], str] | None = None
+    recall: Callable[..., str] | None = None
     ask: Callable[[str, tuple[str, ...]], str] | None = None
     search_folder: Path | None = None
     search: WebSearch | None = None

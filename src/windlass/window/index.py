@@ -18,8 +18,10 @@ from itertools import compress, count, pairwise
 from typing import Any, Final, TypeAlias
 
 from windlass.messages import Message
+from windlass.window.encode import in_rows, is_encoded
 from windlass.window.encode.legend import legend_of
-from windlass.window.encode.lines import restored
+from windlass.window.encode.numbers import widened
+from windlass.window.encode.output import clean
 from windlass.window.entries import Entry
 from windlass.window.kinds import arguments_of
 from windlass.window.pending import PendingEdits
@@ -41,6 +43,10 @@ _KEPT_CHARS: Final = 50_000
 for call after call."""
 _LINES: Final = 1 << 32
 """More lines than a text has: one number then says a text and a line."""
+_FEWEST_CHARS: Final = 12
+"""Characters of the two lines that a run is found by: `}` and an empty line are everywhere."""
+_MOST_TRIES: Final = 2_000
+"""Runs looked for in one text: made of a few lines again and again, it would take a second."""
 _DEEPEST: Final = 4
 """Values within values of a call's arguments that are looked into."""
 _FIRST: Final = 20
@@ -54,13 +60,15 @@ class Shown:
     """A text in view: what the message at `at` shows.
 
     `path`: where it stands in the arguments of the message's calls, as `recall` takes it; in that
-    case `text` is the text. `message` is the message as it was when it was taken in.
+    case `text` is the text. `rows`: it is data, in rows as a window shows it. `message` is the
+    message as it was when it was taken in.
     """
 
     at: int
     message: Message
     path: str = ""
     text: str = ""
+    rows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,8 @@ class LineIndex:
         if entry is None:
             return
         if entry.item.message.role == "tool" and entry.message.parts:
-            shown = Shown(at, entry.message)
             text = _text_of(entry)
+            shown = Shown(at, entry.message, rows=_has_rows(text))
             self._texts.setdefault(text, []).append(shown)
             original = entry.item.message.text
             if self._cut.pop(original, None) is None and entry.because == "compress":
@@ -149,14 +157,19 @@ class LineIndex:
         keys = keys_of(text)
         lines_at: dict[int, _Lines | None] = {}
         new: _New | None = None
-        done = 0
+        done = tries = 0
         for start in compress(count(), map(places.__contains__, keys)):
             if start < done:
+                continue
+            new = new or _New(text)
+            if len(new.lines[start]) + len(new.lines[start + 1]) < _FEWEST_CHARS:
                 continue
             sources = self._sources(pending, keys[start], lines_at)
             if not sources:
                 continue
-            new = new or _New(text)
+            tries += 1
+            if tries > _MOST_TRIES:
+                return
             best = self._longest(sources, new, range(done, len(new.lines)), start)
             if best is not None:
                 yield best
@@ -294,7 +307,7 @@ def _text_of(entry: Entry) -> str:
     """What a result shows, its lines as they were before they were written shorter."""
     text = entry.message.text
     exact = entry.because in ("encode", "repeat") and legend_of(text) is None
-    return restored(text) if exact else text
+    return widened(text) if exact else text
 
 
 @lru_cache(maxsize=8)
@@ -303,7 +316,9 @@ def _lines(text: str, original: str, *, refers: bool) -> _Lines:
     lines = text.split("\n")
     if text == original:
         return lines, range(1, len(lines) + 1)
-    there = original.split("\n")
+    there = (in_rows(original) if _has_rows(text) else original).split("\n")
+    if not set(lines) & set(there[: len(lines)]):
+        there = clean(original).split("\n")  # so it is shown where a program wrote it
     places: Mapping[str, list[int]] | None = None
     numbers: list[int] = []
     at = 0
@@ -324,6 +339,14 @@ def _lines(text: str, original: str, *, refers: bool) -> _Lines:
         at += 1
         numbers.append(at)
     return lines, numbers
+
+
+def _has_rows(text: str) -> bool:
+    """Whether a text is data in rows, or begins with rows of another."""
+    if is_encoded(text):
+        return True
+    first = read_reference(text.partition("\n")[0])
+    return first is not None and first.rows
 
 
 def _places(lines: Sequence[str]) -> Mapping[str, list[int]]:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 from windlass.messages import Message, ToolSpec
 from windlass.patterns import BadPattern, compiled
+from windlass.window.encode import in_rows
+from windlass.window.kinds import arguments_of
 
 REF: Final = "result_"
 """What a reference begins with; the content hash of the message follows, or its beginning."""
@@ -28,7 +30,9 @@ _MOST_SHOWN: Final = 80
 _SPAN: Final = re.compile(r"(\d{1,9})\s*(?:-\s*(\d{1,9}))?")
 _GREP: Final = re.compile(r"(?:^|\s)/")
 _ENDS: Final = ("/", "/i")
-_LINES: Final = re.compile(r"(?:^|(?<=\s))(?:lines?\s+)?(\d{1,9}(?:\s{0,9}-\s{0,9}\d{1,9})?)$")
+_LINES: Final = re.compile(
+    r"(?:^|(?<=\s))(?:lines?\s+|(rows?\s+))?(\d{1,9}(?:\s{0,9}-\s{0,9}\d{1,9})?)$"
+)
 _MOST_PART: Final = 4_000
 """Characters of what may be asked for at once."""
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
@@ -89,21 +93,26 @@ def asked_for(part: str) -> Mapping[str, str]:
             options["grep"] = grep if ends == "/" else f"(?i){grep}"
             left = left[: match.start()].rstrip()
     if match := _LINES.search(left):
-        options["lines"] = match[1]
+        options["rows" if match[1] else "lines"] = match[2]
         left = left[: match.start()].rstrip()
     if left:
         options["path"] = left
     return options
 
 
-def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path: str = "") -> str:
-    """The part of `text` asked for.
+def part_of(
+    original: str | Message, part: str = "", *, grep: str = "", lines: str = "", path: str = ""
+) -> str:
+    """The part of an original asked for.
 
     Args:
-        text: The original.
+        original: A message, or a text. In a message with calls a path leads into the arguments of
+            its call: `new_string`; with several calls it begins with the number of the call,
+            counted from 0: `[1].new_string`.
         part: What follows in one text, as a model says it; see `asked_for`.
         grep: Only lines that match this regular expression, each with its number.
-        lines: Only these lines, counted from 1: `12` or `10-40`.
+        lines: Only these lines, counted from 1: `12` or `10-40`. In `part`, `rows 10-40` are lines
+            of data in rows, as a window shows it.
         path: Only what stands here in a JSON text: `results[0].title`.
 
     A part is at most `MOST_CHARS` characters and ends by saying how to read on.
@@ -116,8 +125,11 @@ def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path:
         given or options.get(name, "")
         for name, given in (("grep", grep), ("lines", lines), ("path", path))
     )
+    text = original if isinstance(original, str) else _searched(original, path)
     if path:
         text = _at_path(text, path)
+    if rows := options.get("rows", ""):
+        text, lines = in_rows(text), rows
     if not grep and not lines:
         return _cut(text)
     first = 1
@@ -134,6 +146,15 @@ def part_of(text: str, part: str = "", *, grep: str = "", lines: str = "", path:
         return _matching_lines(text, grep, first)
     numbered = [f"{number}: {line}" for number, line in enumerate(text.split("\n"), first)]
     return _cut("\n".join(numbered))
+
+
+def _searched(message: Message, path: str) -> str:
+    """The text of a message that a path leads into, or all that it says."""
+    if not path or not message.tool_calls:
+        return said(message)
+    if len(message.tool_calls) == 1:
+        return message.tool_calls[0].arguments
+    return json.dumps([dict(arguments_of(call)) for call in message.tool_calls])
 
 
 def _matching_lines(text: str, grep: str, first: int) -> str:

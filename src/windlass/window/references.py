@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _SHORT: Final = (
-    r"\[(?P<first>\d{1,9})-(?P<last>\d{1,9})(?: as (?P<low>\d{1,18})-(?P<high>\d{1,18}))? of"
+    r"\[(?P<rows>rows )?(?P<first>\d{1,9})-(?P<last>\d{1,9})(?: as (?P<low>\d{1,18})-(?P<high>\d{1,18}))? of"
     r" (?P<ref>result_\w++)(?: (?P<path>(?:\[\d{1,9}\]|[^\s,\[\]]){1,200}+))?"
     r"(?:, [^\n\]]{0,300})?\]"
 )
@@ -61,6 +61,7 @@ class Reference:
 
     `path`: they are lines of a text in the arguments of the message's calls. `numbered`: the
     numbers before the first and the last of them here, where the message has others, or none.
+    `rows`: they are lines of data as a window shows it, not as it came.
     """
 
     ref: str
@@ -68,24 +69,21 @@ class Reference:
     last: int
     path: str = ""
     numbered: tuple[int, int] | None = None
+    rows: bool = False
 
     def told(self, about: str = "") -> str:
         """The line, with what may be said of the message."""
         numbered = " as {}-{}".format(*self.numbered) if self.numbered else ""
         path = f" {self.path}" if self.path else ""
         behind = f", {about}" if about else ""
-        return f"[{self.first}-{self.last}{numbered} of {self.ref}{path}{behind}]"
+        rows = "rows " if self.rows else ""
+        return f"[{rows}{self.first}-{self.last}{numbered} of {self.ref}{path}{behind}]"
 
 
 def read_reference(line: str) -> Reference | None:
     """What the line stands for; None: it is a line of its own."""
     match = REFERENCE.fullmatch(line) if line.startswith("[") else None
     return _read(match) if match else None
-
-
-def is_reference(line: str) -> bool:
-    """Whether the line stands for lines of another message."""
-    return line.startswith("[") and REFERENCE.fullmatch(line) is not None
 
 
 def references_in(text: str) -> list[Reference]:
@@ -99,7 +97,9 @@ def _read(match: re.Match[str]) -> Reference:
         groups[name] or groups[f"{name}_"] for name in ("first", "last", "ref", "low", "high")
     )
     numbered = (int(low), int(high)) if low else None
-    return Reference(ref, int(first), int(last), groups["path"] or "", numbered)
+    return Reference(
+        ref, int(first), int(last), groups["path"] or "", numbered, bool(groups["rows"])
+    )
 
 
 def may_refer(text: str) -> bool:

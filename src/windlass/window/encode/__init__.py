@@ -6,7 +6,12 @@ from windlass.window.encode.legend import is_head
 from windlass.window.encode.rows import ROWS_HEAD, decode_rows, encode_rows
 from windlass.window.encode.tables import encode
 
-__all__ = ["decode_rows", "encode", "encode_rows", "is_encoded"]
+__all__ = ["decode_rows", "encode", "encode_rows", "in_rows", "is_encoded"]
+
+
+def in_rows(text: str) -> str:
+    """Data as a window shows it, in rows; any other text as it is."""
+    return encode(text) or encode_rows(text) or text
 
 
 def is_encoded(text: str) -> bool:

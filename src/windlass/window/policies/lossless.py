@@ -1,7 +1,8 @@
 """The same in fewer characters, before a result is sent for the first time.
 
 Data comes as JSON without quotes and with tables, output of programs as a terminal would
-leave it. Files and diffs stay letter for letter: what will be patched must be quoted exactly.
+leave it, numbers before lines without padding. The lines of files and diffs stay letter for
+letter: what will be patched must be quoted exactly.
 How the JSON is to be read is told once: a result near one that still tells it in view says it
 briefly.
 """
@@ -17,7 +18,7 @@ from typing import Final
 from windlass.messages import Message, Part, Text
 from windlass.window.encode import encode, encode_rows, is_encoded
 from windlass.window.encode.legend import briefly, explains, legend_of
-from windlass.window.encode.lines import restored, shorter
+from windlass.window.encode.numbers import narrowed, widened
 from windlass.window.encode.output import clean
 from windlass.window.kinds import DATA, Kind
 from windlass.window.pending import PendingEdits, Proposal
@@ -78,8 +79,8 @@ class Lossless(LosslessOptions):
             if text is not None:
                 return Text(text)
         text = clean(part.text) if kind in _OUTPUT and self.clean_output else part.text
-        short = shorter(text) if kind != "diff" and len(text) >= least else text
-        if not short or short == part.text or restored(short) != text:
+        short = narrowed(text) if kind != "diff" and len(text) >= least else text
+        if not short or short == part.text or widened(short) != text:
             return part
         return Text(short)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.encode.legend import legend_of
-from windlass.window.encode.lines import restored, shorter
+from windlass.window.encode.numbers import narrowed, widened
 from windlass.window.entries import Entry
 from windlass.window.index import RUN, LineIndex, LineRun, Shown, is_shown
 from windlass.window.kinds import arguments_of
@@ -112,7 +112,7 @@ class Repeats:
         if not isinstance(part, Text):
             return part
         encoded = entry.because == "encode" and legend_of(part.text) is None
-        text = restored(part.text) if encoded else part.text
+        text = widened(part.text) if encoded else part.text
         for index in indexes if alone else ():
             source = index.whole(pending, text) or index.whole_cut(pending, entry.item.message.text)
             if source is not None:
@@ -135,8 +135,8 @@ class Repeats:
                 named.add(at)
             sources[at] = run.source
         told = "\n".join([*shown, *lines[done:]])
-        short = shorter(told) if encoded else told
-        if not done or restored(short) != told:
+        short = narrowed(told) if encoded else told
+        if not done or widened(short) != told:
             return part
         used.update(sources)
         return Text(short)
@@ -184,7 +184,9 @@ def _line(pending: PendingEdits, run: LineRun, about: str = "") -> str:
     """The line that stands for a run."""
     last = run.first + run.count - 1
     ref = _reference(pending, run.source.at)
-    return Reference(ref, run.first, last, run.source.path, run.numbered).told(about)
+    return Reference(ref, run.first, last, run.source.path, run.numbered, run.source.rows).told(
+        about
+    )
 
 
 def _reference(pending: PendingEdits, at: int) -> str:
