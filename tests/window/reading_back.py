@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from windlass.window.encode import in_rows
 from windlass.window.encode.jsontext import NotPlain, Number, Value, parse
 from windlass.window.encode.legend import is_head
 from windlass.window.index import counted, moved, number_of
@@ -226,7 +227,8 @@ def resolve(text: str, sources: Mapping[str, str]) -> str:
             lines.append(line)
             continue
         place = f"{found.ref} {found.path}".rstrip()
-        meant = sources[place].split("\n")[found.first - 1 : found.last]
+        source = in_rows(sources[place]) if found.rows else sources[place]
+        meant = source.split("\n")[found.first - 1 : found.last]
         low = found.numbered[0] if found.numbered else None
         before = number_of(meant[0])
         if low is not None and before is None:

@@ -317,8 +317,9 @@ def _lines(text: str, original: str, *, refers: bool) -> _Lines:
     if text == original:
         return lines, range(1, len(lines) + 1)
     there = (in_rows(original) if _has_rows(text) else original).split("\n")
-    if not set(lines) & set(there[: len(lines)]):
-        there = clean(original).split("\n")  # so it is shown where a program wrote it
+    if not set(there).issuperset(lines) and clean(original) != original:
+        cleaned = clean(original).split("\n")  # so it is shown where a program wrote it
+        there = cleaned if len(set(cleaned) & set(lines)) > len(set(there) & set(lines)) else there
     places: Mapping[str, list[int]] | None = None
     numbers: list[int] = []
     at = 0

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 _SHORT: Final = (
-    r"\[(?P<rows>rows )?(?P<first>\d{1,9})-(?P<last>\d{1,9})(?: as (?P<low>\d{1,18})-(?P<high>\d{1,18}))? of"
+    r"\[(?P<rows>rows )?(?P<first>\d{1,9})-(?P<last>\d{1,9})"
+    r"(?: as (?P<low>\d{1,18})-(?P<high>\d{1,18}))? of"
     r" (?P<ref>result_\w++)(?: (?P<path>(?:\[\d{1,9}\]|[^\s,\[\]]){1,200}+))?"
     r"(?:, [^\n\]]{0,300})?\]"
 )
