@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -39,7 +39,9 @@ def windows(said: Sequence[Message], *policies: object) -> list[Window]:
     return [*shown, conversation.window()]
 
 
-def turns(*turns: tuple[Sequence[tuple[str, dict[str, object]]], Sequence[str]]) -> list[Message]:
+def turns(
+    *turns: tuple[Sequence[tuple[str, Mapping[str, object]]], Sequence[str]],
+) -> list[Message]:
     """A conversation: each turn's calls, by name and arguments, and their results."""
     said: list[Message] = [user("go")]
     for number, (calls, results) in enumerate(turns):
@@ -121,7 +123,7 @@ class TestReadBack:
     def test_arguments(self, texts: list[tuple[str, str]], several: bool) -> None:
         given_turns = []
         for written, shown in texts:
-            calls: list[tuple[str, dict[str, object]]] = [
+            calls: list[tuple[str, Mapping[str, object]]] = [
                 ("edit_file", {"path": "a.py", "new_string": written})
             ]
             results = [shown]

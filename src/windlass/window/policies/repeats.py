@@ -15,7 +15,7 @@ from typing import Final
 from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.encode.legend import legend_of
 from windlass.window.encode.numbers import narrowed, widened
-from windlass.window.entries import Because, Entry
+from windlass.window.entries import Entry
 from windlass.window.index import RUN, LineIndex, LineRun, Shown, is_shown
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
@@ -105,7 +105,7 @@ class Repeats:
         part: Part,
         indexes: tuple[LineIndex, ...],
         used: dict[int, Shown],
-        because: Because | None,
+        because: str | None,
         *,
         alone: bool,
     ) -> Part:
