@@ -237,3 +237,12 @@ def test_a_cut_source_is_named_by_the_lines_of_its_original() -> None:
     window = windows(said, Repeats(), Compress())[-1]
     assert window.entries[2].because == "compress"
     assert window.messages[4].text == f"now\n[893-900 of {reference(said[2])}, bash make]"
+
+
+def test_rows_of_a_table_in_view_are_referred_to() -> None:
+    rows = [{"id": f"ord_{at:03}", "note": f"{at} {'x' * 40}"} for at in range(30)]
+    said = turns(
+        ([("list_orders", {})], [json.dumps(rows)]), ([("list_orders", {})], [json.dumps(rows[9:])])
+    )
+    shown = windows(said)[-1].messages[-1].text
+    assert [(each.first, each.last) for each in references_in(shown)] == [(12, 32)]

@@ -298,9 +298,12 @@ def _text_of(entry: Entry) -> str:
 
 @lru_cache(maxsize=8)
 def _lines(text: str, original: str, *, refers: bool) -> _Lines:
-    """The lines of a text, and the number of each in its original."""
+    """The lines of a text, and the number of each in its original.
+
+    Those of a table are its own: its original has none like them.
+    """
     lines = text.split("\n")
-    if text == original:
+    if text == original or legend_of(text) is not None:
         return lines, range(1, len(lines) + 1)
     there = original.split("\n")
     places: Mapping[str, list[int]] | None = None
