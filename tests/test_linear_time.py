@@ -139,6 +139,8 @@ RESULTS = {
     "records": repeated('{"id":1,"a":"x y"},', before="[", behind='{"id":1}]'),
     "tuples": repeated("(1, 'a'), ", before="[", behind=")]"),
     "beginnings of references": repeated("[1 lines: lines 1-2 of ", behind=", result_a1b2c3d4"),
+    "beginnings of short references": repeated("[1-2 as 3-4 of result_a1b2c3d4 ", behind="a]"),
+    "numbers to the end": repeated("    12→\n"),
     "beginnings of the same": repeated("[Same as ", behind=", result_a1b2c3d4"),
     "states of a progress line": lambda chars: (
         "a" * (chars // 4) + " " * (chars // 4) + "\r" + "b\r" * (chars // 4) + "b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 from hypothesis import example, given, settings
@@ -39,7 +39,9 @@ def windows(said: Sequence[Message], *policies: object) -> list[Window]:
     return [*shown, conversation.window()]
 
 
-def turns(*turns: tuple[Sequence[tuple[str, dict[str, object]]], Sequence[str]]) -> list[Message]:
+def turns(
+    *turns: tuple[Sequence[tuple[str, Mapping[str, object]]], Sequence[str]],
+) -> list[Message]:
     """A conversation: each turn's calls, by name and arguments, and their results."""
     said: list[Message] = [user("go")]
     for number, (calls, results) in enumerate(turns):
@@ -121,7 +123,7 @@ class TestReadBack:
     def test_arguments(self, texts: list[tuple[str, str]], several: bool) -> None:
         given_turns = []
         for written, shown in texts:
-            calls: list[tuple[str, dict[str, object]]] = [
+            calls: list[tuple[str, Mapping[str, object]]] = [
                 ("edit_file", {"path": "a.py", "new_string": written})
             ]
             results = [shown]
@@ -235,3 +237,12 @@ def test_a_cut_source_is_named_by_the_lines_of_its_original() -> None:
     window = windows(said, Repeats(), Compress())[-1]
     assert window.entries[2].because == "compress"
     assert window.messages[4].text == f"now\n[893-900 of {reference(said[2])}, bash make]"
+
+
+def test_rows_of_a_table_in_view_are_referred_to() -> None:
+    rows = [{"id": f"ord_{at:03}", "note": f"{at} {'x' * 40}"} for at in range(30)]
+    said = turns(
+        ([("list_orders", {})], [json.dumps(rows)]), ([("list_orders", {})], [json.dumps(rows[9:])])
+    )
+    shown = windows(said)[-1].messages[-1].text
+    assert [(each.first, each.last) for each in references_in(shown)] == [(12, 32)]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.window.reading_back import padded, resolve
-from windlass.messages import Message, Text, ToolCall, assistant, tool, user
+from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation, Window, WindowPolicy
 from windlass.window.entries import Item
 from windlass.window.names import names_said
@@ -178,6 +178,26 @@ class TestRepeats:
         assert window.entries[4].because == because
         if because:
             assert window.entries[4].message.text.startswith("done\n[2-5 of result_")
+
+    @pytest.mark.parametrize(("keeps", "because"), [(True, "repeat"), (False, None)])
+    def test_a_short_run_refers_to_any_result_that_bound_thinking_keeps(
+        self, keeps: bool, because: str | None
+    ) -> None:
+        block = {"type": "thinking", "thinking": "Well.", "signature": "sig"}
+        thought = Opaque("anthropic", "thinking", json.dumps(block), "claude-opus-5")
+        lines = [f"state {at}: {'x' * 40}" for at in range(200)]
+        conversation = Conversation([Repeats()], bound="keep" if keeps else None)
+        said = [user("go")]
+        for at, text in enumerate(["\n".join(lines), "\n".join(["done", *lines[7:10]])]):
+            call = ToolCall(f"c{at}", "peek", "{}")
+            said += [assistant(thought, calls=[call]), tool(call, text)]
+        for at, message in enumerate(said):
+            if message.role == "assistant":
+                conversation.window()
+            conversation.append(Item(str(at), message, "x"))
+        window = conversation.window()
+        assert window.entries[4].because == because
+        resolved(window)
 
     def test_lines_keep_their_numbers_behind_a_reference(self) -> None:
         """What a partly replaced result shows itself is numbered as in the whole."""
