@@ -220,7 +220,7 @@ class TestSteps:
                 expand=True,
             )
         )
-        assert len(every) == len(set(every)) == 17
+        assert len(every) == len(set(every)) == 18
 
     def test_numbers_reach_their_policies(self) -> None:
         by_name: dict[str, Any] = {each.name: each for each in steps(Policy.of("spec"))}
