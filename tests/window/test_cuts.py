@@ -17,6 +17,7 @@ from windlass.window.entries import Item
 from windlass.window.originals import part_of, reference
 from windlass.window.policies.cuts import Cut, Cuts
 from windlass.window.policies.lossless import Lossless
+from windlass.window.policies.repeats import Repeats
 from windlass.wire.openai import check_sequence
 
 GAP = re.compile(r"\[\.\.\. lines? (\d+)(?:-(\d+))? \.\.\.\]")
@@ -28,9 +29,11 @@ def conversation_of(
     *results: tuple[str, Mapping[str, object], str],
     task: str = "find out why it fails",
     cuts: Cut = "mild",
+    repeats: bool = False,
 ) -> Conversation:
     """A conversation of calls, each with its result."""
-    conversation = Conversation([Lossless(), Cuts(cuts=cuts)])
+    policies = [Lossless(), *[Repeats()] * repeats, Cuts(cuts=cuts)]
+    conversation = Conversation(policies)
     conversation.append(Item("task", user(task), "x"))
     for at, (name, arguments, text) in enumerate(results):
         call = ToolCall(f"c{at}", name, json.dumps(arguments))
@@ -120,6 +123,13 @@ class TestWhatStays:
         assert text.count("Unpacking") < 150
         assert "Configuring the server" in text
 
+    def test_the_same_again_refers_to_what_is_shown_cut(self) -> None:
+        call = ("bash", {"command": "./run.sh"}, LOG)
+        conversation = conversation_of(call, call, repeats=True)
+        *_, second = conversation.window().messages
+        original = conversation.items[2].message
+        assert second.text == f"[Same as bash ./run.sh, {reference(original)}]"
+
 
 class TestWhatIsNotCut:
     def test_files_that_were_read(self) -> None:
@@ -128,14 +138,6 @@ class TestWhatIsNotCut:
 
     def test_what_recall_brings(self) -> None:
         assert shown(("recall", {"ref": "result_12345678"}, LOG), cuts="firm").text == LOG
-
-    def test_what_is_asked_for_a_third_time(self) -> None:
-        call = ("bash", {"command": "./run.sh"})
-        once, twice, thrice = ((*call, LOG.replace("took", each)) for each in ("a", "b", "c"))
-        assert "[Cut from" in shown(once, twice).text
-        assert shown(once, twice, thrice).text == thrice[2]
-        other = ("bash", {"command": "./run.sh -v"}, LOG)
-        assert "[Cut from" in shown(once, twice, other).text
 
     def test_what_is_as_short_as_its_kind_may_be(self) -> None:
         text = LOG[:7_900]

@@ -99,7 +99,7 @@ class LineIndex:
         """Where they were shown before that, if they were: the oldest place first."""
         self._texts: dict[str, list[Shown]] = {}
         self._cut: dict[str, Shown] = {}
-        """Results that are shown cut, by what they were, until the same comes again."""
+        """Results that are shown cut, by what they were."""
 
     def grow(self, pending: PendingEdits) -> None:
         """Take in what was sent since."""
@@ -116,9 +116,8 @@ class LineIndex:
             text = _text_of(entry)
             shown = Shown(at, entry.message, rows=_has_rows(text))
             self._texts.setdefault(text, []).append(shown)
-            original = entry.item.message.text
-            if self._cut.pop(original, None) is None and entry.because == "compress":
-                self._cut[original] = shown
+            if entry.because == "compress":
+                self._cut[entry.item.message.text] = shown
             self._take_in(shown, text)
         elif entry.message.tool_calls:
             for path, text in _argument_texts(entry.message):
@@ -145,7 +144,7 @@ class LineIndex:
         return None
 
     def whole_cut(self, pending: PendingEdits, original: str) -> Shown | None:
-        """The result that was this text and is shown cut, if it came but once."""
+        """The result that was this text and is shown cut."""
         shown = self._cut.get(original)
         return shown if shown is not None and is_shown(pending, shown) else None
 

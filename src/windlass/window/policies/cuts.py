@@ -3,17 +3,17 @@
 Each kind of result has a size above which it is cut and one that it keeps. What stays are its
 first and last lines, its errors, the lines near the words of the call and of the task, and every
 identifier that nothing else in view holds. Files that were read stay whole: edits quote them. What
-was asked for once more is not cut again.
+`recall` brought is not cut again.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from windlass.messages import Part, Text, ToolCall
+from windlass.messages import Part, Text
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.cutting import cut, query_of
 from windlass.window.digest import ORDER, PATHS_FIRST, digest
@@ -54,7 +54,7 @@ _RECORDS: Final[frozenset[Kind]] = DATA - {"search"} | {"listing"}
 """Kinds of which every name is one; of the output of programs numbers and dates are none."""
 _MOST_LOST: Final = 5_000
 """Names of a text that are looked at, its first ones: more than a digest has room for."""
-_CUT_TWICE: Final = 2
+_FIRST_CELL: Final = re.compile(r"^[|\s]*([^,|\t\n]{1,200})", re.MULTILINE)
 _NAMES: Final[Mapping[_Kind, int]] = dict.fromkeys(_RECORDS - {"table"}, 4)
 """How many times the room of a cut the names may take that it leaves out (others: once)."""
 
@@ -72,13 +72,13 @@ class Cuts:
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that are longer than their kind may be, each as it would be sent."""
-        calls = pending.derived(_CutCalls)
-        calls.grow(pending)
         for at in pending.fresh:
             entry = pending.entry(at)
             if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
                 continue
-            if entry.message.chars <= self._least or calls.wants_all(pending.call(at)):
+            call = pending.call(at)
+            recalled = call is not None and plain_name(call.name) == RECALL.name
+            if recalled or entry.message.chars <= self._least:
                 continue
             parts = [self._part(pending, at, entry, part) for part in entry.message.parts]
             if any(new is not old for new, old in zip(parts, entry.message.parts, strict=True)):
@@ -118,39 +118,13 @@ class Cuts:
 def _names(pending: PendingEdits, at: int, kind: _Kind, text: str, shown: str) -> Sequence[str]:
     """The names that a cut leaves out, and that nothing else in view holds."""
     there = names_said(shown)
-    names = [name for name in names_said(text) if name not in there]
+    # Of a table the first cells of its rows: a cell tells nothing without its row.
+    read = "\n".join(_FIRST_CELL.findall(text)) if kind == "table" else text
+    names = [name for name in names_said(read) if name not in there]
     if kind not in _RECORDS:  # of what programs write no numbers and dates
         names = [name for name in names if name.lower() != name.upper()]
     lost = pending.names_held_only((at,), names[:_MOST_LOST])
     return [name for name in lost if name not in shown]
-
-
-class _CutCalls:
-    """The calls whose results calls have seen cut, and how often."""
-
-    def __init__(self) -> None:
-        self._upto = 0
-        self._cut: Counter[tuple[str, str]] = Counter()
-
-    def grow(self, pending: PendingEdits) -> None:
-        """Take in what was sent since."""
-        for at in range(self._upto, pending.fresh.start):
-            entry, call = pending.entry(at), pending.call(at)
-            if call is not None and entry is not None:
-                key = call.name, call.arguments
-                if entry.because == "compress" or key in self._cut:
-                    self._cut[key] += 1
-        self._upto = pending.fresh.start
-
-    def wants_all(self, call: ToolCall | None) -> bool:
-        """Whether a call asks for an original, or once more for what was cut twice.
-
-        An agent may look again at what changes; who asks a third time lacks what was left out.
-        """
-        if call is None:
-            return False
-        key = call.name, call.arguments
-        return plain_name(call.name) == RECALL.name or self._cut[key] >= _CUT_TWICE
 
 
 def _query(pending: PendingEdits, at: int) -> Mapping[str, float]:
