@@ -16,10 +16,12 @@ from tests.loop.test_bound_thinking import MODEL, in_anthropics_form, thinking
 from tests.providers.thinking_server import cleared_of
 from tests.validators.thinking import Thinking
 from tests.window.conversations import seeds
+from windlass.messages import ToolSpec
 from windlass.prompts import CLEARED_HEADER
 
 ALONE = {"compress": False, "see_results": None, "lossless": None, "repeats": False, "cuts": None}
 """Nothing is shortened before it is sent."""
+LOOK = [ToolSpec("look", "", {"type": "object"}).to_openai()]
 
 
 def asked(body: Mapping[str, Any], keep: int) -> dict[str, Any]:
@@ -73,7 +75,7 @@ def notes_in(blocks: Sequence[Any]) -> list[str]:
     parts = [
         part
         for block in blocks
-        for part in (block["content"] if block["type"] == "tool_result" else [block])
+        for part in (block.get("content", []) if block["type"] == "tool_result" else [block])
         if isinstance(part, dict)
     ]
     return [one["text"] for one in parts if one.get("text", "").startswith(CLEARED_HEADER)]
@@ -84,8 +86,8 @@ def clears(**more: Any) -> dict[str, Any]:
 
 
 def test_the_next_window_ends_in_a_note_that_recall_answers() -> None:
-    context = windlass.Context(MODEL, clears(), recall=True)
-    *_, before, last = walk(context, rounds(4), 2)
+    context = windlass.Context(MODEL, clears(), tools=LOOK, recall=True)
+    *_, before, last = walk(context, rounds(5), 2)
     (note,) = notes_in(before[-1:])
     head, line = note.split("\n")
     assert head == CLEARED_HEADER
@@ -113,12 +115,12 @@ def test_the_next_window_ends_in_a_note_that_recall_answers() -> None:
     ],
 )
 def test_only_what_the_policy_has_cleared_is_told(policy: dict[str, Any], told: bool) -> None:
-    requests = walk(windlass.Context(MODEL, policy), rounds(5), 2)
+    requests = walk(windlass.Context(MODEL, policy, tools=LOOK), rounds(5), 2)
     assert any(map(notes_in, requests)) is told
 
 
 def test_a_note_that_is_cleared_itself_is_said_anew() -> None:
-    requests = walk(windlass.Context(MODEL, clears()), rounds(9), 2)
+    requests = walk(windlass.Context(MODEL, clears(), tools=LOOK), rounds(9), 2)
     (note,) = notes_in(requests[-1][-1:])
     # The results that are whole hold their own lines; all others have one in view.
     results = [block for block in requests[-1] if block["type"] == "tool_result"]
@@ -128,18 +130,17 @@ def test_a_note_that_is_cleared_itself_is_said_anew() -> None:
 
 
 def test_a_list_of_windows_that_are_handed_back_is_told_of_once() -> None:
-    context = windlass.Context(MODEL, clears(keep=4))
+    context = windlass.Context(MODEL, clears(keep=4), tools=LOOK)
     walk(context, rounds(6), 4)
     handed = [dict(one) for one in context.window().messages]
     for message, own in zip(handed, context.appended, strict=True):
         if "context_management" in own:
             message["context_management"] = own["context_management"]
-    again = windlass.Context(MODEL, clears(keep=4))
+    again = windlass.Context(MODEL, clears(keep=4), tools=LOOK)
     for message in handed:
         again.append(message)
-    assert len(notes_in(blocks_of(again.window().messages))) == len(
-        notes_in(blocks_of(context.window().messages))
-    )
+    (note,) = notes_in(blocks_of(context.window().messages))
+    assert notes_in(blocks_of(again.window().messages)) == [note]
 
 
 @given(seeds(), st.integers(0, 4), st.sampled_from([ALONE, {}]))

@@ -17,9 +17,9 @@ def call_sentences(details: CallDetails, seen: Sequence[Seen]) -> list[str]:
     edits = details.get("provider_edits", {})
     sentences: list[str] = []
     if note := details.get("cleared_note"):
-        told = [one for one in seen if one.message_id in note["results"]]
+        noted = [one for one in seen if one.message_id in note["results"]]
         sentences.append(
-            f"the provider had cleared {many(len(note['results']), 'result')} ({_places(told)}), so"
+            f"the provider had cleared {many(len(note['results']), 'result')} ({_places(noted)}), so"
             " the last message ends in a note of that, said once: names and errors that nothing"
             f" else in view holds, and references for recall ({note['tokens']:,} tokens)"
         )
