@@ -40,13 +40,19 @@ def blocks_of(messages: Sequence[Mapping[str, Any]]) -> list[Any]:
     return [block for turn in json.loads(text) for block in turn["content"]]
 
 
-def walk(context: windlass.Context, said: Sequence[Mapping[str, Any]], keep: int) -> list[Any]:
-    """Make each call of a history, as its provider answers it; returns the blocks of each."""
+def walk(
+    context: windlass.Context, said: Sequence[Mapping[str, Any]], keep: int, block: str = ""
+) -> list[Any]:
+    """Make each call of a history, as its provider answers it; returns the blocks of each.
+
+    Every third call is told the `block`.
+    """
     checker, requests = Thinking(), list[Any]()
     for one in said:
         message = dict(one)
         if message["role"] == "assistant" and context.appended:
-            body = asked(context.window().wire("anthropic"), keep)
+            told = block if len(requests) % 3 == 1 else None
+            body = asked(context.window(told).wire("anthropic"), keep)
             assert checker.check(body) is None
             requests.append(blocks_of(body["messages"]))
             message["content"] = [*thinking(len(requests), 0), *message["content"]]
@@ -129,6 +135,17 @@ def test_a_note_that_is_cleared_itself_is_said_anew() -> None:
     assert len(note) <= 8_000
 
 
+def test_short_results_share_a_note_and_the_shortest_have_none() -> None:
+    said = rounds(12)
+    for number, one in enumerate(said[2::2]):
+        one["content"][0]["content"] = "ok" if number == 0 else f"found value_{number} " * 20
+    requests = walk(windlass.Context(MODEL, clears(keep=1), tools=LOOK), said, 1)
+    notes = "\n".join(note for blocks in requests for note in notes_in(blocks))
+    assert "[look 5, " in notes
+    assert ": value_5" in notes
+    assert "[look 0, " not in notes
+
+
 def test_a_list_of_windows_that_are_handed_back_is_told_of_once() -> None:
     context = windlass.Context(MODEL, clears(keep=4), tools=LOOK)
     walk(context, rounds(6), 4)
@@ -143,13 +160,13 @@ def test_a_list_of_windows_that_are_handed_back_is_told_of_once() -> None:
     assert notes_in(blocks_of(again.window().messages)) == [note]
 
 
-@given(seeds(), st.integers(0, 4), st.sampled_from([ALONE, {}]))
+@given(seeds(), st.integers(0, 4), st.sampled_from([ALONE, {}]), st.sampled_from(["", "now"]))
 def test_nothing_that_was_sent_changes(
-    numbers: list[int], keep: int, options: dict[str, Any]
+    numbers: list[int], keep: int, options: dict[str, Any], block: str
 ) -> None:
     said, tools = in_anthropics_form(numbers)
     policy = {**options, "server_clear": {"keep": keep}}
-    requests = walk(windlass.Context(MODEL, policy, tools=tools), said, keep)
+    requests = walk(windlass.Context(MODEL, policy, tools=tools), said, keep, block)
     for before, now in pairwise(requests):
         assert now[: len(before)] == before
     for note in {note for blocks in requests for note in notes_in(blocks)}:

@@ -81,15 +81,18 @@ def cleared_note(
 
 
 def _those_that_fit(chars: Mapping[int, int], heads: Mapping[int, str], room: int) -> list[int]:
-    """The longest of the results, as many as can be named in the room and in their share."""
-    told: list[int] = []
-    lines, span = len(CLEARED_HEADER), 0
-    for at in sorted(chars, key=lambda at: -chars[at]):
+    """The longest of the results, as many as can be named in the room and in their share.
+
+    None that is shorter than its name.
+    """
+    named = [at for at in chars if len(heads[at]) < chars[at]]
+    longest = sorted(named, key=lambda at: -chars[at])
+    lines, span, fit = len(CLEARED_HEADER), 0, 0
+    for count, at in enumerate(longest, start=1):
         lines, span = lines + len(heads[at]) + 2, span + chars[at]
-        if lines > min(room, SHARE * span):
-            break
-        told.append(at)
-    return told
+        if lines <= min(room, SHARE * span):
+            fit = count
+    return longest[:fit]
 
 
 def _written(
