@@ -18,10 +18,11 @@ def call_sentences(details: CallDetails, seen: Sequence[Seen]) -> list[str]:
     sentences: list[str] = []
     if note := details.get("cleared_note"):
         noted = [one for one in seen if one.message_id in note["results"]]
+        results = f"{many(len(note['results']), 'result')} ({_places(noted)})"
         sentences.append(
-            f"the provider had cleared {many(len(note['results']), 'result')} ({_places(noted)}), so"
-            " the last message ends in a note of that, said once: names and errors that nothing"
-            f" else in view holds, and references for recall ({note['tokens']:,} tokens)"
+            f"the provider had cleared {results}, so the last message ends in a note of that, said"
+            " once: names and errors that nothing else in view holds, and references for recall"
+            f" ({note['tokens']:,} tokens)"
         )
     told = edits.get("input_transformations", ())
     for kind, words in _DONE.items():

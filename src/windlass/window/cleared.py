@@ -8,13 +8,15 @@ result it stands on, is said anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Text
 from windlass.prompts import CLEARED_HEADER
 from windlass.window.entries import Entry
 from windlass.window.kinds import arguments_of
+from windlass.window.names import names_said
 from windlass.window.originals import reference
 from windlass.window.pending import PendingEdits
 from windlass.window.policies.digest import digest_of
@@ -65,56 +67,71 @@ def cleared_note(
         size: Tokens of a text.
         there: The notes that are in view already.
     """
-    chars = {at: len(pending.shown(at).text) for at in places}
-    heads = {at: _head(pending, at) for at in places}
+    results = _results(pending, places, hidden, there)
     room = _MOST_CHARS
-    while told := _those_that_fit(chars, heads, room):
-        span = sum(chars[at] for at in told)
-        within = min(room, int(SHARE * span))
-        text = _written(pending, {at: (chars[at], heads[at]) for at in told}, hidden, within, there)
-        most = min(MOST_TOKENS, int(SHARE * sum(pending.size(pending.shown(at)) for at in told)))
-        tokens = size(text)
+    while told := _those_that_fit(results, room):
+        within = min(room, int(SHARE * sum(one.chars for one in told)))
+        text = _written(pending, told, within)
+        shown = sum(pending.size(pending.shown(one.at)) for one in told)
+        most, tokens = min(MOST_TOKENS, int(SHARE * shown)), size(text)
         if tokens <= most:
-            return text, sorted(told)
+            return text, sorted(one.at for one in told)
         room = int(within * min(1.0, most / tokens) * _CLOSER)
     return "", []
 
 
-def _those_that_fit(chars: Mapping[int, int], heads: Mapping[int, str], room: int) -> list[int]:
-    """The longest of the results, as many as can be named in the room and in their share.
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A cleared result: its position, its characters, how its line begins, names only it held."""
 
-    None that is shorter than its name.
-    """
-    named = [at for at in chars if len(heads[at]) < chars[at]]
-    longest = sorted(named, key=lambda at: -chars[at])
-    lines, span, fit = len(CLEARED_HEADER), 0, 0
-    for count, at in enumerate(longest, start=1):
-        lines, span = lines + len(heads[at]) + 2, span + chars[at]
-        if lines <= min(room, SHARE * span):
+    at: int
+    chars: int
+    head: str
+    names: Sequence[str]
+
+
+def _results(
+    pending: PendingEdits, places: Sequence[int], hidden: Collection[int], there: str
+) -> list[_Result]:
+    """The results that are long enough to have a line."""
+    heads = {at: _head(pending, at) for at in places}
+    texts = {at: pending.shown(at).text for at in places}
+    texts = {at: text for at, text in texts.items() if len(text) > len(heads[at])}
+    names = {at: names_said(text) for at, text in texts.items()}
+    only = dict.fromkeys(name for each in names.values() for name in each)
+    new = set(pending.names_held_only(hidden, only)) - names_said(there).keys()
+    return [
+        _Result(at, len(text), heads[at], [name for name in names[at] if name in new])
+        for at, text in texts.items()
+    ]
+
+
+def _those_that_fit(results: Iterable[_Result], room: int) -> list[_Result]:
+    """The longest of the results, as many as can be named in the room and in their share."""
+    longest = sorted(results, key=lambda one: -one.chars)
+    lines, chars, fit = len(CLEARED_HEADER), 0, 0
+    for count, one in enumerate(longest, start=1):
+        lines, chars = lines + len(one.head) + 2, chars + one.chars
+        if lines <= min(room, SHARE * chars):
             fit = count
     return longest[:fit]
 
 
-def _written(
-    pending: PendingEdits,
-    told: Mapping[int, tuple[int, str]],
-    hidden: Collection[int],
-    room: int,
-    there: str,
-) -> str:
-    """The note in `room` characters; `told` are the characters and the heads of its results."""
-    left = room - len(CLEARED_HEADER) - sum(len(head) + 2 for _, head in told.values())
-    of = sum(chars for chars, _ in told.values())
+def _written(pending: PendingEdits, told: Sequence[_Result], room: int) -> str:
+    """The note of these results, the longest first, in `room` characters."""
+    left = room - len(CLEARED_HEADER) - sum(len(one.head) + 2 for one in told)
+    of = sum(one.chars for one in told)
     lines: dict[int, str] = {}
+    said: set[str] = set()
     # What a short result does not take of its share is left to the longer ones.
-    for at, (chars, head) in sorted(told.items(), key=lambda one: one[1][0]):
-        share = max(0, left * chars // of - len(": "))
-        kept = digest_of(
-            pending, at, share, min(ERROR_CHARS, share), span=hidden, there=f"{there}\n{head}"
-        ).replace("\n", " | ")
-        lines[at] = f"{head}: {kept}]" if kept else f"{head}]"
-        there += f"\n{kept}"
-        left, of = left - len(lines[at]) + len(head) + 1, of - chars
+    for one in reversed(told):
+        share = max(0, left * one.chars // of - len(": "))
+        names = [name for name in one.names if name not in said and name not in one.head]
+        kept = digest_of(pending, one.at, names, share, min(ERROR_CHARS, share))
+        said.update(kept.split())
+        line = f"{one.head}: {kept}]" if kept else f"{one.head}]"
+        lines[one.at] = line.replace("\n", " | ")
+        left, of = left - len(line) + len(one.head) + 1, of - one.chars
     return "\n".join([CLEARED_HEADER, *(lines[at] for at in sorted(lines))])
 
 

@@ -8,7 +8,7 @@ read to be quoted stays in sight for some calls more.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final
@@ -173,30 +173,22 @@ class Digest(DigestOptions):
         message = pending.shown(at)
         text, kind = message.text, pending.kind(at, message.text)
         errors = self.error_chars if self.preserve_errors else 0
-        kept = digest_of(pending, at, self._room(kind, len(text)), errors)
+        names = pending.names_held_only((at,), names_said(text))
+        kept = digest_of(pending, at, names, self._room(kind, len(text)), errors)
         head = HEAD.format(chars=len(text), recall_hint=pending.recall_hint(at))
         return message.with_parts(*rewritten_parts(message, f"{head}\n{kept}" if kept else head))
 
 
-def digest_of(
-    pending: PendingEdits,
-    at: int,
-    room: int,
-    errors: int,
-    *,
-    span: Collection[int] = (),
-    there: str = "",
-) -> str:
+def digest_of(pending: PendingEdits, at: int, names: Sequence[str], room: int, errors: int) -> str:
     """What a later call may need of a result: its error lines, then names.
 
     Args:
         pending: What the next call would see.
         at: The position of the result.
+        names: The names in it that nothing else in view holds, in its order.
         room: The most characters.
         errors: The most characters of error lines (0: none are kept); those of a failed result
             are kept whatever the room.
-        span: The positions whose names are held by nothing else once they go (empty: its own).
-        there: A text in view that the conversation does not know; its names are left out.
     """
     text = pending.shown(at).text
     lines = ""
@@ -204,9 +196,8 @@ def digest_of(
         lines = lines_of_failure(pending.original(at), errors) or error_lines(
             looked_at(text), min(errors, room)
         )
-    names = pending.names_held_only(span or (at,), names_said(text))
     return digest(
-        [name for name in names if name not in there] if there else names,
+        names,
         room,
         lines=lines,
         order=PATHS_FIRST if pending.kind(at, text) == "listing" else ORDER,
