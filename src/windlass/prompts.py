@@ -54,6 +54,10 @@ def outline_header(*, can_recall: bool) -> str:
     return f"[Also said in this session, not shown here, or not whole: references and names{way}]:"
 
 
+CLEARED_HEADER: Final = "[Tool results above that were cleared, and what only they held:]"
+"""Stands before the digests of results that the provider cleared of a call."""
+
+
 CHOSEN_HEADER = "[From earlier in this session, in order]:"
 """Stands before chosen messages that would otherwise begin with what the assistant said."""
 

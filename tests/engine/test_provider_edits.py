@@ -14,8 +14,15 @@ import windlass
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from tests.engine.test_bound_thinking import MODEL, log, look, replies, signatures, thinking_of
-from tests.providers.thinking_server import Refuse, Say, ThinkingServer, thinking_server
+from tests.providers.thinking_server import (
+    Refuse,
+    Say,
+    ThinkingServer,
+    cleared_of,
+    thinking_server,
+)
 from tests.validators.thinking import CONTROLS
+from windlass.prompts import CLEARED_HEADER
 
 DROP = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 
@@ -220,6 +227,115 @@ class TestToolUsesThatTheProviderClears:
         own = {**cascade(phase("one", intra_context={"server_clear": True})), "model": "openai/x"}
         cli.write("a.json", own)
         assert "phases[0].intra_context.server_clear" in cli("check", "a.json").out
+
+
+def notes_of(body: dict[str, Any], cleared: int = 0) -> list[str]:
+    """The notes of cleared results in a request, but for those on its first `cleared` results."""
+    blocks = [block for message in body["messages"] for block in message["content"]]
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    gone = [id(one) for one in results[:cleared]]
+    inner = [
+        part
+        for block in blocks
+        if id(block) not in gone
+        for part in (block["content"] if block["type"] == "tool_result" else [block])
+    ]
+    return [one["text"] for one in inner if one.get("text", "").startswith(CLEARED_HEADER)]
+
+
+def bare(body: dict[str, Any]) -> list[str]:
+    """The blocks of a request as they are sent, without cache marks."""
+    text = json.dumps(body["messages"]).replace(', "cache_control": {"type": "ephemeral"}', "")
+    return [json.dumps(block) for turn in json.loads(text) for block in turn["content"]]
+
+
+def told_in(note: str) -> list[str]:
+    """The references that the lines of a note begin with."""
+    return [line.split("result_")[1][:8] for line in note.split("\n")[1:]]
+
+
+class TestTheNoteOfWhatWasCleared:
+    def test_the_next_call_says_it_once_and_for_good(
+        self, server: ThinkingServer, cli: CommandLine
+    ) -> None:
+        ran = run(clearing())
+        assert (ran.status, server.refused) == ("completed", [])
+        bodies = server.bodies
+        assert not any(map(notes_of, bodies[:3]))  # the first was cleared of the third call
+        (first,) = notes_of(bodies[3])
+        assert first.split("\n")[1].startswith("[look 1, result_")
+        assert first in [one.get("text") for one in bodies[3]["messages"][-1]["content"]]
+        assert "ERROR disk full at /var/data" in "".join(notes_of(bodies[5]))
+        for before, body in pairwise(bodies):
+            assert bare(body)[: len(bare(before))] == bare(before)
+            cleared = cleared_of(before)[1]
+            uses = cleared[0]["cleared_tool_uses"] if cleared else 0
+            told = [ref for note in notes_of(body, uses) for ref in told_in(note)]
+            assert len(told) == len(set(told)) == uses
+        assert thinking_of(bodies[-1]) == signatures(server)
+
+    def test_a_result_comes_back_by_the_reference_of_its_line(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = replies()
+
+        def answer(body: dict[str, Any]) -> Say:
+            asked = "recall" in json.dumps(body["messages"])
+            if not asked and (notes := notes_of(body)):
+                return Say("", [("recall", {"ref": f"result_{told_in(notes[0])[0]}"})])
+            return next(said)
+
+        with thinking_server(answer) as server:
+            server.settle(tmp_path, monkeypatch)
+            ran = run(clearing(exclude_tools=["recall"]))
+        assert (ran.status, server.refused) == ("completed", [])
+        assert any(look(1).split("\n")[-1] in text for text in results_of(server.bodies[4])[3:])
+
+    def test_it_is_bounded_and_leaves_what_is_excluded_alone(self, server: ThinkingServer) -> None:
+        ran = run(clearing(exclude_tools=["log"], keep=0, trigger=1))
+        assert ran.status == "completed"
+        notes = [note for body in server.bodies for note in notes_of(body)]
+        assert notes
+        assert not any("[log " in note for note in notes)
+        for note in notes:
+            shown = [text for text in results_of(server.bodies[-1]) if CLEARED_HEADER not in text]
+            assert len(note) <= min(8_000, 0.3 * max(map(len, shown)) * len(told_in(note)))
+
+    def test_the_record_says_that_it_was_added_and_why(
+        self, server: ThinkingServer, cli: CommandLine
+    ) -> None:
+        ran = run(clearing())
+        told = "the provider had cleared 1 result (one:1), so the last message ends in a note"
+        for words in (["explain", ran.session_id, "4"], ["show", ran.session_id, "--call", "4"]):
+            assert told in " ".join(cli(*words).out.split())
+            other = [*words[:-1], "5"]
+            assert "ends in a note" not in " ".join(cli(*other).out.split())
+        call = cli("show", ran.session_id, "--call", "4", "--json").json
+        assert len(call["details"]["cleared_note"]["results"]) == 1
+        assert "injectors" not in call["details"]
+        assert "blocks_bill" not in call["details"]
+
+    def test_a_session_that_is_resumed_says_the_same(
+        self, server: ThinkingServer, cli: CommandLine
+    ) -> None:
+        phases = [phase(name, tackle=["look", "log"]) for name in ("one", "two", "three")]
+        cli.write("three.json", cascade(*phases, auto_context=clearing()))
+        ran = windlass.run_sync(
+            "three.json", model=MODEL, tools=[look, log], trust=True, max_turns=5
+        )
+        assert ran.status == "incomplete"
+        again = windlass.resume_sync(ran.session_id, tools=[look, log], trust=True)
+        assert (again.status, server.refused) == ("completed", [])
+        for before, body in pairwise(server.bodies):
+            assert bare(body)[: len(bare(before))] == bare(before)
+        assert notes_of(server.bodies[-1])[: len(notes_of(server.bodies[4]))] == notes_of(
+            server.bodies[4]
+        )
+
+    def test_ten_results_stay_by_default(self, server: ThinkingServer) -> None:
+        run({"intra_phase": {"server_clear": True}, "inter_phase": False})
+        (edit,) = server.bodies[0]["context_management"]["edits"]
+        assert edit["keep"] == {"type": "tool_uses", "value": 10}
 
 
 class TestWhatTheProviderCompacts:

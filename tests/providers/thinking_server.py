@@ -146,7 +146,7 @@ class ThinkingServer(Server):
             self.checker.note(body, content, beta)
         self.answered.append((body, content))
         # What is cleared is no change to the thinking behind it.
-        cleared, applied = _cleared(body)
+        cleared, applied = cleared_of(body)
         usage = self._usage(cleared, content)
         if content[0]["type"] == "compaction":
             made = {"type": "compaction", "input_tokens": 900, "output_tokens": 100}
@@ -233,7 +233,7 @@ def _unnamed(body: Body, beta: str) -> str | None:
     return f"{lacks[0]}: Extra inputs are not permitted" if lacks else None
 
 
-def _cleared(body: Body) -> tuple[Body, list[Body]]:
+def cleared_of(body: Body) -> tuple[Body, list[Body]]:
     """The body with old results cleared as it asks for, and what is told of it."""
     for edit in (body.get("context_management") or {}).get("edits", []):
         if edit["type"] != "clear_tool_uses_20250919":

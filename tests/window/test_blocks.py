@@ -97,3 +97,15 @@ def test_only_the_last_word_of_a_user_or_a_tool_gets_a_block(
         assert after.entries[-1].message.parts[len(last.parts) :][-1] == Text(block)
     else:
         assert after == before
+
+
+def test_a_note_stays_where_the_block_beside_it_goes() -> None:
+    entries = entries_of([user("One."), user("Two."), user("Three.")])
+    own = with_own_block(with_blocks(entries[:2], {}), "now", "", len, "what was cleared")
+    assert own.entries[-1].message.parts[1:] == (Text("what was cleared"), Text("now"))
+    later = with_blocks(entries, own.attached)
+    left = let_go(entries, later, 0)
+    assert left.gone == 1
+    assert left.entries[1].message.parts[1:] == (Text("what was cleared"),)
+    assert left.attached["m1"].lasting_tokens == len("what was cleared")
+    assert let_go(entries, left, 0) is left

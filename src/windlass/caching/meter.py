@@ -69,18 +69,23 @@ class Cleared:
     uses: int = 0
     excluded: frozenset[str] = frozenset()
 
+    def places(self, messages: Sequence[Message]) -> list[int]:
+        """The positions of the results that were cleared of a request with these messages."""
+        names = {call.id: call.name for message in messages for call in message.tool_calls}
+        return [
+            at
+            for at, message in enumerate(messages)
+            if message.role == "tool"
+            and (message.name or names.get(message.tool_call_id or "")) not in self.excluded
+        ][: self.uses]
+
     def left(self, request: Weighed, messages: Sequence[Message]) -> Weighed:
         """What the provider's cache has of a request with these messages."""
-        places = (at for at, (name, _) in enumerate(request) if not name.startswith(_TOOLS))
-        results = [
-            at
-            for at, message in zip(places, messages, strict=False)
-            if message.role == "tool" and message.name not in self.excluded
-        ][: self.uses]
+        pieces = [at for at, (name, _) in enumerate(request) if not name.startswith(_TOOLS)]
         left = list(request)
-        for at in results:
-            name, tokens = request[at]
-            left[at] = f"cleared:{name}", min(tokens, _LEFT)
+        for place in self.places(messages[: len(pieces)]):
+            name, tokens = request[pieces[place]]
+            left[pieces[place]] = f"cleared:{name}", min(tokens, _LEFT)
         return left
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from windlass.caching.breakpoints import Breakpoints, Place, Tools, mark_rules, marks
+from windlass.caching.meter import Cleared
 from windlass.caching.pauses import Lifetime, Pauses
 from windlass.caching.prices import Prices
 from windlass.caching.trust import Trust
@@ -56,6 +57,7 @@ class CacheState:
         pauses: When the last call was begun and answered, and the next asked for.
         lifetime: How long the head of the requests is kept.
         sent: The last request (None: none was sent).
+        cleared: What the provider cleared of it before its model read it.
     """
 
     model: str
@@ -66,6 +68,7 @@ class CacheState:
     pauses: Pauses = field(default_factory=Pauses)
     lifetime: Lifetime = field(default_factory=Lifetime)
     sent: Sent | None = None
+    cleared: Cleared = field(default_factory=Cleared)
 
     def __post_init__(self) -> None:
         provider, _, name = self.model.partition("/")

@@ -287,7 +287,7 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     if call.hidden:
         counts = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
         out.print(f"\nnot shown: {counts}", style="dim")
-    for sentence in call_sentences(call.details.get("provider_edits", {}), call.seen):
+    for sentence in call_sentences(call.details, call.seen):
         out.print(f"\n{sentence}", style="dim")
     if cache := cache_text(call.details):
         out.print(cache, style="dim")

@@ -43,7 +43,12 @@ def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
     if policy is not None and not _goes_on(run, phase_run, conversation):
         conversation.cool()
     driver = Driver(
-        conversation, cache, run.injected.attached, run.thoughts, _thinking(phase_run, policy)
+        conversation,
+        cache,
+        run.injected.attached,
+        run.thoughts,
+        _thinking(phase_run, policy),
+        notes=phase_run.server_clear is not None,
     )
     messages = [entry.message for entry in conversation.entries if entry is not None]
     driver.strip_stale(run.definitions(phase_run.allowed, messages))

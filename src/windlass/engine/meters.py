@@ -5,10 +5,10 @@ Plain holders; `cache.py` fills them call by call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from windlass.caching.meter import Billed, Cleared, Meter
+from windlass.caching.meter import Billed, Meter
 from windlass.caching.prices import UNCACHED
 from windlass.caching.rates import Rate, cost, input_dollars, is_local, prices_of, rate
 from windlass.caching.state import CacheState
@@ -25,15 +25,13 @@ class ModelCache(CacheState):
     `paid` is the rate that is really billed (None: it costs nothing, or nobody knows). `meter`
     bills the requests as they were sent, `whole` as they would have been without windows; `spent`
     and `spent_whole` are their sums, in fresh input tokens. `held` is the share of what the cache
-    should have given that the last report shows. `cleared` is what the provider cleared of the
-    last call.
+    should have given that the last report shows.
     """
 
     paid: Rate | None = None
     spent: float = 0.0
     spent_whole: float = 0.0
     held: float = 1.0
-    cleared: Cleared = field(default_factory=Cleared)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -82,6 +82,11 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
         details["budget"] = budget
     if decision := _decision(phase_run):
         details["planner"] = decision
+    if call.cleared:
+        details["cleared_note"] = {
+            "results": [item.id for item in call.cleared],
+            "tokens": counter.text(call.note),
+        }
     if injectors := block_details(run, phase_run, call):
         details["injectors"] = injectors
     return Plan(call, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
@@ -104,6 +109,8 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
     }
     if "injectors" in plan.details:
         details["injectors"] = plan.details["injectors"]
+    if "cleared_note" in plan.details:
+        details["cleared_note"] = plan.details["cleared_note"]
     return replace(
         plan,
         call=replace(

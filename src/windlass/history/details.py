@@ -29,6 +29,7 @@ class CallDetails(TypedDict, total=False):
     marks: MarkDetails
     blocks_bill: BlocksBill
     provider_edits: ProviderEdits
+    cleared_note: ClearedNote
     edits: int
     """How many edits the session's record holds once the call is in it."""
 
@@ -109,6 +110,16 @@ class InjectorDetails(TypedDict):
 
     blocks: list[BlockDetails]
     old: OldBlocks
+
+
+class ClearedNote(TypedDict):
+    """What the last message of a call says of results that the provider had cleared.
+
+    `results` are the ids of their messages, `tokens` those of the note.
+    """
+
+    results: list[str]
+    tokens: int
 
 
 class BlocksBill(TypedDict):

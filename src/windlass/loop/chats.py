@@ -128,17 +128,17 @@ def with_block_parts(chats: list[dict[str, Any]], with_blocks: WithBlocks) -> li
     """The chat dicts of a call's entries with their blocks as parts of their own."""
     places = [*with_blocks.older, *([len(chats) - 1] if with_blocks.own else [])]
     for at in places:
-        block = with_blocks.attached[with_blocks.entries[at].item.id].block
-        chats[at] = _with_part(chats[at], block)
+        texts = with_blocks.attached[with_blocks.entries[at].item.id].texts
+        chats[at] = _with_parts(chats[at], texts)
     return chats
 
 
-def _with_part(chat: dict[str, Any], block: str) -> dict[str, Any]:
+def _with_parts(chat: dict[str, Any], texts: Sequence[str]) -> dict[str, Any]:
     content = chat.get("content")
     before: Sequence[Any] = content if isinstance(content, list) else ()
     if isinstance(content, str) and content:
         before = [{"type": "text", "text": content}]
-    return {**chat, "content": [*before, {"type": "text", "text": block}]}
+    return {**chat, "content": [*before, *({"type": "text", "text": text} for text in texts)]}
 
 
 def copied(value: Any) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from windlass.caching.meter import Cleared
 from windlass.caching.prices import Prices
 from windlass.caching.rates import window_tokens
 from windlass.caching.state import CacheState
@@ -32,6 +33,7 @@ from windlass.window.originals import RECALL, meant, part_of, reference
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.wire.base import Usage
 from windlass.wire.calls import NO_RESULT
+from windlass.wire.editing import cleared, read_edits
 from windlass.wire.forms import TITLES, FormName, ListReading, as_json, form_of, has_objects
 
 _NO_MODEL: Final = "openai/gpt-4o"
@@ -126,7 +128,13 @@ class Context:
             bound=bound_thinking(chosen, self._cache.model),
         )
         self._chats = Chats(self.conversation, self.appended)
-        self._driver = Driver(self.conversation, self._cache, thinking=chosen.thinking)
+        self._clear = chosen.server_clear if chosen.enabled else None
+        self._driver = Driver(
+            self.conversation,
+            self._cache,
+            thinking=chosen.thinking,
+            notes=self._clear is not None,
+        )
         self.conversation.supplied.update(supplied or {})
 
     def append(self, message: Chat) -> None:
@@ -138,7 +146,9 @@ class Context:
         Three keys are for Windlass alone and are not sent: `id`, what the occurrence is to be
         called; `at`, when it was said, in seconds from any moment: after a gap longer than
         the provider's cache lives, edits are free; and `usage` of an answer, what the provider
-        counted of its call, as `report` takes it.
+        counted of its call, as `report` takes it. Where the policy has `server_clear`, the
+        `context_management` of an answer of Anthropic's says what it cleared of the call: the next
+        window then ends in a note of that.
 
         Raises SequenceError, naming the position and the rule, for what no provider takes
         and whose meaning is not clear; it counts as not appended then. The rest is mended
@@ -230,11 +240,18 @@ class Context:
             self.conversation.append(taken.item, taken.repair or "said before", at=at)
             if answer:
                 self._driver.answered(taken.item)
+                self._note_cleared(message)
                 self._driver.count_blocks()
                 self._reported_at = None
                 self._plan_by_reports()
             if self.pins and (ident in self.pins or taken.source in self.pins):
                 self.conversation.pin(ident)
+
+    def _note_cleared(self, answer: Chat) -> None:
+        """Take in what the provider cleared of the call of this answer, if it says so."""
+        if self._clear is not None and self._form == "anthropic":
+            uses = cleared(read_edits(answer), "cleared_tool_uses")
+            self._cache.cleared = Cleared(uses, frozenset(self._clear.exclude_tools))
 
     def goes_on_with(self, messages: Sequence[Chat]) -> bool:
         """Whether the list can go on with these: not with more of a response that was taken."""

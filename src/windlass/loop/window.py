@@ -305,7 +305,9 @@ def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
         else:
             action, because, reason = "shown", None, "as it was said"
             if entry is not None and entry.block:
-                because, reason = INJECT, "as it was said, with a block at its end"
+                noted = parts.next_call.with_blocks.attached[ident].note
+                what = "a note of what the provider cleared" if noted else "a block"
+                because, reason = INJECT, f"as it was said, with {what} at its end"
             if left := aside(message):
                 reason += f"; {', '.join(left)} only in {TITLES[form]}"
         yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)

@@ -130,7 +130,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         for decision in _decisions(call, before, by_message, callouts)
     )
     ended = [each for each in store.outcomes(session_id) if each.phase == call.phase]
-    done = call_sentences(call.details.get("provider_edits", {}), call.seen)
+    done = call_sentences(call.details, call.seen)
     return Explanation(
         session_id=session_id,
         call=call,

@@ -7,13 +7,23 @@ from itertools import dropwhile, groupby
 from typing import Any
 
 from windlass.caching.rates import many
+from windlass.history.details import CallDetails
 from windlass.report.show import Seen
 from windlass.wire.editing import ProviderEdits, cleared
 
 
-def call_sentences(edits: ProviderEdits, seen: Sequence[Seen]) -> list[str]:
-    """What was done to one call, which saw `seen`."""
+def call_sentences(details: CallDetails, seen: Sequence[Seen]) -> list[str]:
+    """What was done to one call with these details, which saw `seen`, and what it says of that."""
+    edits = details.get("provider_edits", {})
     sentences: list[str] = []
+    if note := details.get("cleared_note"):
+        noted = [one for one in seen if one.message_id in note["results"]]
+        results = f"{many(len(note['results']), 'result')} ({_places(noted)})"
+        sentences.append(
+            f"the provider had cleared {results}, so the last message ends in a note of that, said"
+            " once: names and errors that nothing else in view holds, and references for recall"
+            f" ({note['tokens']:,} tokens)"
+        )
     told = edits.get("input_transformations", ())
     for kind, words in _DONE.items():
         blocks = [one for one in told if one.get("type") == kind]
@@ -87,8 +97,17 @@ def _of_replies(blocks: Sequence[Mapping[str, Any]], seen: Sequence[Seen]) -> st
             places[str(block.get("path"))] = None
         for one in replies:
             if one.role == "assistant":
-                places[f"{one.phase or '-'}:{one.turn or 0}"] = None
+                places[_place(one)] = None
     return f"{many(len(places), 'reply', 'replies')} ({', '.join(places)})"
+
+
+def _places(seen: Iterable[Seen]) -> str:
+    """Where messages were said, by phase and turn, each place once."""
+    return ", ".join(dict.fromkeys(_place(one) for one in seen))
+
+
+def _place(one: Seen) -> str:
+    return f"{one.phase or '-'}:{one.turn or 0}"
 
 
 def _cleared(edit: Mapping[str, Any]) -> str:

@@ -26,8 +26,9 @@ class Attached:
     """What stands at the end of a message.
 
     `bare` is the message as it was shown, `message` the same with its blocks: `block`, which was
-    true at that moment and may be taken away, and `lasting`, which must stay (a change of what
-    stands further up). `tokens` are those of the block, `lasting_tokens` of the other.
+    true at that moment and may be taken away, `lasting`, which must stay (a change of what stands
+    further up), and `note`, which stays for good (what the provider cleared). `tokens` are those
+    of the block, `lasting_tokens` of what stays.
     """
 
     bare: Message
@@ -35,12 +36,17 @@ class Attached:
     lasting: str = ""
     tokens: int = 0
     lasting_tokens: int = 0
+    note: str = ""
     message: Message = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        texts = [Text(text) for text in (self.lasting, self.block) if text]
-        message = self.bare.with_parts(*self.bare.parts, *texts)
+        message = self.bare.with_parts(*self.bare.parts, *map(Text, self.texts))
         object.__setattr__(self, "message", message)  # once, so that its key is found once
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The blocks in their order; what may be taken away stands last."""
+        return tuple(filter(None, (self.note, self.lasting, self.block)))
 
     def stands_on(self, message: Message) -> bool:
         """Whether the message is shown as it was when the blocks were put on it."""
@@ -50,9 +56,14 @@ class Attached:
         """The entry with the blocks at its end."""
         return replace(entry, message=self.message, block=True)
 
+    @property
+    def note_alone(self) -> Attached | None:
+        """The same with its note alone; None: it has none."""
+        return replace(self, block="", lasting="") if self.note else None
+
     def without_block(self) -> Attached | None:
         """What must stay of it; None: nothing."""
-        return replace(self, block="", tokens=0) if self.lasting else None
+        return replace(self, block="", tokens=0) if self.lasting or self.note else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,11 @@ class WithBlocks:
     older: Mapping[int, str]
     gone: int = 0
     own: bool = False
+
+
+def takes_blocks(message: Message) -> bool:
+    """Whether blocks may stand at the end of a message."""
+    return message.role in ("user", "tool")
 
 
 def with_blocks(entries: Sequence[Entry], attached: Mapping[str, Attached]) -> WithBlocks:
@@ -97,16 +113,16 @@ def let_go(entries: Sequence[Entry], before: WithBlocks, start: int) -> WithBloc
 
 
 def with_own_block(
-    before: WithBlocks, block: str, lasting: str, size: Callable[[str], int]
+    before: WithBlocks, block: str, lasting: str, size: Callable[[str], int], note: str = ""
 ) -> WithBlocks:
-    """The same with the call's own block at the end of the last message, if it may have one.
+    """The same with the call's own blocks at the end of the last message, if it may have any.
 
     `size` are the tokens of a text.
     """
     last = before.entries[-1]
-    if not (block or lasting) or last.message.role not in ("user", "tool"):
+    if not (block or lasting or note) or not takes_blocks(last.message):
         return before
-    own = Attached(last.message, block, lasting, size(block), size(lasting))
+    own = Attached(last.message, block, lasting, size(block), size(lasting) + size(note), note)
     entries = (*before.entries[:-1], own.added(last))
     return replace(
         before, entries=entries, attached={**before.attached, last.item.id: own}, own=True

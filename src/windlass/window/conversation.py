@@ -95,6 +95,11 @@ class Conversation(Transcript):
         self._written: int | None = None
 
     @property
+    def step(self) -> PendingEdits:
+        """What the next call would see; to be read only."""
+        return self._step()
+
+    @property
     def pending(self) -> Mapping[int, Edit]:
         """The edits that the next call would see, by position, and that are not yet for good."""
         return self._step().edits

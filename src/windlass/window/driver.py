@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from windlass.caching.meter import Cleared
 from windlass.caching.pauses import Lifetime
 from windlass.caching.state import CacheState, Sent
 from windlass.messages import Message, ToolSpec
@@ -21,9 +22,11 @@ from windlass.window.blocks import (
     BlockTokens,
     WithBlocks,
     let_go,
+    takes_blocks,
     with_blocks,
     with_own_block,
 )
+from windlass.window.cleared import cleared_note, unsaid
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item, Replace
 from windlass.window.planner import Planner
@@ -41,13 +44,21 @@ class NextCall:
     """A call that can be made.
 
     `with_blocks` is what it shows; `gone_because` says why older blocks were taken away (None: none
-    was). `sent` are its messages with their marks, `lifetime` how long its head is kept.
+    was). `sent` are its messages with their marks, `lifetime` how long its head is kept. `cleared`
+    are the results that its last message says of that the provider cleared them.
     """
 
     with_blocks: WithBlocks
     gone_because: str | None
     sent: Sent
     lifetime: Lifetime
+    cleared: tuple[Item, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """What its last message says of cleared results (empty: nothing)."""
+        last = self.entries[-1].item.id if self.cleared else ""
+        return self.with_blocks.attached[last].note if self.cleared else ""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -64,6 +75,7 @@ class Driver:
         attached: The blocks at the end of messages, by occurrence; it changes with each call.
         thoughts: What stood before each reply; conversations of a session share it.
         thinking: What becomes of edits that make thinking invalid.
+        notes: Whether a call says what the provider cleared of the call before.
     """
 
     def __init__(
@@ -73,10 +85,13 @@ class Driver:
         attached: dict[str, Attached] | None = None,
         thoughts: Thoughts | None = None,
         thinking: Thinking = "keep",
+        *,
+        notes: bool = False,
     ) -> None:
         self.conversation = conversation
         self.thoughts = Thoughts() if thoughts is None else thoughts
         self.thinking: Thinking = thinking
+        self._notes = notes
         self._rules = BOUND if self.thoughts.refused else thinking_rules(cache.model)
         self._request: tuple[tuple[Message, ...], tuple[ToolSpec, ...]] = (), ()
         """The messages and tools of the last call that was made."""
@@ -196,6 +211,30 @@ class Driver:
         ]
         return replace(blocks, entries=tuple(entries))
 
+    def _cleared_note(
+        self, entries: Sequence[Entry], size: Callable[[str], int]
+    ) -> tuple[str, tuple[Item, ...]]:
+        """What the next call says of results that the provider cleared, and of which."""
+        sent, cleared = self.cache.sent, self.cache.cleared
+        if not (self._notes and cleared.uses and sent and entries):
+            return "", ()
+        if not takes_blocks(entries[-1].message):
+            return "", ()
+        calls = (sent.messages[at].tool_call_id for at in cleared.places(sent.messages))
+        ids = frozenset(filter(None, calls))
+        new, there = unsaid(with_blocks(entries, self.attached).entries, ids)
+        if not new:
+            return "", ()
+        step, told = self.conversation.step, {entry.item.id for entry in new}
+        hidden = [
+            at
+            for at, item in enumerate(self.conversation.items)
+            if item.message.tool_call_id in ids and step.entry(at) is not None
+        ]
+        places = [at for at in hidden if step.item(at).id in told]
+        text, about = cleared_note(step, places, hidden, size, there)
+        return text, tuple(step.item(at) for at in about)
+
     def next_call(
         self,
         entries: Sequence[Entry],
@@ -227,9 +266,13 @@ class Driver:
             last: Whether no call follows. Only its head is worth writing, for other runs.
         """
         blocks, because = WithBlocks(tuple(entries), self.attached, {}), None
-        if entries and (self.attached or block or lasting):
+        note, cleared = self._cleared_note(entries, size)
+        if entries and (self.attached or block or lasting or note):
             older, _, why = self.with_older_blocks(entries, tools, gap)
-            blocks = with_own_block(older, block, lasting, size)
+            blocks = with_own_block(older, block, lasting, size, note)
+            if note and not fits([entry.message for entry in blocks.entries]):
+                note, cleared = "", ()
+                blocks = with_own_block(older, block, lasting, size)
             if older.older and not fits([entry.message for entry in blocks.entries]):
                 older, why = let_go(entries, older, 0), "too long"
                 blocks = with_own_block(older, block, lasting, size)
@@ -246,7 +289,7 @@ class Driver:
             tail=bool(block) and blocks.own and not unmarked,
             until=self._worth_writing(marked, last=last) if self.cache.takes_marks else None,
         )
-        return NextCall(blocks, because, sent, lifetime)
+        return NextCall(blocks, because, sent, lifetime, cleared)
 
     def _worth_writing(self, entries: Sequence[Entry], *, last: bool) -> int | None:
         """How many of the next call's entries are worth writing to the cache (None: all)."""
@@ -262,6 +305,7 @@ class Driver:
         self.attached.clear()
         self.attached.update(attached)
         self.cache.sent, self.cache.lifetime = call.sent, call.lifetime
+        self.cache.cleared = Cleared()  # until the answer says otherwise
         self.cache.calls += 1
         self._request = tuple([entry.message for entry in call.entries]), call.sent.tools
 

@@ -55,7 +55,7 @@ def prepare_blocks(
 def block_details(run: Run, phase_run: PhaseRun, call: NextCall) -> InjectorDetails | None:
     """What the record says of the blocks of a call (None: there are none)."""
     held, blocks = phase_run.injection, call.with_blocks
-    if held is None and not run.injected.attached:
+    if held is None and not _has_blocks(run):
         return None
     old: OldBlocks = {
         "blocks": len(blocks.older),
@@ -63,6 +63,11 @@ def block_details(run: Run, phase_run: PhaseRun, call: NextCall) -> InjectorDeta
         "because": call.gone_because,
     }
     return {"blocks": _details(run, held, call.entries), "old": old}
+
+
+def _has_blocks(run: Run) -> bool:
+    """Whether anything stands at the end of messages that injectors brought."""
+    return any(one.block or one.lasting for one in run.injected.attached.values())
 
 
 def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
@@ -162,7 +167,7 @@ def _rewrite(
     held.changes = ""
     for ident in lasting:
         block = replace(run.injected.attached[ident], lasting="")
-        if block.block:
+        if block.block or block.note:
             run.injected.attached[ident] = block
         else:
             del run.injected.attached[ident]
@@ -217,10 +222,12 @@ def note_sent(
     ):
         state.context.news |= {last} & state.attached.keys()
     messages = [entry.message for entry in entries]
-    if phase_run.injection is None and not state.attached:
+    if phase_run.injection is None and not _has_blocks(run):
         return {}
     prices = run.cache_of(info).prices
-    short = [one.message for one in (entries[0], *bare[1:-1], entries[-1])][-len(bare) :]
+    notes = {ident: one.note_alone for ident, one in state.attached.items()}
+    noted = with_blocks(bare, {ident: one for ident, one in notes.items() if one}).entries
+    short = [one.message for one in (entries[0], *noted[1:-1], entries[-1])][-len(bare) :]
 
     def bill(meters: dict[str, Meter], request: Sequence[Message]) -> float:
         pieces = weigh(info.counter, request, tools, tools_first=info.tools_first)

@@ -8,7 +8,7 @@ read to be quoted stays in sight for some calls more.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final
@@ -172,21 +172,37 @@ class Digest(DigestOptions):
     def _write(self, pending: PendingEdits, at: int) -> Message:
         message = pending.shown(at)
         text, kind = message.text, pending.kind(at, message.text)
-        room = self._room(kind, len(text))
-        lines = ""
-        if self.preserve_errors:
-            lines = lines_of_failure(pending.original(at), self.error_chars) or error_lines(
-                looked_at(text), min(self.error_chars, room)
-            )
-        kept = digest(
-            pending.names_held_only((at,), names_said(text)),
-            room,
-            lines=lines,
-            order=PATHS_FIRST if kind == "listing" else ORDER,
-            task=_task(pending),
-        )
+        errors = self.error_chars if self.preserve_errors else 0
+        names = pending.names_held_only((at,), names_said(text))
+        kept = digest_of(pending, at, names, self._room(kind, len(text)), errors)
         head = HEAD.format(chars=len(text), recall_hint=pending.recall_hint(at))
         return message.with_parts(*rewritten_parts(message, f"{head}\n{kept}" if kept else head))
+
+
+def digest_of(pending: PendingEdits, at: int, names: Sequence[str], room: int, errors: int) -> str:
+    """What a later call may need of a result: its error lines, then names.
+
+    Args:
+        pending: What the next call would see.
+        at: The position of the result.
+        names: The names in it that nothing else in view holds, in its order.
+        room: The most characters.
+        errors: The most characters of error lines (0: none are kept); those of a failed result
+            are kept whatever the room.
+    """
+    text = pending.shown(at).text
+    lines = ""
+    if errors:
+        lines = lines_of_failure(pending.original(at), errors) or error_lines(
+            looked_at(text), min(errors, room)
+        )
+    return digest(
+        names,
+        room,
+        lines=lines,
+        order=PATHS_FIRST if pending.kind(at, text) == "listing" else ORDER,
+        task=_task(pending),
+    )
 
 
 def rewritten_parts(message: Message, text: str) -> Iterable[Part]:

@@ -11,13 +11,14 @@ from windlass.window.policies.shared import Count, CountOrZero, Names
 class ServerClearOptions:
     """What the provider is asked to clear of a call: the oldest tool uses, above a size.
 
-    Windlass goes on sending everything. What was cleared is in the record of the call. Models of
-    `anthropic/` do it.
+    Windlass goes on sending everything. What was cleared is in the record of the call, and the call
+    after it says once what each cleared result was, which names only it held, and its reference.
+    Models of `anthropic/` do it.
     """
 
     trigger: Count = 100_000
     """Input tokens of a call above which tool uses are cleared."""
-    keep: CountOrZero = 3
+    keep: CountOrZero = 10
     """The newest tool uses that stay."""
     clear_at_least: Count | None = None
     """Tokens that must go, else nothing is cleared: each clearing writes the cache anew."""
