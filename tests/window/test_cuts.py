@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.conversation import Conversation
+from windlass.window.conversation import Conversation, WindowPolicy
 from windlass.window.cutting import cut, query_of
 from windlass.window.entries import Item
 from windlass.window.originals import part_of, reference
@@ -32,7 +32,7 @@ def conversation_of(
     repeats: bool = False,
 ) -> Conversation:
     """A conversation of calls, each with its result."""
-    policies = [Lossless(), *[Repeats()] * repeats, Cuts(cuts=cuts)]
+    policies: list[WindowPolicy] = [Lossless(), *[Repeats()] * repeats, Cuts(cuts=cuts)]
     conversation = Conversation(policies)
     conversation.append(Item("task", user(task), "x"))
     for at, (name, arguments, text) in enumerate(results):
