@@ -17,10 +17,6 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "lean": {
         "cuts": "firm",
         "thinking": "strip",
-        "see_reads": 3,
-        "see_shell_reads": 1,
-        "see_crowded": 1,
-        "see_named": 0,
         "without_cache": None,
         "images_after": 1,
         "attempt_chars": 200,

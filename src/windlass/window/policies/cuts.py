@@ -32,17 +32,17 @@ _Kind: TypeAlias = Kind | Literal["edit"]
 """An edit is what a tool shows of a file that it changed."""
 _SIZES: Final[Mapping[Cut, Mapping[_Kind, tuple[int, int]]]] = {
     "mild": {
-        **dict.fromkeys(("json", "api"), (2_000, 2_000)),
-        **dict.fromkeys(("table", "text", "page", "command", "log", "diff"), (2_000, 1_500)),
-        **dict.fromkeys(("test", "build", "listing", "search"), (1_000, 750)),
-        "edit": (500, 400),
+        **dict.fromkeys(("json", "api"), (1_500, 1_500)),
+        **dict.fromkeys(("table", "text", "page", "command", "log", "diff"), (1_500, 1_200)),
+        **dict.fromkeys(("test", "build", "listing", "search"), (800, 600)),
+        "edit": (400, 300),
     },
     "firm": {
-        **dict.fromkeys(("json", "api"), (1_000, 1_000)),
-        **dict.fromkeys(("table", "text", "page", "search", "listing", "test"), (500, 400)),
-        **dict.fromkeys(("command", "log", "diff"), (2_000, 1_200)),
-        "build": (700, 500),
-        "edit": (300, 200),
+        **dict.fromkeys(("json", "api"), (700, 700)),
+        **dict.fromkeys(("table", "text", "page", "search", "listing", "test"), (400, 300)),
+        **dict.fromkeys(("command", "log", "diff"), (1_000, 700)),
+        "build": (500, 350),
+        "edit": (250, 150),
     },
 }
 """For each kind the tokens above which a result is cut, and those that it keeps. Files are none."""
@@ -55,7 +55,10 @@ _RECORDS: Final[frozenset[Kind]] = DATA - {"search"} | {"listing"}
 _MOST_LOST: Final = 5_000
 """Names of a text that are looked at, its first ones: more than a digest has room for."""
 _FIRST_CELL: Final = re.compile(r"^[|\s]*([^,|\t\n]{1,200})", re.MULTILINE)
-_NAMES: Final[Mapping[_Kind, int]] = dict.fromkeys(_RECORDS - {"table"}, 4)
+_NAMES: Final[Mapping[_Kind, int]] = {
+    **dict.fromkeys(_RECORDS - {"table"}, 4),
+    "listing": 6,
+}
 """How many times the room of a cut the names may take that it leaves out (others: once)."""
 
 
