@@ -117,16 +117,17 @@ class TestLargeResults:
         for above in (2_000, 10_000):
             said = [user("Go."), asked(1), result(1, (PLAIN * 2)[: above + 500])]
             compress = {"above_chars": above, "adapt": False}
-            cut = shown(said, "default", compress=compress)[-1]["content"]
+            cut = shown(said, "default", cuts=None, compress=compress)[-1]["content"]
             assert above * 0.9 < len(cut) <= above
             said[-1] = result(1, (PLAIN * 2)[:above])
-            assert shown(said, "default", compress=compress) == said
+            assert shown(said, "default", cuts=None, compress=compress) == said
 
     @pytest.mark.req("CE-51")
     def test_thresholds_rise_and_fall_with_what_is_left_of_the_models_window(self) -> None:
         def kept(model: str | None, before: int, **compress: Any) -> int:
             said = [user("word " * before), asked(1), result(1, PLAIN + PLAIN[:3_000])]
-            policy = {"commit": "at_once", "compress": {"above_chars": 10_000, **compress}}
+            compress = {"above_chars": 10_000, **compress}
+            policy = {"commit": "at_once", "cuts": None, "compress": compress}
             window = windlass.bound(said, model, policy, prices=charged(0.1, 1_024))
             return len(window.messages[-1]["content"])
 
@@ -145,6 +146,7 @@ class TestLargeResults:
         cut = shown(
             [user("Go."), asked(1), result(1, lines)],
             "default",
+            cuts=None,
             compress={"above_chars": 10_000, "max_result_tokens": 2_000, "adapt": False},
         )[-1]["content"]
         head, _, rest = cut.partition("\n[Truncated ")
@@ -158,6 +160,7 @@ class TestLargeResults:
             shown(
                 [user("Go."), asked(1), result(1, below)],
                 "default",
+                cuts=None,
                 compress={"above_chars": 10_000, "max_result_tokens": 2_000, "adapt": False},
             )[-1]["content"]
             == below

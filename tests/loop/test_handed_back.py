@@ -23,7 +23,7 @@ MODEL = "anthropic/claude-sonnet-4-5"
 
 def bash(number: int, text: str) -> list[dict[str, Any]]:
     """A call of a shell and its result."""
-    function = {"name": "bash", "arguments": json.dumps({"command": f"make step{number}"})}
+    function = {"name": "bash", "arguments": json.dumps({"command": f"./step{number}"})}
     call = {"id": f"c{number}", "type": "function", "function": function}
     return [
         {"role": "assistant", "content": None, "tool_calls": [call]},

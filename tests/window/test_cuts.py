@@ -140,7 +140,7 @@ class TestWhatIsNotCut:
         assert shown(("recall", {"ref": "result_12345678"}, LOG), cuts="firm").text == LOG
 
     def test_what_is_as_short_as_its_kind_may_be(self) -> None:
-        text = LOG[:7_900]
+        text = LOG[:5_900]
         assert shown(("bash", {"command": "./run.sh"}, text)).text == text
         assert "[Cut from" in shown(("bash", {"command": "pytest -q"}, text)).text
 

@@ -200,7 +200,7 @@ class Planning:
         if offer is None:
             return
         never_sent = not held and all(at in pending.fresh for at in proposal.span)
-        if never_sent and self._stays_cached(offer.removed) and self._is_sure(offer.removed):
+        if never_sent and self._pays_at_birth(offer.removed) and self._is_sure(offer.removed):
             carry_out(pending, proposal, message)
         else:
             self._offers[offer.first] = offer
@@ -462,6 +462,20 @@ class Planning:
         if put >= before:
             return None
         return Offer(proposal, min(proposal.span), before - put, put, seen)
+
+    def _pays_at_birth(self, removed: int) -> bool:
+        """Whether what no call has seen is written shorter by so many tokens.
+
+        Where the window stays long enough to be cached it saves at each call. Else the calls
+        expected must cost less as fresh tokens than with all of it cached, though nothing more
+        is said.
+        """
+        if self._stays_cached(removed):
+            return True
+        total, prices = self._pending.tokens + self._standing(self._kept), self._prices
+        calls = self._planner.calls(self._pending.turn)
+        cached = (prices.write + (calls - 1) * prices.read) * total
+        return total >= prices.minimum and calls * (total - removed) < cached
 
     def _stays_cached(self, removed: int) -> bool:
         """Whether the window stays long enough to be cached after `removed` tokens are gone."""
