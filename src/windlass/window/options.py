@@ -95,9 +95,9 @@ class Policy(
     repeats: bool = True
     """Whether a repeated result refers to the one still in view.
 
-    So do four and more repeated lines, even with other line numbers. Where the prices have no
-    cache, the names that folded calls and attempts list also leave them once a newer message
-    holds them.
+    So do two and more lines that a result or the arguments of a call show, even with other numbers
+    before them. Where the prices have no cache, the names that folded calls and attempts list also
+    leave them once a newer message holds them.
     """
     supersede: bool = True
     """Whether a read gives way to a later one in view that covers its lines."""
