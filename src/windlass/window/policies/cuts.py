@@ -106,7 +106,8 @@ class Cuts:
         order = PATHS_FIRST if kind == "listing" else ORDER
         names = _names(pending, at, kind, text, shown)
         also = f" Also in it: {digest(names, _NAMES.get(kind, 1) * room, order=order)}"
-        end = f"[Cut from {len(text):,} characters: {pending.recall_hint(at)}]"
+        chars = pending.original(at).chars
+        end = f"[Cut from {chars:,} characters: {pending.recall_hint(at)}]"
         made = f"{shown.rstrip()}\n{end}{also * bool(names)}"
         return Text(made) if len(made) <= _WORTH * len(text) else part
 
