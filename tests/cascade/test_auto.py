@@ -20,7 +20,7 @@ from windlass.errors import CascadeError
 from windlass.rules import Rule
 from windlass.settings import Settings
 from windlass.window.options import OPTIONS, Policy
-from windlass.window.policies.decay import DecayOptions
+from windlass.window.policies.rare.decay import DecayOptions
 
 A: dict[str, Any] = {"name": "a"}
 

@@ -12,16 +12,16 @@ from windlass.messages import Message, Text, ToolCall, assistant, system, tool, 
 from windlass.tokens import size
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
-from windlass.window.policies.arguments import Arguments
 from windlass.window.policies.budget import TokenBudget
-from windlass.window.policies.decay import Decay
-from windlass.window.policies.folding import Folding
 from windlass.window.policies.images import Images
 from windlass.window.policies.loops import Loops
-from windlass.window.policies.masking import Masking
+from windlass.window.policies.rare.arguments import Arguments
+from windlass.window.policies.rare.decay import Decay
+from windlass.window.policies.rare.folding import Folding
+from windlass.window.policies.rare.masking import Masking
+from windlass.window.policies.rare.subtasks import Subtasks
 from windlass.window.policies.reasoning import Reasoning
 from windlass.window.policies.sliding import Sliding
-from windlass.window.policies.subtasks import Subtasks
 from windlass.wire.openai import check_sequence
 
 

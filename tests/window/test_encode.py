@@ -18,7 +18,7 @@ from windlass.window.encode.jsontext import NotPlain, Number, parse
 from windlass.window.encode.output import clean
 from windlass.window.entries import Item
 from windlass.window.policies.lossless import Lossless
-from windlass.window.policies.masking import Masking
+from windlass.window.policies.rare.masking import Masking
 
 FLIGHTS = [
     {

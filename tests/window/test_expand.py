@@ -8,8 +8,8 @@ from hypothesis import given
 from tests.strategies import conversations
 from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.window.policies.expand import Expand
-from windlass.window.policies.masking import Masking
+from windlass.window.policies.rare.expand import Expand
+from windlass.window.policies.rare.masking import Masking
 
 CALL = ToolCall("c", "look", "{}")
 RESULT = "order #W123 is open " * 20

@@ -11,8 +11,8 @@ from windlass.window.entries import Fold
 from windlass.window.names import names_in
 from windlass.window.options import Policy
 from windlass.window.policies.digest import Digest
-from windlass.window.policies.folding import Folding
 from windlass.window.policies.listed import Listed
+from windlass.window.policies.rare.folding import Folding
 from windlass.window.steps import steps
 
 FILLER = "nothing of this is a name that anybody would quote later on. " * 8

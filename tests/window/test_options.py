@@ -19,9 +19,9 @@ from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
 from windlass.window.options import BLOCKS, OPTIONS, Policy, options_of, over, plain
 from windlass.window.policies.compress import CompressOptions
-from windlass.window.policies.decay import DecayOptions
 from windlass.window.policies.digest import Digest
 from windlass.window.policies.images import Images
+from windlass.window.policies.rare.decay import DecayOptions
 from windlass.window.policies.sliding import Sliding
 from windlass.window.profiles import ABOUT, PROFILES, Profile
 from windlass.window.steps import steps

@@ -56,7 +56,7 @@ _KEY: Final = re.compile(r"(?!lines?$)[A-Za-z_][\w-]{0,39}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shown:
+class ShownText:
     """A text in view: what the message at `at` shows.
 
     `path`: where it stands in the arguments of the message's calls, as `recall` takes it; in that
@@ -82,7 +82,7 @@ class LineRun:
 
     start: int
     count: int
-    source: Shown
+    source: ShownText
     first: int
     numbered: tuple[int, int] | None = None
 
@@ -92,13 +92,13 @@ class LineIndex:
 
     def __init__(self) -> None:
         self._upto = 0
-        self._shown: list[Shown] = []
+        self._shown: list[ShownText] = []
         self._runs: dict[int, int] = {}
         """Where some lines were shown last: the text times `_LINES`, and the first line."""
         self._before: dict[int, list[int]] = {}
         """Where they were shown before that, if they were: the oldest place first."""
-        self._texts: dict[str, list[Shown]] = {}
-        self._cut: dict[str, Shown] = {}
+        self._texts: dict[str, list[ShownText]] = {}
+        self._cut: dict[str, ShownText] = {}
         """Results that are shown cut, by what they were."""
 
     def grow(self, pending: PendingEdits) -> None:
@@ -114,16 +114,16 @@ class LineIndex:
             return
         if entry.item.message.role == "tool" and entry.message.parts:
             text = _text_of(entry)
-            shown = Shown(at, entry.message, rows=_has_rows(text))
+            shown = ShownText(at, entry.message, rows=_has_rows(text))
             self._texts.setdefault(text, []).append(shown)
             if entry.because == "compress":
                 self._cut[entry.item.message.text] = shown
             self._take_in(shown, text)
         elif entry.message.tool_calls:
             for path, text in _argument_texts(entry.message):
-                self._take_in(Shown(at, entry.message, path, text), text)
+                self._take_in(ShownText(at, entry.message, path, text), text)
 
-    def _take_in(self, shown: Shown, text: str) -> None:
+    def _take_in(self, shown: ShownText, text: str) -> None:
         keys = keys_of(text)
         for key in self._runs.keys() & keys:
             places = self._before.setdefault(key, [])
@@ -136,14 +136,14 @@ class LineIndex:
         self._runs.update(zip(reversed(keys), places_now, strict=True))
         self._shown.append(shown)
 
-    def whole(self, pending: PendingEdits, text: str) -> Shown | None:
+    def whole(self, pending: PendingEdits, text: str) -> ShownText | None:
         """The newest result that shows exactly this text."""
         for shown in reversed(self._texts.get(text, ())):
             if is_shown(pending, shown):
                 return shown
         return None
 
-    def whole_cut(self, pending: PendingEdits, original: str) -> Shown | None:
+    def whole_cut(self, pending: PendingEdits, original: str) -> ShownText | None:
         """The result that was this text and is shown cut."""
         shown = self._cut.get(original)
         return shown if shown is not None and is_shown(pending, shown) else None
@@ -225,7 +225,7 @@ class LineIndex:
         return best
 
 
-def is_shown(pending: PendingEdits, shown: Shown) -> bool:
+def is_shown(pending: PendingEdits, shown: ShownText) -> bool:
     """Whether a text is in view as it was when it was taken in."""
     entry = pending.entry(shown.at)
     if entry is None or entry.message is shown.message:
@@ -291,7 +291,7 @@ class _New:
         return next((at, number) for at in among if (number := number_of(lines[at])) is not None)
 
 
-def _lines_of(pending: PendingEdits, shown: Shown) -> _Lines:
+def _lines_of(pending: PendingEdits, shown: ShownText) -> _Lines:
     if shown.path:
         lines = shown.text.split("\n")
         return lines, range(1, len(lines) + 1)

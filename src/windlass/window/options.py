@@ -28,13 +28,13 @@ from typing import (
 from windlass.errors import UsageError, did_you_mean
 from windlass.window.policies.compress import CompressOptions
 from windlass.window.policies.cuts import Cut
-from windlass.window.policies.decay import DecayOptions
 from windlass.window.policies.digest import DigestOptions, WithoutCache
-from windlass.window.policies.folding import FoldingOptions
 from windlass.window.policies.images import ImagesOptions
 from windlass.window.policies.loops import LoopsOptions
 from windlass.window.policies.lossless import LosslessOptions
-from windlass.window.policies.masking import MaskingOptions
+from windlass.window.policies.rare.decay import DecayOptions
+from windlass.window.policies.rare.folding import FoldingOptions
+from windlass.window.policies.rare.masking import MaskingOptions
 from windlass.window.policies.reasoning import ReasoningOptions
 from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.policies.shared import Bounds, Count, Factor, Names

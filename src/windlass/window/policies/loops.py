@@ -17,7 +17,7 @@ from typing import Final
 from windlass.messages import Message, Text
 from windlass.window.failures import has_failed, with_failure
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.policies.folding import folded
+from windlass.window.policies.rare.folding import folded
 from windlass.window.policies.shared import ERROR_CHARS, Count
 from windlass.window.survive import (
     call_text,

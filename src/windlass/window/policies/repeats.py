@@ -16,7 +16,7 @@ from windlass.messages import Message, Part, Text, ToolCall
 from windlass.window.encode.legend import legend_of
 from windlass.window.encode.numbers import narrowed, widened
 from windlass.window.entries import Entry
-from windlass.window.index import RUN, LineIndex, LineRun, Shown, is_shown
+from windlass.window.index import RUN, LineIndex, LineRun, ShownText, is_shown
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
 from windlass.window.pending import PendingEdits, Proposal
@@ -71,7 +71,7 @@ class Repeats:
     ) -> Iterable[Proposal]:
         if _quotes(entry.message.text):
             return
-        used: dict[int, Shown] = {}
+        used: dict[int, ShownText] = {}
         alone = sum(isinstance(part, Text) for part in entry.message.parts) == 1
         parts = tuple(
             self._part(pending, part, indexes, used, entry, alone=alone)
@@ -90,7 +90,7 @@ class Repeats:
                     break
 
     def _write(
-        self, message: Message, used: Sequence[Shown], pending: PendingEdits
+        self, message: Message, used: Sequence[ShownText], pending: PendingEdits
     ) -> Message | None:
         """The message, if all that it refers to is still shown as it was."""
         if not all(is_shown(pending, source) for source in used):
@@ -104,7 +104,7 @@ class Repeats:
         pending: PendingEdits,
         part: Part,
         indexes: tuple[LineIndex, ...],
-        used: dict[int, Shown],
+        used: dict[int, ShownText],
         entry: Entry,
         *,
         alone: bool,
@@ -124,7 +124,7 @@ class Repeats:
         shown: list[str] = []
         done = 0
         named: set[int] = set()
-        sources: dict[int, Shown] = {}
+        sources: dict[int, ShownText] = {}
         for run in self._worth(pending, lines, _runs(pending, indexes, text)):
             at = run.source.at
             names = at not in named and run.count >= _LONG

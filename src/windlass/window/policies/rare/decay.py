@@ -18,7 +18,7 @@ from windlass.messages import Message
 from windlass.prompts import summary_header
 from windlass.tokens import CHARS_A_TOKEN
 from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.policies.folding import folded
+from windlass.window.policies.rare.folding import folded
 from windlass.window.policies.shared import ERROR_CHARS, Count
 from windlass.window.survive import cut_with_hint, summarised, with_text
 

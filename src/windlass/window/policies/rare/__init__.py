@@ -1,0 +1,1 @@
+"""Policies that are off in every profile but `spec`: the documented behaviour."""
