@@ -50,7 +50,7 @@ class OfKind:
 
 def cuts(mode: str) -> Iterator[tuple[str, Cut, bool]]:
     """Every recorded result with its kind, what is first sent of it, and whether it was cut."""
-    policy = {"cuts": mode, "see_results": None, "supersede": False}
+    policy = {"cuts": mode, "see_results": None}
     for recording in load(data_folder(), SOURCES, every=2):
         context = Context(policy=policy, model="anthropic/claude-opus-5-5")
         for chat in recording.messages:

@@ -211,7 +211,6 @@ def policies() -> st.SearchStrategy[dict[str, Any]]:
             "window": st.integers(1, 4),
             "lossless": st.sampled_from([None, 1, 400]),
             "repeats": st.booleans(),
-            "supersede": st.booleans(),
             "compress": st.sampled_from([False, True, {"above_chars": 200}]),
             "images_after": st.sampled_from([None, 1, 2]),
             "reasoning_max_chars": st.sampled_from([None, 1, 500]),

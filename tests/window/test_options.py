@@ -174,7 +174,6 @@ class TestSteps:
             "repeats",
             "cuts",
             "compress",
-            "supersede",
             "rewrites",
             "digest",
             "reasoning",
@@ -186,7 +185,6 @@ class TestSteps:
             ("compress_loops", False, "loops"),
             ("lossless", None, "lossless"),
             ("repeats", False, "repeats"),
-            ("supersede", False, "supersede"),
             ("supersede_writes", False, "rewrites"),
             ("cuts", None, "cuts"),
             ("compress", None, "compress"),
@@ -220,7 +218,7 @@ class TestSteps:
                 expand=True,
             )
         )
-        assert len(every) == len(set(every)) == 18
+        assert len(every) == len(set(every)) == 17
 
     def test_numbers_reach_their_policies(self) -> None:
         by_name: dict[str, Any] = {each.name: each for each in steps(Policy.of("spec"))}

@@ -99,8 +99,6 @@ class Policy(
     before them. Where the prices have no cache, the names that folded calls and attempts list also
     leave them once a newer message holds them.
     """
-    supersede: bool = True
-    """Whether a read gives way to a later one in view that covers its lines."""
     supersede_writes: bool = True
     """Whether what a call wrote to a file gives way once the file was written anew.
 
@@ -113,10 +111,7 @@ class Policy(
     Each kind of result has its own sizes, and files that were read stay whole.
     """
     compress: CompressOptions | None = field(default=CompressOptions())
-    """Cuts large results before they are first sent.
-
-    It also makes a count of tests that passed.
-    """
+    """Cuts large results before they are first sent, whatever their kind."""
     compress_loops: bool = True
     """Whether a new attempt sees earlier ones as output and refusal only."""
     decay: DecayOptions | None = None

@@ -43,7 +43,6 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
         "without_cache": None,
         "lossless": None,
         "repeats": False,
-        "supersede": False,
         "supersede_writes": False,
         "error_chars": 400,
         "compress": {"above_chars": 1_500, "max_result_tokens": 3_000, "by_kind": True},

@@ -33,7 +33,6 @@ from windlass.window.policies.reasoning import Reasoning
 from windlass.window.policies.repeats import Repeats
 from windlass.window.policies.rewrites import Rewrites
 from windlass.window.policies.sliding import Sliding
-from windlass.window.policies.supersede import Supersede
 from windlass.window.thoughts import Thinking
 from windlass.wire.thinking import thinking_rules
 
@@ -103,8 +102,6 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
         adapts = policy.compress.adapt
         tokens = window_tokens if adapts else 0
         yield _made(Compress, policy.compress, window_tokens=tokens, error_chars=errors)
-    if policy.supersede:
-        yield Supersede()  # after what cuts: a read that was cut supersedes nothing
     if policy.supersede_writes:
         yield Rewrites()
     if policy.see_results is not None:
