@@ -167,6 +167,7 @@ class TestWhichGetOne:
         marked = [card for card in ran.store.cards(ran.session) if card.is_callout]
         assert [(card.callout, card.turn) for card in marked] == [("the failure", 2)]
 
+    @pytest.mark.req("AC-18")
     async def test_a_message_marked_after_its_card_was_made(self, house: House) -> None:
         async def wait_then_mark(request: Request) -> Message | str:
             if len(request.messages) == 1:

@@ -220,6 +220,7 @@ class TestWhatIsChosen:
         assert said.count(talk("orchards")) == 1
         assert "key_rivers_4711" not in said
 
+    @pytest.mark.req("CI-45")
     async def test_a_phase_that_hides_itself_is_chosen_from_by_its_output_alone(
         self, house: House
     ) -> None:
@@ -309,7 +310,7 @@ class TestAnchors:
         assert len(whole) == 1
         assert len(whole[0]) > 4_000
         count = Scripted(lambda _: "").model("x").counter.message
-        assert all(count(user(one)) <= 200 for one in each)
+        assert all(110 < count(user(one)) <= 200 for one in each)
 
     @pytest.mark.req("AC-55")
     async def test_errors_that_are_shown_whole_are_told_once(self, house: House) -> None:

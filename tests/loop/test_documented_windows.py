@@ -17,6 +17,10 @@ SENTENCE = "This is what I think of it. "
 CUT = "\n[... truncated for context efficiency ...]\n"
 
 
+LONG = {"role": "user", "content": "Go on with the work. " * 1_200}
+"""A task that fills any cache's least prefix."""
+
+
 def asked(number: int, name: str = "run", text: str = "", **arguments: Any) -> dict[str, Any]:
     """An assistant's message with one call."""
     function = {"name": name, "arguments": json.dumps(arguments or {"number": number})}
@@ -50,7 +54,12 @@ def told(text: str, name: str = "peek", **arguments: Any) -> str:
     """What is first sent of the text of a result."""
     messages = [user("Go."), asked(1, name, **arguments), result(1, text)]
     # The documented numbers are those of a window that is half used.
-    return str(shown(messages, compress={"adapt": False})[-1]["content"])
+    said = str(shown(messages, compress={"adapt": False})[-1]["content"])
+    policy = {"profile": "spec", "compress": {"adapt": False}}
+    for prices in (None, charged(0.1, 1_024), charged(0.025, 4_096)):  # where it must pay, too
+        window = windlass.bound([LONG, *messages[1:]], policy=policy, prices=prices)
+        assert window.messages[-1]["content"] == said
+    return said
 
 
 def charged(read: float, minimum: int) -> windlass.Prices:
@@ -202,12 +211,19 @@ class TestLargeResults:
 
     @pytest.mark.req("CE-29")
     def test_an_answer_of_an_api_keeps_its_key_fields(self) -> None:
-        answer = {"id": "ord_17", "status": "open", "note": "blah " * 900, "total": 12.5}
-        cut = told(json.dumps(answer), "http_get", url="https://x.org")
-        assert "ord_17" in cut
-        assert "open" in cut
-        assert "12.5" in cut
+        lines = [
+            {"note": f"Blah {at}. " * 9, "id": f"item_{at}", "name": f"Part {at} of the order"}
+            for at in range(60)
+        ]
+        answer = {"note": "blah " * 900, "id": "ord_17", "status": "open", "total": 12.5}
+        cut = told(json.dumps({**answer, "items": lines}), "http_get", url="https://x.org")
+        for kept in ('"id":"ord_17","status":"open","total":12.5', "item_4", "Part 4 of the order"):
+            assert kept in cut
+        assert "lah" not in cut
+        assert "55 more" in cut
         assert len(cut) <= 1_000
+        names = {f"name_{at}": f"The value of number {at} of them." for at in range(200)}
+        assert 700 < len(told(json.dumps(names), "http_get", url="https://x.org")) <= 1_000
 
 
 class TestGrowingOld:
