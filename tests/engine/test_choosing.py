@@ -310,7 +310,7 @@ class TestAnchors:
         assert len(whole) == 1
         assert len(whole[0]) > 4_000
         count = Scripted(lambda _: "").model("x").counter.message
-        assert all(110 < count(user(one)) <= 200 for one in each)
+        assert all(count(user(one)) <= 200 for one in each)
 
     @pytest.mark.req("AC-55")
     async def test_errors_that_are_shown_whole_are_told_once(self, house: House) -> None:

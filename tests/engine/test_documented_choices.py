@@ -13,6 +13,7 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import asks as read_build
 from tests.engine.logs import log, logs
 from windlass.history.base import NodeType
+from windlass.messages import user
 from tests.engine.test_choosing import SEVEN, TOPICS, asks, choices, pages, selecting, talk
 
 FOUR = ("rivers", "harbours", "orchards", "glaciers")
@@ -25,7 +26,7 @@ def broken(number: int) -> str:
     Args:
         number: Which.
     """
-    raise ValueError(f"ERROR number {number}")
+    raise ValueError("\n".join(f"ERROR number {number} in line {at}" for at in range(number)))
 
 
 def kind(text: str) -> str:
@@ -110,6 +111,29 @@ class TestAnchors:
 
 def searching(query: str) -> Any:
     return calls(call("search_context", json.dumps({"query": query})))
+
+    @pytest.mark.req("AC-55")
+    async def test_of_errors_the_last_five_are_told_in_at_most_200_tokens_each(
+        self, house: House
+    ) -> None:
+        numbers = [300 + number for number in range(7)]
+        failing = [calls(call("broken", json.dumps({"number": number}))) for number in numbers]
+        made = cascade(
+            phase("b", tackle=["broken"]),
+            *SEVEN[:2],
+            asks("last", "rivers"),
+            auto_context=selecting(
+                anchors={"include": ["errors"], "window": 0}, selection={"max_messages": 1}
+            ),
+        )
+        replies = {**pages(*TOPICS[:2]), "b": [*failing, "given up"]}
+        ran = await house.run(made, replies, tools=[broken])
+        (errors,) = [text for _, text in ran.seen("last") if text.startswith("[Errors so far]")]
+        _, *each = errors.split("\n\n")
+        told = zip(numbers[-5:], each, strict=True)
+        assert all(f"ERROR number {number} in" in text for number, text in told)
+        count = ran.model.model("x").counter.message
+        assert all(150 < count(user(text)) <= 200 for text in each)
 
 
 class TestBothLevels:

@@ -33,6 +33,22 @@ class TestInheritance:
         ran = await house.run(atomic("a", block("full", "disabled")), context=PARENT)
         assert ran.seen("a") == [f"{INHERITED}\n\n[the caller]\n{PARENT}", "## Task\n\nDo a."]
 
+    @pytest.mark.req("ADR-2")
+    async def test_full_is_all_that_the_parent_has_what_it_fetched_too(
+        self, house: TaskHouse
+    ) -> None:
+        house.write(docs__bridge="Steel bridges are painted.")
+        memory = "<memory><folder>docs</folder></memory>"
+        inner = sequential(atomic("b"), name="inner", inside=memory)
+        ran = await house.run(
+            sequential(atomic("a"), inner.replace("Do all.", "Paint the steel bridges.")),
+            context=PARENT,
+        )
+        told = ran.section("inner.b", INHERITED)
+        head = f"{INHERITED}\n\n[the caller]\n{PARENT}\n\n[notes on a]\nanswer to Do a.\n"
+        assert told.startswith(head)
+        assert told.endswith("\n\n[docs/bridge.md:1]\nSteel bridges are painted.")
+
     @pytest.mark.req("ADR-3", "ADR-10", "ADR-49")
     async def test_none_is_nothing_of_it(self, house: TaskHouse) -> None:
         ran = await house.run(atomic("a", block("none", "disabled")), context=PARENT)
