@@ -12,15 +12,15 @@ from tests.engine import test_choosing
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import asks as read_build
 from tests.engine.logs import log, logs
+from tests.engine.test_choosing import SEVEN, TOPICS, asks, choices, pages, selecting, talk
 from windlass.history.base import NodeType
 from windlass.messages import user
-from tests.engine.test_choosing import SEVEN, TOPICS, asks, choices, pages, selecting, talk
 
 FOUR = ("rivers", "harbours", "orchards", "glaciers")
 ALL = ("output", "callouts", "input", "errors")
 
 
-def broken(number: int) -> str:
+def broken(number: int) -> None:
     """Break.
 
     Args:
@@ -70,10 +70,14 @@ class TestAnchors:
             phase("orchards"),
             asks("last", "markets", **({"context": context} if context else {})),
             auto_context=selecting(
-                anchors=anchors, selection={"max_messages": 1, "callout_weight": 0.0, "outline": 0.0}
+                anchors=anchors,
+                selection={"max_messages": 1, "callout_weight": 0.0, "outline": 0.0},
             ),
         )
-        replies = {**pages(*FOUR, "markets"), "b": [calls(call("broken", '{"number": 1}')), "given up"]}
+        replies = {
+            **pages(*FOUR, "markets"),
+            "b": [calls(call("broken", '{"number": 1}')), "given up"],
+        }
         ran = await house.run(made, replies, {"who": "Ann"}, tools=[broken])
         assert ran.has_no_damage()
         return ran
@@ -164,37 +168,46 @@ class TestBothLevels:
 
 class TestExclude:
     @pytest.mark.req("AC-67")
-    @pytest.mark.usefixtures("cached")
-    @pytest.mark.parametrize("commit", ["at_once", "priced"])
-    async def test_nothing_of_an_excluded_phase_is_seen_whatever_going_on_would_cost(
-        self, house: House, commit: str
+    async def test_nothing_of_an_excluded_phase_is_an_anchor_chosen_or_found(
+        self, house: House
     ) -> None:
-        marked = phase("rivers", callouts={"decision": "key_rivers"})
-        context = {"mode": "auto", "exclude": ["rivers", "b"]}
+        context = {
+            "mode": "auto",
+            "exclude": ["rivers", "b"],
+            "anchors": {"include": list(ALL), "from_phases": ["all"]},
+        }
         made = cascade(
-            marked,
+            phase("rivers", callouts={"decision": "key_rivers"}),
             phase("b", tackle=["broken"]),
-            phase("harbours"),
+            *SEVEN[1:],
             asks("last", "rivers", tackle=["search_context"], context=context),
-            auto_context={
-                "commit": commit,
-                "intra_phase": False,
-                "inter_phase": {"anchors": {"include": list(ALL)}},
-            },
+            auto_context=test_choosing.AT_ONCE,
         )
         replies = {
-            **pages("rivers", "harbours"),
+            **pages(*TOPICS),
             "b": [calls(call("broken", '{"number": 1}')), "given up"],
             "last": [searching("the key of rivers"), "ok"],
         }
         ran = await house.run(made, replies, tools=[broken])
         (answer,) = (text for role, text in ran.seen("last", 2) if role == "tool")
-        assert "assistant (harbours" in answer
-        for text in [text for _, text in ran.seen("last")[:-1]] + [answer]:
-            assert "key_rivers" not in text
-            assert "rivers report" not in text
-            assert "ERROR number" not in text
-        assert talk("harbours") in [text for _, text in ran.seen("last")]
+        assert "5 found" in answer
+        said = "\n".join([*(text for _, text in ran.seen("last")[:-1]), answer])
+        assert talk("lanterns") in said
+        for gone in ("key_rivers", "rivers report", "ERROR number", "given up"):
+            assert gone not in said
+
+    @pytest.mark.req("AC-67")
+    @pytest.mark.usefixtures("cached")
+    @pytest.mark.parametrize("exclude", [[], ["orchards"]])
+    async def test_it_is_left_out_where_going_on_would_be_cheaper_too(
+        self, house: House, exclude: list[str]
+    ) -> None:
+        last = asks("last", "rivers", context={"mode": "auto", "exclude": exclude})
+        made = cascade(*SEVEN, last, auto_context={"intra_phase": False})
+        ran = await house.run(made, pages(*TOPICS))
+        assert bool(choices(ran)[-1]["kept"]) is (not exclude)
+        said = "\n".join(text for _, text in ran.seen("last"))
+        assert ("key_orchards_4711" in said) is (not exclude)
 
 
 class TestRetention:
@@ -233,8 +246,13 @@ class TestRetention:
         first = phase("zero", tackle=["build_log"])
         many = [read_build(str(n)) for n in range(18)]
         hidden = asks("a", "rivers", rules={"max_turns": 20}, **self.HIDDEN)
-        made = cascade(first, *SEVEN, hidden, asks("b", "rivers", tackle=["build_log"]),
-                       auto_context={"intra_phase": False})
+        made = cascade(
+            first,
+            *SEVEN,
+            hidden,
+            asks("b", "rivers", tackle=["build_log"]),
+            auto_context={"intra_phase": False},
+        )
         replies = {**pages(*TOPICS), "zero": [*many[:9], "read"], "a": [*many[9:], *self.READ]}
         ran = await house.run(made, replies, tools=[logs()])
         assert choices(ran)[-2]["kept"] == ""
