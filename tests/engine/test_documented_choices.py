@@ -46,6 +46,10 @@ def parts_of(ran: Ran, name: str = "last") -> list[str]:
     return [kind(text) for _, text in ran.seen(name)[:-1]]
 
 
+def searching(query: str) -> Any:
+    return calls(call("search_context", json.dumps({"query": query})))
+
+
 @pytest.fixture
 def cached(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's cache has prices: what was sent before is read for a tenth."""
@@ -111,10 +115,6 @@ class TestAnchors:
         ran = await self.run(house, include)
         wanted = include or ("input", "output", "callouts")
         assert {what for what, text in shown.items() if text in parts_of(ran)} == set(wanted)
-
-
-def searching(query: str) -> Any:
-    return calls(call("search_context", json.dumps({"query": query})))
 
     @pytest.mark.req("AC-55")
     async def test_of_errors_the_last_five_are_told_in_at_most_200_tokens_each(
