@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -45,9 +46,15 @@ def user(content: Any) -> dict[str, Any]:
 def shown(
     messages: list[dict[str, Any]], profile: str = "spec", **options: Any
 ) -> list[dict[str, Any]]:
-    """The window of the next call, where what a policy wants is done whatever it costs."""
-    policy = {"profile": profile, "commit": "at_once", **options}
-    return windlass.bound(messages, policy=policy).messages
+    """The window of the next call: what a policy wants is done at once, or where it must pay.
+
+    There it stands behind a long task that is cached, as in a session that is under way.
+    """
+    if CACHED is None:
+        policy = {"profile": profile, "commit": "at_once", **options}
+        return windlass.bound(messages, policy=policy).messages
+    policy = {"profile": profile, "commit": "priced", **options}
+    return windlass.bound([LONG, *messages], policy=policy, prices=CACHED).messages[1:]
 
 
 def told(text: str, name: str = "peek", **arguments: Any) -> str:
@@ -64,6 +71,17 @@ def told(text: str, name: str = "peek", **arguments: Any) -> str:
 
 def charged(read: float, minimum: int) -> windlass.Prices:
     return windlass.Prices(read=read, write=1.25, minimum=minimum, step=1, ttl_s=300)
+
+
+CACHED: windlass.Prices | None = None
+"""The prices at which windows must pay (None: they are changed at once)."""
+
+
+@pytest.fixture(autouse=True, params=["at_once", "priced"])
+def _each_commit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The documented numbers hold where an edit must pay for what it loses of the cache, too."""
+    prices = charged(0.1, 1_024) if request.param == "priced" else None
+    monkeypatch.setattr(sys.modules[__name__], "CACHED", prices)
 
 
 class TestOnAndOff:
@@ -249,7 +267,7 @@ class TestGrowingOld:
 
     @pytest.mark.req("AC-32")
     def test_five_turns_see_the_models_long_words_whole(self) -> None:
-        words = SENTENCE * 100
+        words = SENTENCE * 400
         said = [user("Go."), asked(1, text=words), result(1, "ok")]
         whole = [shown(said + idle(turns))[1]["content"] == words for turns in range(8)]
         assert whole == [True] * 5 + [False] * 3
@@ -267,16 +285,17 @@ class TestGrowingOld:
 
         within = (SENTENCE * 80)[:1_999] + "."
         assert old(within) == within  # 2,000
-        kept, marker, rest = old(SENTENCE * 80).partition(CUT)  # 2,240
+        long = SENTENCE * 200  # 5,600
+        kept, marker, rest = old(long).partition(CUT)
         assert marker
-        assert (SENTENCE * 80).startswith(kept)
+        assert long.startswith(kept)
         assert kept.endswith("what I think of it.")
         assert 2_000 - len(SENTENCE) <= len(kept) <= 2_000
-        assert rest.startswith(f"[{len(SENTENCE * 80) - len(kept)} more characters; result_")
+        assert rest.startswith(f"[{len(long) - len(kept)} more characters; result_")
 
     @pytest.mark.req("AC-36")
     def test_words_without_calls_go_where_they_are_not_to_be_kept(self) -> None:
-        words = SENTENCE * 20
+        words = SENTENCE * 70
         said = [user("Go."), {"role": "assistant", "content": words}, user("On."), *idle(8)]
         assert shown(said)[1]["content"] == words
         off = shown(said, preserve_reasoning=False)[1]["content"]

@@ -165,7 +165,7 @@ class TestAccumulation:
         }
         ran = await house.run(xml, {**said, "Do a.": f"<notes>{'many words ' * 2_000}</notes>"})
         told = ran.section("c", PREVIOUS).partition("[notes on b]")[0]
-        assert NOTES_TOKENS - 60 < FamilyCounter("gpt-4o").text(told) < NOTES_TOKENS + 20
+        assert 240 < FamilyCounter("gpt-4o").text(told) < 320
         told = (await house.run(xml, said)).section("c", PREVIOUS)
         assert "[notes on a]\nOnly this.\n" in told
         assert '[notes on b]\n{"count": 2}\n' in told
