@@ -278,7 +278,7 @@ class TestSelective:
         )
         assert ran.chat("b")[1]["content"][1:] == [url(data) for data in shown]
 
-    @pytest.mark.req("CI-16", "CI-17")
+    @pytest.mark.req("CI-16", "CI-17", "CI-60")
     async def test_messages_are_filtered(self, house: House) -> None:
         replies = [
             calls(call("look_up", '{"word": "keel"}'), text="First."),

@@ -16,6 +16,7 @@ from tests.strategies import png
 from windlass.engine.events import Noted, PlanChanged
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import NodeType, request_hash
+from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
 from windlass.report.explain import explain_call
@@ -260,6 +261,15 @@ async def test_the_plan_is_shown_while_it_runs_and_recorded(house: House) -> Non
     assert ran.result.state["plan"]["steps"][0]["conclusion"] == "found 7"
 
 
+@pytest.mark.req("CE-8")
+async def test_open_steps_stand_before_finished_ones(house: House) -> None:
+    ran = await house.run(
+        cascade(phase("a", tackle=TACKLE), injectors=True), {"a": [PLAN, DONE, "done"]}
+    )
+    (told,) = [one for one in parts(ran.request("a", 3).messages[-1]) if "[Plan] Ship it" in one]
+    assert told.index("[ ] two") < told.index("[x] one -> found 7")
+
+
 async def test_a_failed_attempt_takes_its_plan_with_it(house: House) -> None:
     def never(output: str) -> Mapping[str, Any]:
         """Refuses."""
@@ -334,6 +344,18 @@ class TestUserMemory:
         assert "tone (version 2): Be kind." in told.text
         assert [message.text.count("Be kind.") for message in first].count(1) == 1
         assert cached or "Be brief." not in first[1].text
+
+    async def test_three_are_shown_those_that_match_before_the_newest(self, house: House) -> None:
+        with SqliteStore(house.store) as store:
+            for at, key in enumerate(["soup", "a", "b", "c", "d"]):
+                banks = Banks(store, lambda at=at: 1_000.0 + at, lambda key=key: f"row {key}")
+                banks.remember("likes", f"What is liked of {key}.", key=key)
+        one = phase("a", instructions="Do a. Cook the soup.", tackle=["remember"])
+        ran = await house.run(cascade(one, system="S.", **BANK))
+        shown = re.findall(
+            r"^- (\w+) \(version 1\)", ran.request("a").messages[1].text, re.MULTILINE
+        )
+        assert shown == ["soup", "d", "c"]
 
     async def test_its_price_is_recorded_beside_that_of_writing_anew(self, house: House) -> None:
         ran = await self.run(house)
