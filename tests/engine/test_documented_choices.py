@@ -230,7 +230,9 @@ class TestRetention:
         )
         replies = {**pages(*TOPICS[:2]), "a": self.READ, "last": [searching("build 17"), "ok"]}
         ran = await house.run(made, replies, tools=[logs()])
-        assert log("17") in ran.rows(NodeType.TOOL_RESULT)[0].row.message.text
+        read = ran.rows(NodeType.TOOL_RESULT)[0].row.message
+        assert read is not None
+        assert read.text == log("17")
         said = "\n".join(text for _, text in ran.seen("last", 2))
         assert "Build 17 is broken." in said
         assert "I look." not in said

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -347,8 +348,8 @@ class TestUserMemory:
 
     async def test_three_are_shown_those_that_match_before_the_newest(self, house: House) -> None:
         with SqliteStore(house.store) as store:
-            for at, key in enumerate(["soup", "a", "b", "c", "d"]):
-                banks = Banks(store, lambda at=at: 1_000.0 + at, lambda key=key: f"row {key}")
+            banks = Banks(store, map(float, range(1_000, 2_000)).__next__, lambda: uuid4().hex)
+            for key in ("soup", "a", "b", "c", "d"):
                 banks.remember("likes", f"What is liked of {key}.", key=key)
         one = phase("a", instructions="Do a. Cook the soup.", tackle=["remember"])
         ran = await house.run(cascade(one, system="S.", **BANK))
