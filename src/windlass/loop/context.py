@@ -28,7 +28,7 @@ from windlass.window.driver import Driver, NextCall
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL, meant, part_of, reference, said
+from windlass.window.originals import RECALL, matching, meant, part_of, reference, said
 from windlass.window.steps import keeps_thinking, planner_of, steps
 from windlass.wire.base import Usage
 from windlass.wire.calls import NO_RESULT
@@ -337,6 +337,16 @@ class Context:
         """Answer a want of a window; the text is used from the next window on."""
         self.conversation.supply(key, text)
         self._last = None
+
+    @property
+    def takes_marks(self) -> bool:
+        """Whether the model's provider wants cache marks, of a kind that is known."""
+        return self._cache.takes_marks
+
+    def knows(self, ref: str) -> bool:
+        """Whether a reference means one of the messages."""
+        hashes = [taken.item.message.content_hash for taken in self.taken]
+        return isinstance(ref, str) and len(matching(ref, hashes)) == 1
 
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""

@@ -252,6 +252,8 @@ class ChatWindow:
         taken = [taken.item.message for taken in self._parts.taken]
         tools = tools_needed(self._context.specs, taken, {})
         model = self._context.model
+        # A list in Anthropic's form has system messages only where its model takes them.
+        late = {"system_anywhere": True} if provider == self._form == "anthropic" else {}
         body = cast("Format", import_module(MODULES[provider])).body(
             Request(
                 model=model.partition("/")[2] or model,
@@ -261,7 +263,8 @@ class ChatWindow:
                 breakpoints=self._parts.next_call.sent.places,
                 long_breakpoints=self._parts.next_call.sent.marks.long,
                 cache_key=cache_key(messages, tools) if self._context.keyed else None,
-            )
+            ),
+            **late,
         )
         return {key: body[key] for key in _CONTEXT_KEYS if key in body}
 
