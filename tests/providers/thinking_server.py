@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
@@ -328,22 +328,28 @@ def _deltas(block: Body) -> tuple[Body, list[Body]]:
             return block, []
 
 
+Serves = TypeVar("Serves", bound=ThinkingServer)
+
+
 @contextmanager
 def thinking_server(
-    *script: Say | Refuse | str | Script, rules: Callable[[str], ModelRules] | ModelRules = rules_of
-) -> Iterator[ThinkingServer]:
+    *script: Say | Refuse | str | Script,
+    rules: Callable[[str], ModelRules] | ModelRules = rules_of,
+    kind: type[Serves] = ThinkingServer,  # type: ignore[assignment]
+) -> Iterator[Serves]:
     """A server in a thread of its own, so that code with and without a loop can ask it.
 
     Each request is answered with the next of `script`, then with the last one for ever; a
-    function among them is handed the body. `rules` says what which model takes.
+    function among them is handed the body. `rules` says what which model takes, `kind` which
+    server it is.
     """
     by_name = (lambda _: rules) if isinstance(rules, ModelRules) else rules
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
-    async def begin() -> tuple[ThinkingServer, asyncio.Server]:
-        server = ThinkingServer(list(script), rules=by_name)
+    async def begin() -> tuple[Serves, asyncio.Server]:
+        server = kind(list(script), rules=by_name)
         listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
         server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
         return server, listening

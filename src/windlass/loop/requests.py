@@ -7,7 +7,7 @@ a request and its cache.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,7 +71,7 @@ def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
         listed = [{"role": "user", "content": listed}]
     if form == "gemini" and isinstance(listed, Mapping):
         listed = [listed]
-    if isinstance(listed, str | Mapping) or not hasattr(listed, "__iter__"):
+    if isinstance(listed, str | Mapping) or not isinstance(listed, Iterable):
         raise UsageError(f"{_LISTS[form]} is no list")
     messages = given[_LISTS[form]] = [as_json(one) for one in listed]
     tools = given.get("tools")
@@ -126,7 +126,8 @@ def _head(form: FormName, given: Any) -> Mapping[str, Any] | None:
         if not isinstance(parts, list) or not all(set(part) == {"text"} for part in parts):
             raise UsageError("systemInstruction holds more than text")
         return {"role": "system", "content": [{"type": "text", **part} for part in parts]}
-    return _unmarked({"role": "system", "content": given})
+    head: Mapping[str, Any] = _unmarked({"role": "system", "content": given})
+    return head
 
 
 def _unmarked(message: Any) -> Any:

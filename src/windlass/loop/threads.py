@@ -66,8 +66,11 @@ class Thread:
             self.context.append(message)
 
     def call(self) -> Call:
-        """What the next call sees."""
-        call = Call(len(self.said), self.context.window())
+        """What the next call sees; the same as the last one, where nothing was said since."""
+        last = self.calls[-1] if self.calls else None
+        same = last is not None and last.count == len(self.said)
+        window = last.window if last is not None and same else self.context.window()
+        call = Call(len(self.said), window)
         self.calls.append(call)
         return call
 

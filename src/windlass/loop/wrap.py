@@ -152,7 +152,8 @@ def wrap(
     if hasattr(client, "windlass"):
         raise UsageError("the client is wrapped already")
     wrapper = _Wrapper(provider or _PROVIDERS[package], Policy.of(policy), prices, max_input_tokens)
-    return (_with_models if package == "google" else _with_post)(client, wrapper)
+    made: Client = (_with_models if package == "google" else _with_post)(client, wrapper)
+    return made
 
 
 def _package(kind: type) -> str:
