@@ -24,7 +24,7 @@ import pytest
 
 from tests.providers.exchanges import event
 from tests.providers.server import Answer, Asked, streamed, whole
-from tests.providers.thinking_server import Body, Refuse, Say, ThinkingServer, thinking_server
+from tests.providers.thinking_server import Body, Refuse, Say, ThinkingServer, in_thread
 from tests.validators import gemini, openai, responses
 
 READ, WRITE = 0.1, 1.25
@@ -132,7 +132,7 @@ def _chat(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body, list
         }
         for at, (name, given) in enumerate(say.calls)
     ]
-    message = {"role": "assistant", "content": say.text or None}
+    message: Body = {"role": "assistant", "content": say.text or None}
     message |= {"tool_calls": calls} if calls else {}
     reason = "tool_calls" if calls else "stop"
     usage = {
@@ -250,4 +250,4 @@ def log(number: int) -> str:
 
 def model_server(script: Callable[[Body], Say]) -> AbstractContextManager[ModelServer]:
     """A server in a thread of its own."""
-    return thinking_server(script, kind=ModelServer)
+    return in_thread(ModelServer([script]))
