@@ -181,6 +181,35 @@ class TestLoops:
         assert server.refused == []
         assert len(server.billed) == 7
 
+    def test_thinking_that_is_refused_goes_once_more_without_any(
+        self, server: ModelServer, new: Callable[..., Any]
+    ) -> None:
+        """Here that of a conversation that began with another system prompt, and no wrapper."""
+        plain = new("anthropic", max_retries=0)
+        request = claude_request([{"role": "user", "content": loops.TASK}], "claude-opus-5-5")
+        answer = plain.messages.create(**request)
+        results = loops.claude_results(answer.content)
+        request["messages"] += [
+            {"role": "assistant", "content": answer.content},
+            {"role": "user", "content": results},
+        ]
+        request["system"] = "Another one."
+        client = windlass.wrap(plain)
+        answer = client.messages.create(**request)
+        assert answer.content[-1].type == "tool_use"
+        (refusal,) = server.refused
+        assert "bound to a different conversation" in refusal
+        first, second, third = ("thinking" in str(body["messages"]) for body in bodies(server))
+        assert (first, second, third) == (False, True, False)
+        assert client.windlass.calls[0].usage.tokens_in == server.billed[-1].tokens
+        request["messages"] += [
+            {"role": "assistant", "content": answer.content},
+            {"role": "user", "content": loops.claude_results(answer.content)},
+        ]
+        client.messages.create(**request)
+        assert len(server.refused) == 1
+        assert "thinking" in str(bodies(server)[-1]["messages"])  # that of the second answer
+
     @pytest.mark.parametrize("form", LOOPS)
     def test_async_clients_send_the_same(
         self, form: str, server: ModelServer, new: Callable[..., Any]

@@ -343,6 +343,11 @@ class Context:
         """Whether the model's provider wants cache marks, of a kind that is known."""
         return self._cache.takes_marks
 
+    def thinking_refused(self) -> None:
+        """The provider refused the thinking of the last window: no later one holds it."""
+        self._driver.thinking_refused()
+        self._last = None
+
     def knows(self, ref: str) -> bool:
         """Whether a reference means one of the messages."""
         hashes = [taken.item.message.content_hash for taken in self.taken]

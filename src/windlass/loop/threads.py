@@ -121,6 +121,13 @@ class Threads:
             call.answered_at = self._clock()
             thread.tell(call)
 
+    def without_thinking(self, thread: Thread) -> Call:
+        """A call in the place of the last one, whose thinking was refused."""
+        with self._lock:
+            thread.context.thinking_refused()
+            thread.calls.pop()
+            return thread.call()
+
     def drop(self, thread: Thread) -> None:
         """Forget a thread: what was sent is not what it says."""
         with self._lock:

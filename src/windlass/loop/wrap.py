@@ -25,6 +25,7 @@ from windlass.loop.threads import Asked, Call, Thread, Threads
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL
 from windlass.wire.base import Usage
+from windlass.wire.thinking import refuses_thinking
 from windlass.wire.tools import read_tools
 from windlass.wire.usage import read_usage
 
@@ -201,17 +202,9 @@ class _Wrapper:
                 self._threads.drop(thread)
             self.report.passed[str(error) or type(error).__name__] += 1
             return body, None
-        window = call.window
-        told = WrappedCall(
-            thread.number,
-            thread.context.model,
-            len(request.asked.messages),
-            window.tokens,
-            window.saved_tokens,
-            window.assumed,
-        )
-        self.report.calls.append(told)
-        return sent, _Asking(self._threads, thread, call, told)
+        asking = _Asking(self._threads, thread, call, request)
+        self.report.calls.append(asking.told)
+        return sent, asking
 
     def _body(self, request: Opened, context: Context, call: Call) -> dict[str, Any]:
         if request.marks and not context.takes_marks:
@@ -222,23 +215,42 @@ class _Wrapper:
         return with_window(request, call.window, keyed=rate(context.model) is not None)
 
 
-@dataclass(frozen=True, slots=True)
 class _Asking:
     """A request that was sent, and hears of its answer."""
 
-    threads: Threads
-    thread: Thread
-    call: Call
-    told: WrappedCall
+    def __init__(self, threads: Threads, thread: Thread, call: Call, request: Opened) -> None:
+        self._threads = threads
+        self._thread = thread
+        self._call = call
+        self._request = request
+        self.told = WrappedCall(
+            thread.number,
+            thread.context.model,
+            len(request.asked.messages),
+            call.window.tokens,
+            call.window.saved_tokens,
+            call.window.assumed,
+        )
 
     def hear(self, answer: Any) -> None:
         """Take an answer, or an event of a streamed one."""
         try:
             if (usage := usage_of(answer)) is not None:
-                self.threads.answered(self.thread, self.call, usage)
-                self.told.usage = read_usage(self.call.usage or {})
-        except ValueError:
-            return  # a usage that says nothing of the input
+                self._threads.answered(self._thread, self._call, usage)
+                self.told.usage = read_usage(self._call.usage or {})
+        except Exception:  # noqa: BLE001 - a usage that makes no sense stops no answer
+            return
+
+    def again(self, error: Exception) -> dict[str, Any]:
+        """The body to be sent in place of one that was refused for its thinking.
+
+        Raises the error where it says something else.
+        """
+        if not refuses_thinking(str(error)):
+            raise error
+        self._call = self._threads.without_thinking(self._thread)
+        self.told.tokens = self._call.window.tokens
+        return with_window(self._request, self._call.window, keyed=False)
 
 
 # ---- anthropic and openai ---------------------------------------------------------------------
@@ -259,17 +271,23 @@ def _with_post(client: Any, wrapper: _Wrapper) -> Any:
         return asking
 
     def post(path: str, **options: Any) -> Any:
-        asking = prepared(path, options)
-        answer = inner(path, **options)
-        if asking is not None:
-            asking.hear(answer)
+        if (asking := prepared(path, options)) is None:
+            return inner(path, **options)
+        try:
+            answer = inner(path, **options)
+        except Exception as error:  # noqa: BLE001 - the classes of errors are the client's
+            answer = inner(path, **{**options, "body": asking.again(error)})
+        asking.hear(answer)
         return answer
 
     async def post_async(path: str, **options: Any) -> Any:
-        asking = prepared(path, options)
-        answer = await inner(path, **options)
-        if asking is not None:
-            asking.hear(answer)
+        if (asking := prepared(path, options)) is None:
+            return await inner(path, **options)
+        try:
+            answer = await inner(path, **options)
+        except Exception as error:  # noqa: BLE001 - the classes of errors are the client's
+            answer = await inner(path, **{**options, "body": asking.again(error)})
+        asking.hear(answer)
         return answer
 
     def copied(**options: Any) -> Any:
