@@ -50,7 +50,7 @@ def show_replay(
     )
     failures = gate.failures(replayed.totals)
     if html is not None:
-        from windlass.replays.page import replay_page
+        from windlass.report.replay_page import replay_page
 
         write_output(html, replay_page(replayed), read, force=force)
     if not printed_as_json(replayed):

@@ -40,7 +40,8 @@ class RecordedCall:
     It was sent the first `at` messages of its recording; its reply is the message at that place,
     if there is one. `usage` is what the provider counted (None: not recorded), `cost` the US
     dollars that the file names (None: it names none), `time` seconds since 1970 (None: unknown).
-    `id` is the provider's name of the answer.
+    `id` is the provider's name of the answer. `estimated`: the output of the usage was not recorded
+    and is estimated from the reply.
     """
 
     at: int
@@ -49,6 +50,7 @@ class RecordedCall:
     cost: float | None = None
     time: float | None = None
     id: str = ""
+    estimated: bool = False
 
     @property
     def dollars(self) -> float | None:

@@ -59,6 +59,10 @@ class CallTokens(NamedTuple):
     tokens: float
     shared: float
 
+    def scaled(self, scale: float) -> CallTokens:
+        """The same in tokens of which a neutral one has so many."""
+        return CallTokens(self.tokens * scale, self.shared * scale)
+
 
 def sent(
     windows: Iterable[Sequence[int]],

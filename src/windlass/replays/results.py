@@ -15,6 +15,12 @@ class Span(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def of(cls, figures: Iterable[float]) -> Span:
+        """From the least to the largest."""
+        listed = list(figures)
+        return cls(min(listed), max(listed))
+
     @property
     def middle(self) -> float:
         """The mean of both."""
@@ -109,7 +115,8 @@ class RecordingReplay:
     `recorded` is what it cost as it was recorded, in US dollars (None: unknown); of its
     `recorded_in` tokens the provider read `recorded_cached` from its cache. `unseen` are the
     tokens that each call sent beside the messages, by estimate where the evidence is a transcript.
-    `results` counts its tool results. `skipped` counts what of the file was left out, by reason.
+    `results` counts its tool results, `estimated` the calls whose output was not recorded and is
+    estimated. `skipped` counts what of the file was left out, by reason.
     """
 
     name: str
@@ -125,6 +132,7 @@ class RecordingReplay:
     recorded_cached: int
     unseen: Span
     outlays: tuple[Outlay, ...]
+    estimated: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from windlass.engine.resuming import alone
 from windlass.errors import UsageError
-from windlass.history.base import CallRecord, SessionFilter, Store, StoredRow
+from windlass.history.base import CallRecord, Store, StoredRow
 from windlass.history.nesting import nested, sessions_below
 from windlass.importing.base import read_list
 from windlass.importing.reading import recordings
@@ -29,6 +28,7 @@ def recordings_of(
     model: str | None,
     store: Callable[[], Store],
     on_skip: Callable[[str], None],
+    check_ended: Callable[[Store, str], None],
 ) -> Iterator[Recording]:
     """The recordings that `source` stands for, one at a time.
 
@@ -37,6 +37,7 @@ def recordings_of(
         model: The model of a list of messages.
         store: Opens the store.
         on_skip: Told in one sentence of each file of a folder that is not read.
+        check_ended: Raises where a session still runs.
 
     Raises UsageError for what is none, cannot be read, or still runs.
     """
@@ -46,6 +47,9 @@ def recordings_of(
         yield from recordings(source, on_skip=on_skip if Path(source).is_dir() else None)
     else:
         history, session = _session(source, store)
+        below = nested(sessions_below(history, [session]))
+        for name in (session, *(info.session_id for info in below)):
+            check_ended(history, name)
         yield from of_session(history, session)
 
 
@@ -99,22 +103,19 @@ def of_list(messages: Sequence[Mapping[str, Any]], model: str | None) -> Recordi
 def of_session(store: Store, session_id: str) -> Iterator[Recording]:
     """The conversations of a session and of those under it, as its calls were sent.
 
-    What a window had shortened stands there as it was said. Raises UsageError where it still runs,
-    or made no call.
+    What a window had shortened stands there as it was said. Raises UsageError where it made no
+    call.
     """
     below = nested(sessions_below(store, [session_id]))
     names = [session_id, *(info.session_id for info in below)]
-    found = [recording for name in names for recording in _conversations(store, name)]
+    found = [recording for name in names for recording in conversations_of(store, name)]
     if not found:
         raise UsageError(f"session {session_id!r} made no call that can be replayed")
     yield from found
 
 
-def _conversations(store: Store, session_id: str) -> Iterator[Recording]:
-    infos = store.sessions(SessionFilter(prefix=session_id), limit=None)
-    if any(one.session_id == session_id and one.status == "running" for one in infos):
-        with alone(store, session_id):
-            pass
+def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
+    """The conversations of a session by itself, as in `of_session`."""
     rows = list(store.rows(session_id))
     definition = store.start(session_id).cascade
     grade = _grade(definition)
