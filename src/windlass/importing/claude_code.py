@@ -149,6 +149,8 @@ class _Node:
     last: int = 0
     compacted: bool = False
     blocks: set[str] = field(default_factory=set[str])
+    stopped: bool = False
+    """Whether it is told why the answer ended: only then its usage is that of all of it."""
     ended: bool = True
     """Whether no other one follows."""
 
@@ -297,6 +299,7 @@ class _Tree:
             node.model = model_of(told.get("model"), "anthropic")
         node = self._nodes[at]
         node.request = node.request or text_of(record, "requestId")
+        node.stopped = node.stopped or bool(told.get("stop_reason"))
         node.last = self._records
         if dollars := dollars_of(record.get("costUSD")):
             node.cost = max(node.cost or 0.0, dollars)
@@ -394,16 +397,16 @@ class _Tree:
                     if (answer := answers.claim(node.answer, node.request)) is None:
                         elsewhere.add(at)
                     else:
-                        calls.append(
-                            RecordedCall(
-                                len(messages),
-                                node.model,
-                                answer.usage,
-                                node.cost,
-                                node.time,
-                                node.answer,
-                            )
+                        call = RecordedCall(
+                            len(messages),
+                            node.model,
+                            answer.usage,
+                            node.cost,
+                            node.time,
+                            node.answer,
                         )
+                        is_whole = node.stopped or not node.messages
+                        calls.append(call if is_whole else call.with_output(node.messages[0]))
                 messages += node.messages
             if not calls:
                 continue

@@ -7,13 +7,15 @@ branch, another recording begins, which names the first as its parent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from windlass.caching.rates import cost
-from windlass.messages import Message, ToolSpec
+from windlass.foreign import parse_json
+from windlass.messages import Message, Opaque, Part, Text, ToolSpec
+from windlass.tokens import FamilyCounter
 from windlass.wire.base import Usage
 
 Grade: TypeAlias = Literal["A", "B", "C"]
@@ -26,11 +28,43 @@ messages is known by its size only.
 Kind: TypeAlias = Literal["session", "side chain", "branch", "after compaction"]
 """Why a recording stands by itself; all but the first have a parent."""
 
+ESTIMATED: Final = (
+    "the transcript holds the usage with which answers began; the output of {} is estimated from"
+    " the replies"
+)
+"""What is told of usage that is none of the whole reply; the calls go in."""
+
 GRADES: Final[Mapping[Grade, str]] = {
     "A": "exact requests",
     "B": "rebuilt, proven by hashes",
     "C": "transcript",
 }
+
+
+_FEWER: Final = 2
+"""A usage with so many times less output than the reply has is none of that reply."""
+
+
+def spoken(message: Message) -> Message:
+    """A message as it is counted: of signed thinking its words, without the signature."""
+    if not any(isinstance(part, Opaque) for part in message.parts):
+        return message
+    parts: list[Part] = []
+    for part in message.parts:
+        if not isinstance(part, Opaque):
+            parts.append(part)
+        elif words := _words(part):
+            parts.append(Text(words))
+    return message.with_parts(*parts)
+
+
+def _words(thinking: Opaque) -> str:
+    try:
+        told = parse_json(thinking.data)
+    except ValueError:
+        return ""
+    words = told.get("thinking") if isinstance(told, Mapping) else None
+    return words if isinstance(words, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +85,20 @@ class RecordedCall:
     time: float | None = None
     id: str = ""
     estimated: bool = False
+
+    def with_output(self, reply: Message) -> RecordedCall:
+        """The same with its output estimated where the usage cannot be that of the whole reply.
+
+        A client that writes down an answer while it comes has the usage with which it began: a
+        few tokens of output beside pages of text.
+        """
+        if self.usage is None:
+            return self
+        counter = FamilyCounter(self.model)
+        tokens = counter.message(spoken(reply)) - counter.family.frame
+        if tokens < self.usage.tokens_out * _FEWER:
+            return self
+        return replace(self, usage=replace(self.usage, tokens_out=tokens), estimated=True)
 
     @property
     def dollars(self) -> float | None:
@@ -105,6 +153,11 @@ class Recording:
             if call.usage is not None:
                 total = total.plus(call.usage)
         return total
+
+    @property
+    def estimated(self) -> int:
+        """How many calls have an output that was not recorded and is estimated."""
+        return sum(call.estimated for call in self.calls)
 
     @property
     def dollars(self) -> float | None:

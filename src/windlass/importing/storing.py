@@ -36,6 +36,8 @@ PHASE: Final = "conversation"
 """The one phase of an imported session."""
 IMPORTED: Final = "imported"
 """Where the definition of a session says that it was imported, and from what."""
+ESTIMATED_OUTPUT: Final = "tokens_out_estimated"
+"""Where the row of a call says that its output was not recorded, and is estimated."""
 _AT_ONCE: Final = 50
 """Calls of one batch: each has its whole window."""
 _WHY: Final = "as it was recorded"
@@ -233,11 +235,14 @@ class _Writer:
                     "tokens_cached": used.tokens_cached,
                     "tokens_saved": 0,
                 }
+                told: dict[str, Any] = {}
                 if used.tokens_written:
-                    columns["metadata"] = {
-                        "tokens_written": used.tokens_written,
-                        "tokens_written_long": used.tokens_written_long,
-                    }
+                    told["tokens_written"] = used.tokens_written
+                    told["tokens_written_long"] = used.tokens_written_long
+                if call.estimated:
+                    told[ESTIMATED_OUTPUT] = True
+                if told:
+                    columns["metadata"] = told
         if message is not None:
             short = message.content_hash
             self._counts[short] += 1

@@ -17,6 +17,7 @@ from typing import Final
 from windlass.caching.prices import tier_factor
 from windlass.caching.rates import cost
 from windlass.importing.recording import RecordedCall, Recording
+from windlass.messages import Message, Opaque
 from windlass.replays.bill import CallTokens, Vector
 from windlass.replays.pricing import OWN, PricedVector
 from windlass.replays.results import Span
@@ -65,13 +66,19 @@ def counts_of(
         exact = _counts(scale, told, whole, tools)
         return exact, exact
     counter = FamilyCounter(recording.model)
-    scale = sum(map(counter.message, recording.messages)) / neutral if neutral else 1.0
+    # Neutral tokens count no thinking: where it is sent, it is part of what stands in front.
+    ours = sum(counter.message(_without_thinking(each)) for each in recording.messages)
+    scale = ours / neutral if neutral else 1.0
     if is_whole:
         return (_counts(scale, told, whole, tools),) * 2
     if not counted:
         return _counts(scale, told, whole, 0.0), _counts(scale, told, whole, UNSEEN_TOKENS / scale)
     low, high = _counts(scale, told, whole), _counts(_grown(counted, scale), told, whole)
     return low, high
+
+
+def _without_thinking(message: Message) -> Message:
+    return message.with_parts(*(part for part in message.parts if not isinstance(part, Opaque)))
 
 
 def _counts(

@@ -123,7 +123,7 @@ class _Replaying:
             recorded_in=recording.usage.tokens_in,
             recorded_cached=recording.usage.tokens_cached,
             unseen=unseen_of(self._counts),
-            estimated=sum(call.estimated for call in recording.calls),
+            estimated=recording.estimated,
             outlays=tuple(outlays),
             skipped=dict(recording.skipped),
         )

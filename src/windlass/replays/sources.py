@@ -14,7 +14,7 @@ from windlass.history.nesting import nested, sessions_below
 from windlass.importing.base import read_list
 from windlass.importing.reading import recordings
 from windlass.importing.recording import Grade, RecordedCall, Recording
-from windlass.importing.storing import IMPORTED
+from windlass.importing.storing import ESTIMATED_OUTPUT, IMPORTED
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
 from windlass.wire.forms import as_json, form_of_list, has_objects
@@ -196,12 +196,19 @@ class _Chain:
                 row.tokens_out or 0,
                 row.tokens_cached or 0,
                 int(row.metadata.get("tokens_written") or 0),
+                int(row.metadata.get("tokens_written_long") or 0),
             )
         self.model, self.phase = self.model or call.model, row.phase
         self.tools = call.tools
         self.calls.append(
             RecordedCall(
-                len(self.messages), call.model, usage, row.cost, row.timestamp, row.trace_id
+                len(self.messages),
+                call.model,
+                usage,
+                row.cost,
+                row.timestamp,
+                row.trace_id,
+                ESTIMATED_OUTPUT in row.metadata,
             )
         )
         if row.message is not None and reply.id is not None and reply.id not in sent:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from windlass.caching.rates import many, money, table_date
-from windlass.importing.recording import GRADES
+from windlass.importing.recording import ESTIMATED, GRADES
 from windlass.replays.results import Outlay, RecordingReplay, Replay, Span
 
 _MANY: Final = 100_000
@@ -70,6 +70,8 @@ def about(replayed: Replay) -> Iterator[str]:
         calls = sum(recording.call_count for recording in replayed.recordings)
         yield f"{many(len(replayed.recordings), 'recording')} with {many(calls, 'call')} ({told})"
     yield f"what it cost, as recorded: {recorded}"
+    if estimated := sum(recording.estimated for recording in replayed.recordings):
+        yield ESTIMATED.format(many(estimated, "call"))
 
 
 def notes(replayed: Replay) -> Iterator[str]:
