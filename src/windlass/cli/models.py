@@ -122,7 +122,7 @@ def show_model(name: str) -> None:
     elif price is None:
         out.print("  price          not known; costs are shown as 'no price', never as zero")
     else:
-        whose = "your own, windlass.toml" if name in settings.prices else table_date()
+        whose = price_source(name)
         out.print("  US dollars a million tokens", f"({whose})")
         for what, dollars in (
             ("input", price.input),

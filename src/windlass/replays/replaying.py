@@ -165,7 +165,7 @@ class _Replaying:
             )
             if mine != theirs
         )
-        return Outlay(
+        outlay = Outlay(
             policy=policy.name,
             prices=prices.name,
             recordings=1,
@@ -176,6 +176,9 @@ class _Replaying:
             cached=Span.of(each.cached for each in figures),
             everything=Span.of(each.everything for each in figures),
             dollars=None if prices.rate is None else Span.of(sum(each.costs) for each in figures),
+            everything_dollars=None
+            if prices.rate is None
+            else Span.of(each.everything_costs for each in figures),
             values=sum(bill.values for bill in first),
             values_seen=sum(bill.values_seen for bill in first),
             lines=sum(bill.lines for bill in first),
@@ -187,9 +190,9 @@ class _Replaying:
             else None,
             calls=singles,
             hidden=hidden,
-            worst=max(each.ratio for each in figures),
             worst_recording=self._recording.name,
         )
+        return replace(outlay, worst=outlay.ratio.high)
 
     def _figures(
         self,
@@ -208,7 +211,7 @@ class _Replaying:
         )
         bills: list[CallBill] = []
         costs: list[float] = []
-        cached = total = 0.0
+        cached = total = whole_cost = 0.0
         raw = self._ruler.bills(mine, missed, vector)
         for at, (bill, call, all_of_it) in enumerate(zip(raw, mine, everything, strict=True)):
             call, all_of_it = call.scaled(scale), all_of_it.scaled(scale)  # noqa: PLW2901
@@ -229,13 +232,17 @@ class _Replaying:
             bills.append(bill)
             total += whole_units * factor
             dollars = prices.dollars(bill.bill + bill.again)
-            if dollars is not None and held is not None:
-                dollars += held.output
-            elif dollars is not None:
+            whole_dollars = prices.dollars(whole_units * factor)
+            if dollars is not None and whole_dollars is not None:
                 reply = self._reply_tokens(self._chats.answers[at], scale)
-                dollars += prices.output_dollars(call.tokens, reply)
+                out, whole_out = (
+                    prices.output_dollars(one.tokens, reply) if held is None else held.output
+                    for one in (call, all_of_it)
+                )
+                dollars += out
+                whole_cost += whole_dollars + whole_out
             costs.append(bill.bill + bill.again if dollars is None else dollars)
-        return _Figures(bills, costs, cached, total)
+        return _Figures(bills, costs, cached, total, whole_cost)
 
     def _reply_tokens(self, call: RecordedCall, scale: float) -> float:
         if call.usage is not None:
@@ -317,8 +324,4 @@ class _Figures:
     costs: list[float]
     cached: float
     everything: float
-
-    @property
-    def ratio(self) -> float:
-        paid = sum(bill.bill + bill.again for bill in self.bills)
-        return paid / self.everything if self.everything else 1.0
+    everything_costs: float

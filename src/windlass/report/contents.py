@@ -122,7 +122,7 @@ def _cost_of_message(
         prefix + record.line(row),
         row.turn,
         message.chars,
-        counter.message(message),
+        record.tokens(counter, message),
         *common,
     )
 
@@ -155,7 +155,7 @@ def call_report_of(prefix: str, account: Account, cost: CallCost) -> CallReport:
     for shown in call.shown:
         message = record.sent(shown)[1]
         pictures = sum(counter.picture(picture) for picture in message.pictures)
-        tokens = counter.message(message)
+        tokens = record.tokens(counter, message)
         sizes[shown.message_id] = tokens
         kind = "tool results" if message.role == "tool" else message.role
         found["system" if message.is_system else kind].append([1, tokens - pictures, message.chars])
