@@ -5,7 +5,15 @@ from __future__ import annotations
 from os import environ
 from typing import Any
 
-from windlass.caching.rates import age_note, cache_of, override, prices_of, rate, table_date
+from windlass.caching.rates import (
+    age_note,
+    cache_of,
+    override,
+    price_source,
+    prices_of,
+    rate,
+    table_date,
+)
 from windlass.caching.rules import AS_OF, NO_CACHE, CacheRules
 from windlass.cli.output import out, print_table, printed_as_json
 from windlass.providers import litellm

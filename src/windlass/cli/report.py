@@ -105,8 +105,8 @@ def _remarks(report: SessionReport) -> list[str]:
         remarks.append(ESTIMATED.format(many(estimated, "call")))
     if report.missing:
         remarks.append(
-            f"in front of each request about {report.missing:,} tokens were sent that are not"
-            " recorded, by the provider's count: they are in what was billed"
+            f"what was not recorded is known by its size: about {report.missing:,} tokens of each"
+            " request by the provider's count, which are in what was billed"
         )
     if beside.unanswered:
         text = "sent and never answered, so perhaps billed, and not counted here"

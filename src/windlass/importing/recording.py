@@ -44,6 +44,9 @@ GRADES: Final[Mapping[Grade, str]] = {
 _FEWER: Final = 2
 """A usage with so many times less output than the reply has is none of that reply."""
 
+_FEWEST: Final = 16
+"""Tokens of a reply from which on its usage is doubted: below, both counts are rough."""
+
 
 def spoken(message: Message) -> Message:
     """A message as it is counted: of signed thinking its words, without the signature."""
@@ -74,7 +77,8 @@ class RecordedCall:
     It was sent the first `at` messages of its recording; its reply is the message at that place,
     if there is one. `usage` is what the provider counted (None: not recorded), `cost` the US
     dollars that the file names (None: it names none), `time` seconds since 1970 (None: unknown).
-    `id` is the provider's name of the answer. `estimated`: the output of the usage was not recorded
+    `id` is the provider's name of the answer. `tools` are those that it was sent (None: those of
+    the recording). `estimated`: the output of the usage was not recorded
     and is estimated from the reply.
     """
 
@@ -85,6 +89,7 @@ class RecordedCall:
     time: float | None = None
     id: str = ""
     estimated: bool = False
+    tools: tuple[ToolSpec, ...] | None = None
 
     def with_output(self, reply: Message) -> RecordedCall:
         """The same with its output estimated where the usage cannot be that of the whole reply.
@@ -96,7 +101,7 @@ class RecordedCall:
             return self
         counter = FamilyCounter(self.model)
         tokens = counter.message(spoken(reply)) - counter.family.frame
-        if tokens < self.usage.tokens_out * _FEWER:
+        if tokens < max(_FEWEST, self.usage.tokens_out * _FEWER):
             return self
         return replace(self, usage=replace(self.usage, tokens_out=tokens), estimated=True)
 

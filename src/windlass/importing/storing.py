@@ -67,7 +67,7 @@ def evidence(definition: Mapping[str, Any]) -> str:
     grade = told["grade"]
     text = f"imported from {told['format']}, grade {grade}: {GRADES[grade]}"
     if grade == "C":
-        text += "; what was not recorded (tools, often the system prompt) is in no simulated bill"
+        text += "; tools, and often the system prompt, were not recorded"
     return text
 
 

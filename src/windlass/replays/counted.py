@@ -48,21 +48,24 @@ class CallCounts:
 
 
 def counts_of(
-    recording: Recording, whole: Sequence[float], tools: float, neutral: float
+    recording: Recording, whole: Sequence[float], tools: Sequence[float], neutral: float
 ) -> tuple[CallCounts, CallCounts]:
     """Two estimates that bound the truth; the same twice where the requests are exact.
 
     Args:
         recording: It.
         whole: The neutral tokens of the messages before each call.
-        tools: Those of the definitions of its tools.
+        tools: Those of the tools of each call.
         neutral: Those of all its messages.
     """
-    told = [None if call.usage is None else call.usage.tokens_in or None for call in recording.calls]
-    counted = [(of, ours) for of, ours in zip(told, whole, strict=True) if of is not None]
+    told = [
+        None if call.usage is None else call.usage.tokens_in or None for call in recording.calls
+    ]
+    listed = zip(told, whole, tools, strict=True)
+    counted = [(of, ours + head) for of, ours, head in listed if of is not None]
     is_whole = recording.grade != "C" or recording.tools is not None
     if is_whole and counted:
-        scale = sum(of for of, _ in counted) / max(1.0, sum(tools + ours for _, ours in counted))
+        scale = sum(of for of, _ in counted) / max(1.0, sum(ours for _, ours in counted))
         exact = _counts(scale, told, whole, tools)
         return exact, exact
     counter = FamilyCounter(recording.model)
@@ -72,9 +75,9 @@ def counts_of(
     if is_whole:
         return (_counts(scale, told, whole, tools),) * 2
     if not counted:
-        return _counts(scale, told, whole, 0.0), _counts(scale, told, whole, UNSEEN_TOKENS / scale)
-    low, high = _counts(scale, told, whole), _counts(_grown(counted, scale), told, whole)
-    return low, high
+        none, most = ([of] * len(whole) for of in (0.0, UNSEEN_TOKENS / scale))
+        return _counts(scale, told, whole, none), _counts(scale, told, whole, most)
+    return _counts(scale, told, whole), _counts(_grown(counted, scale), told, whole)
 
 
 def _without_thinking(message: Message) -> Message:
@@ -85,13 +88,17 @@ def _counts(
     scale: float,
     told: Sequence[int | None],
     whole: Sequence[float],
-    unknown: float | None = None,
+    unknown: Sequence[float] | None = None,
 ) -> CallCounts:
     """`unknown` stands in front of calls that were not counted (None: what usually does)."""
-    known = [None if of is None else of / scale - ours for of, ours in zip(told, whole, strict=True)]
+    known = [
+        None if of is None else of / scale - ours for of, ours in zip(told, whole, strict=True)
+    ]
     if unknown is None:
-        unknown = median(max(0.0, one) for one in known if one is not None)
-    return CallCounts(scale, tuple(unknown if one is None else one for one in known))
+        usual = median(max(0.0, one) for one in known if one is not None)
+        unknown = [usual] * len(whole)
+    pairs = zip(known, unknown, strict=True)
+    return CallCounts(scale, tuple(other if one is None else one for one, other in pairs))
 
 
 def _grown(counted: Sequence[tuple[int, float]], scale: float) -> float:
@@ -108,7 +115,7 @@ def unseen_of(counts: Sequence[CallCounts]) -> Span:
     figures: list[float] = []
     for each in counts:
         rest = sorted(max(0.0, one) * each.scale for one in each.unseen)
-        figures += quantiles(rest, n=10)[:: 8] if len(rest) > 1 else rest * 2
+        figures += quantiles(rest, n=10)[::8] if len(rest) > 1 else rest * 2
     return Span.of(figures or [0.0])
 
 
@@ -146,9 +153,7 @@ class RecordedCache:
         return units * tier_factor(vector.tiers, round(call.tokens))
 
 
-def recorded_cache(
-    recording: Recording, prices: PricedVector
-) -> tuple[RecordedCache | None, ...]:
+def recorded_cache(recording: Recording, prices: PricedVector) -> tuple[RecordedCache | None, ...]:
     """Of each call what the cache held; None where it is not known, or prices are another's."""
     is_own = prices.rate is not None and prices.name in (OWN, recording.model)
     return tuple(_recorded(call, prices) if is_own else None for call in recording.calls)

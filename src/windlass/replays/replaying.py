@@ -1,8 +1,8 @@
 """A recording under policies: what each call would have been sent, and what it would have cost.
 
-The windows are those of `Context`, message by message, as a loop would get them. Tokens, what stands
-in front of the messages of a transcript and what the cache held are as the provider counted them,
-where it did (`counted.py`): so the bill of sending everything is the one that was paid.
+The windows are those of `Context`, message by message, as a loop would get them. Tokens, what
+stands in front of the messages of a transcript and what the cache held are as the provider counted
+them, where it did (`counted.py`): so the bill of sending everything is the one that was paid.
 """
 
 from __future__ import annotations
@@ -71,6 +71,17 @@ class _Chats:
         self.calls = [answer.at for answer in recording.calls]
         self.times = [answer.time for answer in recording.calls]
         self.tools = [spec.to_openai() for spec in recording.tools or ()]
+        told = [
+            recording.tools or () if answer.tools is None else answer.tools
+            for answer in recording.calls
+        ]
+        texts = {id(tools): json.dumps([spec.to_openai() for spec in tools]) for tools in told}
+        kinds = {text: number for number, text in enumerate(dict.fromkeys(texts.values()))}
+        self.heads = [kinds[texts[id(tools)]] for tools in told]
+        """Which calls were sent the same tools."""
+        self.head_tokens = [
+            len(texts[id(tools)]) / CHARACTERS_A_TOKEN if tools else 0.0 for tools in told
+        ]
 
     def dated(self) -> list[Chat]:
         """The messages, with the time at those that were answers of calls."""
@@ -97,11 +108,9 @@ class _Replaying:
         self._chats = _Chats(order.recording)
         self._dated = self._chats.dated()
         self._ruler = Ruler(self._chats)
-        tools = sum(len(json.dumps(tool)) for tool in self._chats.tools) / CHARACTERS_A_TOKEN
         neutral = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
-        self._counts = counts_of(
-            order.recording, [call.tokens for call in self._ruler.whole], tools, neutral
-        )
+        whole = [call.tokens for call in self._ruler.whole]
+        self._counts = counts_of(order.recording, whole, self._chats.head_tokens, neutral)
 
     def replay(self) -> RecordingReplay:
         recording = self._recording
@@ -136,13 +145,12 @@ class _Replaying:
         # What a provider's cache held is known where it told so: no time is waited for.
         cache = recorded_cache(self._recording, prices)
         times, ttl_s = self._chats.times, None if any(cache) else vector.ttl_s
-        calls = sent(windows, ruler.shown, times, ttl_s)
-        whole = sent(ruler.everything, ruler.shown, times, ttl_s) if ttl_s else ruler.whole
+        heads = self._chats.heads
+        calls = sent(windows, ruler.shown, times, ttl_s, heads)
+        whole = sent(ruler.everything, ruler.shown, times, ttl_s, heads)
         missed = ruler.missed(windows, ruler.needs)
-        figures = [
-            self._figures(counts, calls, whole, missed, prices, ttl_s, cache)
-            for counts in self._counts
-        ]
+        requests = _Requests(calls, whole, missed, cache, ttl_s)
+        figures = [self._figures(counts, requests, prices) for counts in self._counts]
         first = figures[0].bills
         singles = tuple(
             ReplayedCall(
@@ -194,25 +202,17 @@ class _Replaying:
         )
         return replace(outlay, worst=outlay.ratio.high)
 
-    def _figures(
-        self,
-        counts: CallCounts,
-        calls: Sequence[CallTokens],
-        whole: Sequence[CallTokens],
-        missed: Sequence[Sequence[NeededText]],
-        prices: PricedVector,
-        ttl_s: float | None,
-        cache: Sequence[RecordedCache | None],
-    ) -> _Figures:
+    def _figures(self, counts: CallCounts, requests: _Requests, prices: PricedVector) -> _Figures:
         """What the calls come to by one of the counts, in tokens of the model."""
-        vector, scale = prices.vector, counts.scale
+        vector, scale, cache = prices.vector, counts.scale, requests.cache
         mine, everything = (
-            self._behind(listed, counts.unseen, ttl_s) for listed in (calls, whole)
+            self._behind(listed, counts.unseen, requests.ttl_s)
+            for listed in (requests.calls, requests.whole)
         )
         bills: list[CallBill] = []
         costs: list[float] = []
         cached = total = whole_cost = 0.0
-        raw = self._ruler.bills(mine, missed, vector)
+        raw = self._ruler.bills(mine, requests.missed, vector)
         for at, (bill, call, all_of_it) in enumerate(zip(raw, mine, everything, strict=True)):
             call, all_of_it = call.scaled(scale), all_of_it.scaled(scale)  # noqa: PLW2901
             held, factor = cache[at], 1.0
@@ -303,10 +303,11 @@ class _Replaying:
         self, calls: Sequence[CallTokens], unseen: Sequence[float], ttl_s: float | None
     ) -> list[CallTokens]:
         """The calls behind tokens that stand in front of each: what of them two have is shared."""
-        times = self._chats.times
+        chats = self._chats
         lapsed = [True] + [
-            ttl_s is not None and then is not None and now is not None and now - then > ttl_s
-            for then, now in pairwise(times)
+            head != other
+            or (ttl_s is not None and then is not None and now is not None and now - then > ttl_s)
+            for (then, head), (now, other) in pairwise(zip(chats.times, chats.heads, strict=True))
         ]
         behind: list[CallTokens] = []
         for at, call in enumerate(calls):
@@ -314,6 +315,17 @@ class _Replaying:
             front = 0.0 if lapsed[at] else max(0.0, min(unseen[at], unseen[at - 1]))
             behind.append(CallTokens(whole, min(whole, call.shared + front)))
         return behind
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """The calls under a policy and those of sending everything; what the first lack, and caches."""
+
+    calls: Sequence[CallTokens]
+    whole: Sequence[CallTokens]
+    missed: Sequence[Sequence[NeededText]]
+    cache: Sequence[RecordedCache | None]
+    ttl_s: float | None
 
 
 @dataclass(frozen=True, slots=True)

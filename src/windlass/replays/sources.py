@@ -155,7 +155,8 @@ class _Chain:
     listed: list[str] = field(default_factory=list[str])
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
-    tools: tuple[Mapping[str, Any], ...] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
+    specs: tuple[ToolSpec, ...] = ()
     model: str = ""
 
     def goes_on(self, sent: Sequence[str], reply: StoredRow) -> bool:
@@ -199,7 +200,9 @@ class _Chain:
                 int(row.metadata.get("tokens_written_long") or 0),
             )
         self.model, self.phase = self.model or call.model, row.phase
-        self.tools = call.tools
+        if call.tools != self.tools:
+            self.tools = call.tools
+            self.specs = tuple(ToolSpec(**tool["function"]) for tool in call.tools)
         self.calls.append(
             RecordedCall(
                 len(self.messages),
@@ -209,6 +212,7 @@ class _Chain:
                 row.timestamp,
                 row.trace_id,
                 ESTIMATED_OUTPUT in row.metadata,
+                self.specs,
             )
         )
         if row.message is not None and reply.id is not None and reply.id not in sent:
@@ -217,7 +221,7 @@ class _Chain:
 
     def recording(self, store: Store, name: str, grade: Grade) -> Recording:
         """All of it."""
-        tools = tuple(ToolSpec(**tool["function"]) for tool in self.tools)
+        tools = self.specs
         return Recording(
             name,
             "session",

@@ -109,6 +109,8 @@ def _cost_of_message(
         lists = {id(call.tools): call.tools for call in sent}.values()
         names = {tool["function"]["name"] for tools in lists for tool in tools}
         what = f"definitions of tools ({len(names)})" if names else "what opens each answer"
+        if account.missing:
+            what = "what was not recorded (tools, system prompt)"
         calls = len(sent) or paid.calls
         tokens = paid.tokens // max(1, calls)
         return MessageCost(record.session_id, TOOLS, what, "", None, 0, tokens, calls, *common[1:])

@@ -214,11 +214,15 @@ def _cache(account: Account) -> Iterator[Finding]:
     """What it cost that the provider did not read from its cache what it could hold."""
     paid = would_be = 0.0
     expected = reported = 0
+    before: dict[str, int] = {}
     for call in account.costs:
         price = rate(account.names[call.model])
         if account.free[call.model] or price is None or not call.tokens_in:
             continue
         held = min(call.expected, call.tokens_in)
+        if account.missing:  # our count of a transcript is rough: the provider's is not
+            held = min(held and before.get(call.model, 0), call.tokens_in)
+        before[call.model] = call.tokens_in
         if held > call.tokens_cached:
             usage = (call.tokens_in, 0)
             paid += cost(call.model, *usage, call.tokens_cached, call.tokens_written) or 0.0
