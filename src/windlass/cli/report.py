@@ -36,7 +36,7 @@ _MESSAGES = 5
 """Of the dearest messages: those that are printed."""
 
 
-class _Table(NamedTuple):
+class CostTable(NamedTuple):
     """A table of texts; `right` are its columns of numbers, `summed`: its last row is a sum."""
 
     columns: Sequence[str]
@@ -161,7 +161,7 @@ def _print_report(report: SessionReport) -> None:
             out.print(f"- {finding.text}")
 
 
-def _print(table: _Table, title: str | None = None) -> None:
+def _print(table: CostTable, title: str | None = None) -> None:
     print_table(table.columns, table.rows, title=title, right=table.right)
 
 
@@ -179,7 +179,7 @@ def _dearest_phases(costs: SessionCost) -> SessionCost:
     return replace(costs, phases=(*(line for line in phases if line.phase in names), others))
 
 
-def _growth(growth: Sequence[PhaseGrowth]) -> _Table:
+def _growth(growth: Sequence[PhaseGrowth]) -> CostTable:
     rows = [
         [
             each.phase,
@@ -189,7 +189,7 @@ def _growth(growth: Sequence[PhaseGrowth]) -> _Table:
         ]
         for each in growth
     ]
-    return _Table(["phase", "agent calls", "follow-ups", "growth"], rows, [3])
+    return CostTable(["phase", "agent calls", "follow-ups", "growth"], rows, [3])
 
 
 def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
@@ -215,7 +215,7 @@ def _made_of(report: CallReport) -> str:
     return f"{whole:,} tokens by our count, {', '.join(told)}"
 
 
-def _messages(messages: Iterable[MessageCost]) -> _Table:
+def _messages(messages: Iterable[MessageCost]) -> CostTable:
     rows = [
         [
             message.what,
@@ -228,10 +228,10 @@ def _messages(messages: Iterable[MessageCost]) -> _Table:
         for message in messages
     ]
     columns = ["message", "said in", "characters", "tokens", "in calls", "cost"]
-    return _Table(columns, rows, range(2, 6))
+    return CostTable(columns, rows, range(2, 6))
 
 
-def _calls(calls: Iterable[CallCost]) -> _Table:
+def _calls(calls: Iterable[CallCost]) -> CostTable:
     before: dict[str, int] = {}
     rows: list[list[str]] = []
     for call in calls:
@@ -251,10 +251,10 @@ def _calls(calls: Iterable[CallCost]) -> _Table:
             ]
         )
     columns = ["call", "said in", "kind", "fresh", "read", "written", "out", "cost", "growth"]
-    return _Table(columns, rows, [0, *range(3, 9)])
+    return CostTable(columns, rows, [0, *range(3, 9)])
 
 
-def _parts(parts: Sequence[ContextPart]) -> _Table:
+def _parts(parts: Sequence[ContextPart]) -> CostTable:
     whole = max(1, sum(part.tokens for part in parts))
     rows = [
         [
@@ -266,10 +266,10 @@ def _parts(parts: Sequence[ContextPart]) -> _Table:
         ]
         for part in parts
     ]
-    return _Table(["context", "messages", "characters", "tokens", "share"], rows, range(1, 5))
+    return CostTable(["context", "messages", "characters", "tokens", "share"], rows, range(1, 5))
 
 
-def _savings(savings: Iterable[Saving]) -> _Table:
+def _savings(savings: Iterable[Saving]) -> CostTable:
     listed = list(savings)
     rows = [
         [each.kind, f"{each.messages:,}", f"{each.tokens:,}", money(each.dollars)]
@@ -277,7 +277,9 @@ def _savings(savings: Iterable[Saving]) -> _Table:
     ]
     tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
     rows.append(["net", "", f"{tokens:,}", money(net)])
-    return _Table(["because", "messages", "tokens less", "saved"], rows, range(1, 4), summed=True)
+    return CostTable(
+        ["because", "messages", "tokens less", "saved"], rows, range(1, 4), summed=True
+    )
 
 
 def _page(report: SessionReport) -> dict[str, Any]:
@@ -361,7 +363,7 @@ def show_store(
     out.print(f"what one cost: windlass report {name}; as a page: --html FILE")
 
 
-def _store_tables(report: StoreReport) -> dict[str, _Table]:
+def _store_tables(report: StoreReport) -> dict[str, CostTable]:
     """The tables of a store by their titles."""
     messages = _messages(report.messages)
     rows = [
@@ -371,14 +373,14 @@ def _store_tables(report: StoreReport) -> dict[str, _Table]:
     columns = [*messages.columns[:2], "session", *messages.columns[2:]]
     dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
     return {
-        f"by cascade{_of(report.cascades)}": _ranked(
+        f"by cascade{_of(report.cascades)}": ranked_table(
             "cascade", [*report.cascades[:_CASCADES], report.total], summed=True
         ),
-        f"by day (UTC){_of(report.days)}": _ranked("day", report.days[:_CASCADES]),
-        "the dearest sessions": _ranked("session", report.sessions, within="cascade"),
-        "the dearest phases": _ranked("phase", report.phases, within="cascade"),
-        "the dearest calls": _ranked("call", report.calls, within="session"),
-        dearest: _Table(columns, rows, range(3, 7)),
+        f"by day (UTC){_of(report.days)}": ranked_table("day", report.days[:_CASCADES]),
+        "the dearest sessions": ranked_table("session", report.sessions, within="cascade"),
+        "the dearest phases": ranked_table("phase", report.phases, within="cascade"),
+        "the dearest calls": ranked_table("call", report.calls, within="session"),
+        dearest: CostTable(columns, rows, range(3, 7)),
     }
 
 
@@ -396,9 +398,10 @@ def _known(each: RankedCost) -> str:
     return f"{money(each.dollars)} but for {many(each.unpriced, 'call')}"
 
 
-def _ranked(
+def ranked_table(
     what: str, costs: Iterable[RankedCost], *, within: str = "", summed: bool = False
-) -> _Table:
+) -> CostTable:
+    """Costs as rows, each named by what it is."""
     counted = [] if what == "call" else ["sessions", "calls"] if what != "session" else ["calls"]
     columns = [what, *([within] if within else []), *counted]
     rows = []
@@ -417,7 +420,7 @@ def _ranked(
         )
     first = len(columns) - len(counted)
     columns += ["tokens in", "cached", "out", "cost"]
-    return _Table(columns, rows, range(first, len(columns)), summed)
+    return CostTable(columns, rows, range(first, len(columns)), summed)
 
 
 def show_call_costs(session: str, number: int, store: str | None) -> None:
@@ -441,7 +444,7 @@ def show_call_costs(session: str, number: int, store: str | None) -> None:
     out.print(f"why: windlass explain {session} {number}")
 
 
-def _phases(costs: SessionCost, *, parts: bool) -> _Table:
+def _phases(costs: SessionCost, *, parts: bool) -> CostTable:
     """What each phase sent, beside what sending everything would have, where that is another thing.
 
     `parts`: what was sent is told as fresh tokens, those read from a cache and those written to it.
@@ -463,7 +466,7 @@ def _phases(costs: SessionCost, *, parts: bool) -> _Table:
     ]
     columns = ["phase", "calls", *sent, "out", "billed" if costs.billed else "cost"]
     columns += ["all would send", "all would cost"] if beside else []
-    return _Table(columns, rows, range(1, len(columns)), summed=True)
+    return CostTable(columns, rows, range(1, len(columns)), summed=True)
 
 
 def _price_note(costs: SessionCost) -> str:

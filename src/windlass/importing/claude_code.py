@@ -33,6 +33,8 @@ from windlass.wire.openai_responses import joined
 
 NAME: Final = "claude-code"
 TITLE: Final = "Claude Code session"
+SIDE_CHAINS: Final = "subagents"
+"""The folder with a session's side chains, in the folder beside its file that is named alike."""
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -172,6 +174,7 @@ class _Tree:
         """The last node of each chain: what a record without a parent follows."""
         self._records = 0
         self._session = ""
+        self._project = ""
         self._compacted: set[str] = set()
 
     # ---- in -------------------------------------------------------------------------
@@ -192,8 +195,8 @@ class _Tree:
     def add(self, record: Record) -> None:
         """Take in the next record."""
         self._records += 1
-        if not self._session:
-            self._session = text_of(record, "sessionId", "session_id")
+        self._session = self._session or text_of(record, "sessionId", "session_id")
+        self._project = self._project or text_of(record, "cwd")
         kind = str(record.get("type"))
         parser = _PARSERS.get(kind)
         node = None
@@ -343,8 +346,8 @@ class _Tree:
         """Notes of the client; the first record of a `stream-json` log names the session."""
         told = record.get("message")
         told = told if isinstance(told, Mapping) else record
-        if not self._session:
-            self._session = text_of(told, "session_id", "sessionId")
+        self._session = self._session or text_of(told, "session_id", "sessionId")
+        self._project = self._project or text_of(told, "cwd")
         kind = text_of(told, "subtype") or "without a subtype"
         if kind == "compact_boundary":
             self._tails.pop("", None)
@@ -431,6 +434,7 @@ class _Tree:
                     parent=None if kind == "session" else own,
                     skipped={} if main else self._skipped,
                     source=str(self._file.path),
+                    project=self._project,
                 )
             )
             main = main or own

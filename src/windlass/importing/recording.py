@@ -6,8 +6,10 @@ branch, another recording begins, which names the first as its parent.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
@@ -46,6 +48,16 @@ _FEWER: Final = 2
 
 _FEWEST: Final = 16
 """Tokens of a reply from which on its usage is doubted: below, both counts are rough."""
+
+
+_TITLE: Final = 60
+"""Characters of a title."""
+_ADDED: Final = re.compile(
+    r"<(command-|local-command|system-reminder|environment_context|user_instructions|ide_|bash-)"
+    r"|Caveat: The messages below|\[Request interrupted|# AGENTS\.md"
+)
+"""How words begin that clients put into the user's mouth."""
+_TAG: Final = re.compile(r"<[\w-]+>\s*")
 
 
 def spoken(message: Message) -> Message:
@@ -129,7 +141,8 @@ class Recording:
     `model` is `provider/model` of its first call. `messages` begin with the system prompt, where it
     is known. `tools` are those of the last call (None: unknown; empty: there were none). `parent`
     is the name of the recording that it belongs to. `skipped` counts what was left out, by reason.
-    `source` is the file that it was read from.
+    `source` is the file that it was read from, `project` the folder in which the program worked
+    (empty: not recorded).
     """
 
     name: str
@@ -143,6 +156,29 @@ class Recording:
     parent: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     source: str = ""
+    project: str = ""
+
+    @property
+    def title(self) -> str:
+        """The user's first words, or the name; what clients add counts if there are no others."""
+        said = [message.text.strip() for message in self.messages if message.role == "user"]
+        own = (text for text in said if text and not _ADDED.match(text))
+        first = next(own, next(filter(None, said), self.name))
+        tag = _TAG.match(first)
+        words = " ".join(first[tag.end() if tag else 0 :].split())
+        return words if len(words) <= _TITLE else words[: _TITLE - 1].rstrip() + "…"
+
+    @property
+    def started(self) -> float | None:
+        """When its first call was made, in seconds since 1970 (None: unknown)."""
+        return next((call.time for call in self.calls if call.time is not None), None)
+
+    @property
+    def titled(self) -> str:
+        """The day on which it began, in UTC, and its title: `2026-01-21 I forgot to tell you`."""
+        if self.started is None:
+            return self.title
+        return f"{datetime.fromtimestamp(self.started, UTC):%Y-%m-%d} {self.title}"
 
     @property
     def system(self) -> tuple[Message, ...] | None:

@@ -133,6 +133,7 @@ class _Replaying:
             recorded_cached=recording.usage.tokens_cached,
             unseen=unseen_of(self._counts),
             estimated=recording.estimated,
+            title=recording.titled,
             outlays=tuple(outlays),
             skipped=dict(recording.skipped),
         )

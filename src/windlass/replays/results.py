@@ -115,7 +115,8 @@ class Outlay:
 class RecordingReplay:
     """One recording under each policy at each of the prices.
 
-    `recorded` is what it cost as it was recorded, in US dollars (None: unknown); of its
+    `title` are the day and the user's first words. `recorded` is what it cost as it was recorded,
+    in US dollars (None: unknown); of its
     `recorded_in` tokens the provider read `recorded_cached` from its cache. `unseen` are the
     tokens that each call sent beside the messages, by estimate where the evidence is a transcript.
     `results` counts its tool results, `estimated` the calls whose output was not recorded and is
@@ -136,6 +137,7 @@ class RecordingReplay:
     unseen: Span
     outlays: tuple[Outlay, ...]
     estimated: int = 0
+    title: str = ""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
 

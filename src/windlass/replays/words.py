@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from windlass.caching.rates import many, money, table_date
+from windlass.cascade.policies import EVERYTHING
 from windlass.importing.recording import ESTIMATED, GRADES
 from windlass.replays.results import Outlay, RecordingReplay, Replay, Span
 
@@ -51,6 +52,26 @@ def totals_table(replayed: Replay) -> ReplayTable:
     ]
     first = 1 + several
     return ReplayTable(columns, rows, range(first, first + 6 + (2 if one else 0)))
+
+
+def sessions_table(replayed: Replay) -> ReplayTable:
+    """A row for each recording, the dearest first: what it cost, and would under each policy."""
+    prices = replayed.totals[0].prices
+    policies = [outlay.policy for outlay in replayed.totals if outlay.prices == prices]
+    others = [policy for policy in policies if policy != EVERYTHING] or policies
+    rows = []
+    for one in sorted(replayed.recordings, key=lambda each: each.recorded or 0.0, reverse=True):
+        found = {outlay.policy: outlay for outlay in one.outlays if outlay.prices == prices}
+        cells = (
+            cell
+            for policy in others
+            for cell in (cost_text(found[policy]), percents(found[policy].ratio))
+        )
+        recorded = "-" if one.recorded is None else money(one.recorded)
+        rows.append([one.title, f"{one.call_count:,}", recorded, *cells])
+    heads = [head for policy in others for head in (policy, "of everything")]
+    columns = ["session", "calls", "recorded", *heads]
+    return ReplayTable(columns, rows, range(1, len(columns)))
 
 
 def about(replayed: Replay) -> Iterator[str]:
