@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import cast, get_args
@@ -62,38 +63,26 @@ def _row(session: AgentSession) -> list[str]:
     return [str(session.number), project, session.title, began, f"{session.calls:,}", cost]
 
 
-def find_recording(name: str, store: str | None) -> str | Path:
-    """The file, folder or session of the store that a word stands for, or that of an agent.
+def find_agent_recording(name: str, store: str | None) -> Path | None:
+    """The file of the coding agent's session that a word stands for.
 
-    A file goes first, then a number of the list, a session of the store, and one of a coding agent.
-    With `store` only that one is looked into. Raises UsageError for what is none of them.
+    None: it is a file, a folder or a session of the store, which go first except before a number of
+    the list, or nothing. With `store` only that one is looked into. Raises UsageError where several
+    sessions of agents are called so.
     """
-    if Path(name).exists():
-        return Path(name)
-    if store is None and is_number(name) and (found := find_agent_session(name)) is not None:
-        return found
-    try:
-        with open_existing(store) as history:
-            return history.find_session(name)
-    except UsageError as error:
-        if store is not None or (found := find_agent_session(name)) is None:
-            is_path = "/" in name or bool(Path(name).suffix)
-            if is_path:
-                raise UsageError(f"there is no file, folder or session {name!r}") from error
-            raise
-        return found
+    if store is not None or Path(name).exists():
+        return None
+    if not is_number(name):
+        with suppress(UsageError), open_existing(None) as history:
+            history.find_session(name)
+            return None
+    return find_agent_session(name)
 
 
-def find_session(name: str, store: str | None) -> str:
-    """A session of the store; one of a coding agent is imported into it first.
-
-    Raises UsageError for what is none of them.
-    """
-    found = find_recording(name, store)
-    if isinstance(found, str):
-        return found
-    imported = import_sessions(found, store=store, on_skip=note)
-    note(f"imported into the store: {found}")
+def import_agent_session(path: Path) -> str:
+    """The session of the store that an agent's session became."""
+    imported = import_sessions(path, on_skip=note)
+    note(f"imported into the store: {path}")
     return imported.sessions[0].session_id
 
 

@@ -661,8 +661,9 @@ def report(
 ) -> None:
     """Report what sessions, folders or the whole store cost, and could have cost."""
     from windlass.cli.agents import (
-        find_session,
+        find_agent_recording,
         has_agent_sessions,
+        import_agent_session,
         is_empty_store,
         list_agent_sessions,
         show_folder,
@@ -686,8 +687,8 @@ def report(
     if folder is not None or by is not None:
         show_folder(folder, by or "session")
         return
-    if session is not None:
-        session = find_session(session, store)
+    if session is not None and (file := find_agent_recording(session, store)) is not None:
+        session = import_agent_session(file)
     if session is None and is_plain and not store and is_empty_store(None) and has_agent_sessions():
         list_agent_sessions("report")
     elif session is None:

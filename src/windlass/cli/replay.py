@@ -8,7 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from windlass.caching.rates import many
-from windlass.cli.agents import find_recording, list_agent_sessions
+from windlass.cli.agents import find_agent_recording, list_agent_sessions
 from windlass.cli.output import note, out, print_table, printed_as_json
 from windlass.errors import WindlassError
 from windlass.outputs import MARK, check_output, write_output
@@ -44,7 +44,7 @@ def show_replay(
     if recording is None:
         list_agent_sessions("replay")
         return
-    found = find_recording(recording, store)
+    found = find_agent_recording(recording, store) or recording
     read = [Path(name) for name in (found, *policies)]
     if html is not None:
         check_output(html, read, force=force)
