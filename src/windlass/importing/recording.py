@@ -141,8 +141,9 @@ class Recording:
     `model` is `provider/model` of its first call. `messages` begin with the system prompt, where it
     is known. `tools` are those of the last call (None: unknown; empty: there were none). `parent`
     is the name of the recording that it belongs to. `skipped` counts what was left out, by reason.
-    `source` is the file that it was read from, `project` the folder in which the program worked
-    (empty: not recorded).
+    `results_as_words`: the program tells results of commands as words of the user, and its calls
+    stand in the text of answers. `source` is the file that it was read from, `project` the folder
+    in which the program worked (empty: not recorded).
     """
 
     name: str
@@ -157,6 +158,21 @@ class Recording:
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     source: str = ""
     project: str = ""
+    results_as_words: bool = False
+
+    @property
+    def results(self) -> frozenset[int]:
+        """The places of the messages that are results of tools or commands."""
+        words = len(self.messages)
+        if self.results_as_words:  # what the user says before the first answer is the task
+            words = next(
+                (at for at, said in enumerate(self.messages) if said.role == "assistant"), 0
+            )
+        return frozenset(
+            at
+            for at, message in enumerate(self.messages)
+            if message.role == "tool" or (at > words and message.role == "user")
+        )
 
     @property
     def title(self) -> str:

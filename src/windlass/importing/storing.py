@@ -36,6 +36,8 @@ PHASE: Final = "conversation"
 """The one phase of an imported session."""
 IMPORTED: Final = "imported"
 """Where the definition of a session says that it was imported, and from what."""
+RESULTS_AS_WORDS: Final = "results_as_words"
+"""Where what was imported says that results of commands are told as words of the user."""
 ESTIMATED_OUTPUT: Final = "tokens_out_estimated"
 """Where the row of a call says that its output was not recorded, and is estimated."""
 _AT_ONCE: Final = 50
@@ -192,6 +194,7 @@ class _Writer:
                 "kind": told.kind,
                 "file": Path(told.source).name,
                 "skipped": dict(told.skipped),
+                **({RESULTS_AS_WORDS: True} if told.results_as_words else {}),
             },
         }
         return SessionStart(

@@ -107,7 +107,8 @@ class _Replaying:
         self._recording = order.recording
         self._chats = _Chats(order.recording)
         self._dated = self._chats.dated()
-        self._ruler = Ruler(self._chats)
+        told = order.recording.results if order.recording.results_as_words else ()
+        self._ruler = Ruler(self._chats, told)
         neutral = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
         whole = [call.tokens for call in self._ruler.whole]
         self._counts = counts_of(order.recording, whole, self._chats.head_tokens, neutral)
@@ -127,7 +128,8 @@ class _Replaying:
             kind=recording.kind,
             model=recording.model,
             call_count=len(recording.calls),
-            results=sum(message.role == "tool" for message in recording.messages),
+            results=len(recording.results),
+            results_as_words=recording.results_as_words,
             recorded=self._order.recorded,
             recorded_in=recording.usage.tokens_in,
             recorded_cached=recording.usage.tokens_cached,

@@ -119,7 +119,8 @@ class RecordingReplay:
     in US dollars (None: unknown); of its
     `recorded_in` tokens the provider read `recorded_cached` from its cache. `unseen` are the
     tokens that each call sent beside the messages, by estimate where the evidence is a transcript.
-    `results` counts its tool results, `estimated` the calls whose output was not recorded and is
+    `results` counts its results of tools, which with `results_as_words` are told as words of the
+    user and never shortened; `estimated` the calls whose output was not recorded and is
     estimated. `skipped` counts what of the file was left out, by reason.
     """
 
@@ -138,6 +139,7 @@ class RecordingReplay:
     outlays: tuple[Outlay, ...]
     estimated: int = 0
     title: str = ""
+    results_as_words: bool = False
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
 
 

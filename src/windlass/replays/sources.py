@@ -14,7 +14,7 @@ from windlass.history.nesting import nested, sessions_below
 from windlass.importing.base import read_list
 from windlass.importing.reading import recordings
 from windlass.importing.recording import Grade, RecordedCall, Recording
-from windlass.importing.storing import ESTIMATED_OUTPUT, IMPORTED
+from windlass.importing.storing import ESTIMATED_OUTPUT, IMPORTED, RESULTS_AS_WORDS
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
 from windlass.wire.forms import as_json, form_of_list, has_objects
@@ -119,6 +119,8 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
     rows = list(store.rows(session_id))
     definition = store.start(session_id).cascade
     grade = _grade(definition)
+    told = definition.get(IMPORTED)
+    as_words = isinstance(told, Mapping) and bool(told.get(RESULTS_AS_WORDS))
     chains: list[_Chain] = []
     ids = {stored.id: stored for stored in rows if stored.id is not None}
     replies = {stored.row.trace_id: stored for stored in rows}
@@ -134,7 +136,7 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
         chain.add(call, sent, reply, ids)
     for number, chain in enumerate(chains, start=1):
         name = session_id if len(chains) == 1 else f"{session_id}, conversation {number}"
-        yield chain.recording(store, name, grade)
+        yield replace(chain.recording(store, name, grade), results_as_words=as_words)
 
 
 def _grade(definition: Mapping[str, Any]) -> Grade:

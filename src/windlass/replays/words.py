@@ -120,11 +120,10 @@ def notes(replayed: Replay) -> Iterator[str]:
         yield f"without a price, and so in no cost: {many(unpriced, 'recording')}"
     if any(outlay.dollars is not None for outlay in replayed.totals):
         yield f"prices: {table_date()}"
-    if one is not None and not one.results:
-        yield (
-            "no message is a result of a tool: what is told as words of the user stays as it is,"
-            " and what later calls needed is not known"
-        )
+    if one is not None and one.results_as_words:
+        yield "results are told as words of the user: what calls need of them counts, and they stay"
+    elif one is not None and not one.results:
+        yield "no message is a result of a tool, so what later calls needed is not known"
     counts: dict[str, int] = {}
     for recording in replayed.recordings:
         for reason, count in recording.skipped.items():
