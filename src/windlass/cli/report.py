@@ -152,7 +152,7 @@ def _print_report(report: SessionReport) -> None:
     if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
-        out.print(f"\nsaved beside sending everything: {kinds}; net {money(net)}")
+        out.print(f"\nbeside sending everything: {kinds}; net {money(net)}")
     for text in report.thinking:
         out.print(f"\n{text}")
     if report.findings:
@@ -465,13 +465,15 @@ def _phases(costs: SessionCost, *, parts: bool) -> CostTable:
         for line in [*costs.phases, costs.total]
     ]
     columns = ["phase", "calls", *sent, "out", "billed" if costs.billed else "cost"]
-    columns += ["all would send", "all would cost"] if beside else []
+    columns += ["sending everything", "cost of everything"] if beside else []
     return CostTable(columns, rows, range(1, len(columns)), summed=True)
 
 
 def _price_note(costs: SessionCost) -> str:
     """At whose prices the bills are told."""
-    beside = "" if costs.is_everything else "; all: had every call been sent everything"
+    beside = (
+        "" if costs.is_everything else "; everything: had each call been sent all that was said"
+    )
     if costs.billed:
         return (
             f"billed: the usage that was reported, at its price{beside}"
