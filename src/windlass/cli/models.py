@@ -84,7 +84,7 @@ def show_model(name: str) -> None:
     notes: list[str] = []
     with override(settings.prices):
         _, info = Providers({}, settings, warn=notes.append, keys=None).resolve(name)
-        price = rate(name)
+        price, source = rate(name), price_source(name)
         entry = find(name, catalog(settings.providers))
         count = len(notes)  # of a model without a price the notes so far are enough
         units = prices_of(name, warn=notes.append)
@@ -130,8 +130,7 @@ def show_model(name: str) -> None:
     elif price is None:
         out.print("  price          not known; costs are shown as 'no price', never as zero")
     else:
-        whose = price_source(name)
-        out.print("  US dollars a million tokens", f"({whose})")
+        out.print("  US dollars a million tokens", f"({source})")
         for what, dollars in (
             ("input", price.input),
             ("cached", price.cache_read),

@@ -182,8 +182,11 @@ class Account:
         return _together(self._counted(make), self._factors)
 
     def _factor(self, model: str) -> float:
-        """How many times the bill by our count was billed for a model's calls."""
-        if self.free[model]:
+        """How many times the bill by our count was billed for a model's calls.
+
+        Where windows shortened calls, the run itself told what they saved, by our count: 1.
+        """
+        if self.free[model] or self.record.has_windows:
             return 1.0
         counted = [
             (call.row.cost, ours)

@@ -191,13 +191,14 @@ def _minimal(prefix: str, account: Account) -> Iterator[Finding]:
         return
     minimal = account.simulated(lambda record, counter, _: _MinimalRequests(record, counter))
     billed = account.billed
+    would_be = billed * minimal.total / account.sent.total if account.sent.total else 0.0
     names = f"phase {prefix}{phases[0]}" if len(phases) == 1 else f"{len(phases)} phases"
     text = (
         f"{names} had what was said before sent with each call: the session's calls cost"
         f" {money(billed)}; with {MINIMAL}, which hands on the output of the phase"
-        f" before, it would be {money(minimal.total)}"
+        f" before, it would be {money(would_be)}"
     )
-    yield Finding(text, MINIMAL, billed, minimal.total)
+    yield Finding(text, MINIMAL, billed, would_be)
 
 
 def _lost(account: Account) -> Iterator[Finding]:
