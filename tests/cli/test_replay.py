@@ -39,7 +39,8 @@ def test_a_file_tells_what_it_cost_and_would_have_cost(recorded: CommandLine) ->
     assert said.code == 0
     assert "7 calls of anthropic/claude-sonnet-4-5-20250929, claude-code, grade C" in said.out
     assert re.search(r"what it cost, as recorded: \$0\.\d+", said.out)
-    assert re.search(r"everything +\$[\d.]+ - \$[\d.]+ +100 %", said.out)
+    (recorded_cost,) = re.findall(r"what it cost, as recorded: (\$[\d.]+)", said.out)
+    assert re.search(rf"everything +{re.escape(recorded_cost)} +100 %", said.out)
     assert re.search(r"default +\$[\d.]+ - \$[\d.]+ +\d\d( - \d\d)? %", said.out)
     assert "system prompt and tools are not in the transcript" in said.out
     plotted = [line.split()[0] for line in said.out.splitlines() if "▁" in line or "█" in line]

@@ -622,9 +622,20 @@ def explain(
 def report(
     session: Annotated[
         str | None,
-        typer.Argument(help="A session (as in show); without it, what cost most in the store."),
+        typer.Argument(
+            help="A session (as in show), a file or folder of recordings, or a number of the list."
+            " Without it: what cost most in the store; where that is empty, a list of the newest"
+            " sessions of coding agents."
+        ),
     ] = None,
     *,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="A row for each day, project, model or session of a folder (default: of all"
+            " folders of coding agents)."
+        ),
+    ] = None,
     calls: Annotated[bool, typer.Option("--calls", help="Print each call.")] = False,
     call: Annotated[
         int | None, typer.Option("--call", help="What one call cost, and was made of.")
@@ -648,7 +659,15 @@ def report(
     ] = 5,
     store: StoreOption = None,
 ) -> None:
-    """Report what a session or the whole store cost, and what it could have cost."""
+    """Report what sessions, folders or the whole store cost, and could have cost."""
+    from windlass.cli.agents import (
+        find_agent_recording,
+        has_agent_sessions,
+        import_agent_session,
+        is_empty_store,
+        list_agent_sessions,
+        show_folder,
+    )
     from windlass.cli.report import show_call_costs, show_prefixes, show_report, show_store
     from windlass.errors import UsageError
 
@@ -659,7 +678,20 @@ def report(
         raise UsageError(f"{wrong[0]} is for a report of {which}")
     if html is not None and (call is not None or prefix):
         raise UsageError("--html is for the whole report: leave out --call and --prefix")
-    if session is None:
+    is_plain = not any(given for _, given in (*one, *every)) and html is None
+    folder = None if session is None or not Path(session).exists() else Path(session)
+    if folder is not None and not is_plain:
+        raise UsageError(f"{str(folder)!r} is a folder or file: it takes --by and no other option")
+    if by is not None and (not is_plain or (session is not None and folder is None)):
+        raise UsageError("--by is for a folder or a file, and takes no other option")
+    if folder is not None or by is not None:
+        show_folder(folder, by or "session")
+        return
+    if session is not None and (file := find_agent_recording(session, store)) is not None:
+        session = import_agent_session(file)
+    if session is None and is_plain and not store and is_empty_store(None) and has_agent_sessions():
+        list_agent_sessions("report")
+    elif session is None:
         chosen: dict[str, Any] = {"since": since, "until": until, "limit": limit}
         show_store(store, html, cascade=cascade, force=force, **chosen)
     elif call is not None:
@@ -673,8 +705,12 @@ def report(
 @_command
 def replay(
     recording: Annotated[
-        str, typer.Argument(help="A file, a folder with files, or a session (as in show).")
-    ],
+        str | None,
+        typer.Argument(
+            help="A file, a folder with files, a session (as in show), or a number of the list."
+            " Without it: the newest sessions of coding agents on this machine."
+        ),
+    ] = None,
     *,
     policy: Annotated[
         list[str] | None,

@@ -205,10 +205,15 @@ def print_table(
     if widths is None:
         _print_records(columns, cells, title)
         return
-    table = Table(title=title, title_justify="left", pad_edge=False, box=None)
+    if title is not None:
+        out.print(title, style="table.title")
+    table = Table(pad_edge=False, box=None)
     for index, column in enumerate(columns):
         justify: JustifyMethod = "right" if index in right else "left"
-        table.add_column(escaped(column), justify=justify, overflow="fold", width=widths[index])
+        width = widths[index]
+        if index == len(columns) - 1 and justify == "left":  # no blanks at the end of the line
+            width = min(width, max(1, cell_len(column)))
+        table.add_column(escaped(column), justify=justify, overflow="fold", width=width)
     out.print(table, soft_wrap=False)
     lines = []
     for row in cells:
@@ -218,9 +223,8 @@ def print_table(
         ]
         for line in range(max(map(len, folded))):
             parts = zip(folded, widths, strict=True)
-            lines.append(
-                "  ".join(cell[line] if line < len(cell) else " " * width for cell, width in parts)
-            )
+            texts = (cell[line] if line < len(cell) else " " * width for cell, width in parts)
+            lines.append("  ".join(texts).rstrip())
     if lines:
         out.print("\n".join(lines))
 

@@ -435,7 +435,8 @@ def _print_forecast(forecast: Forecast, addresses: Mapping[str, str]) -> None:
         out.print(f"\ntools: {', '.join(forecast.tools)}")
     out.print(
         f"\nat most {many(forecast.most_calls, 'call')} and {money(forecast.most_dollars)},"
-        f" if every call filled its window\nprices: {price_text(forecast.priced_as)}"
+        " if every call filled its window and no cache held any of it"
+        f"\nprices: {price_text(forecast.priced_as)}"
     )
     if forecast.search is not None:
         out.print(f"not counted there: searches of the web by {forecast.search}")
