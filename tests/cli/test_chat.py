@@ -49,6 +49,18 @@ def test_a_model_alone_answers_line_by_line(talking: Any, windlass: CommandLine)
     assert windlass("explain", "latest", "2").code == 0
 
 
+@pytest.mark.parametrize("where", ["file", "variable"])
+def test_without_a_flag_the_configured_model_answers(
+    talking: Any, windlass: CommandLine, where: str
+) -> None:
+    if where == "file":
+        windlass.write("windlass.toml", 'model = "local/m"')
+    else:
+        windlass.patch.setenv("WINDLASS_MODEL", "local/m")
+    said = talking("Hello\n")
+    assert (said.code, said.out) == (0, "re: Hello\n")
+
+
 def test_a_cascade_runs_first_and_a_session_is_gone_on_with(
     talking: Any, windlass: CommandLine
 ) -> None:

@@ -79,6 +79,19 @@ def test_a_task_ends_so_too_and_names_the_way_on(endless: CommandLine) -> None:
     assert (again.code, again.json["status"], again.json["reason"]) == (0, "completed", None)
 
 
+def test_a_full_window_is_told_as_what_it_is(windlass: CommandLine) -> None:
+    windlass.write("c.json", cascade(phase("a")))
+    windlass.script = lambda _: ("half", "window")  # type: ignore[assignment,return-value]
+    said = windlass("run", "c.json", "-m", "local/m")
+    assert said.code == 3
+    assert "the run is incomplete (length): a reply was cut before its end" in said.complaint
+    why = "The reply was cut where the model's context window was full."
+    assert why in said.err
+    assert why in windlass("show", "latest").out
+    assert "output limit" not in said.err
+    assert len(windlass.requests) == 1, "a full window has no room for the rest"
+
+
 def test_help_lists_the_exit_codes(windlass: CommandLine) -> None:
     told = " ".join(windlass("--help").out.split())
     for code in ("0 completed", "1 the run", "2 a mistake", "3 the run is incomplete", "130 inter"):

@@ -190,7 +190,7 @@ def _finish(
 
 _BECAUSE: Final[Mapping[Reason, str]] = {
     "turns": "turns or attempts were used up",
-    "length": "a reply was cut at its output limit",
+    "length": "a reply was cut before its end",
     "empty": "the model said nothing",
     "refusal": "the model refused to answer",
     "filter": "the provider held the answer back",

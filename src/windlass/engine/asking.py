@@ -13,7 +13,7 @@ from windlass.engine.state import PhaseRun, Run
 from windlass.errors import AnswerNeeded, UsageError
 from windlass.messages import ToolCall
 from windlass.tools.base import Tool, ToolOutput
-from windlass.tools.runner import run_tool
+from windlass.tools.runner import run_tool, wrong_arguments
 
 
 async def _answer(run: Run, asking: AskingCall, question: Question) -> str:
@@ -64,7 +64,7 @@ async def answers_to(
         if tool is None:
             continue
         asking = AskingCall(place, at, call)
-        refused = await _refusal_of(run, phase_run, asking)
+        refused = await _refusal_of(run, phase_run, asking, tool)
         if refused is not None:
             answers[at] = refused
         elif tool.function is ask_human:
@@ -84,15 +84,20 @@ async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: To
     return ToolOutput(await _answer(run, asking, asked[0])) if asked else output
 
 
-async def _refusal_of(run: Run, phase_run: PhaseRun, asking: AskingCall) -> ToolOutput | None:
+async def _refusal_of(
+    run: Run, phase_run: PhaseRun, asking: AskingCall, tool: Tool
+) -> ToolOutput | None:
     """What the model is told of a call that a person refuses; None: it may run.
 
-    Raises AnswerNeeded where nobody says so.
+    Nobody is asked about arguments that the tool does not take. Raises AnswerNeeded where nobody
+    says so.
     """
     name, phase = asking.call.name, phase_run.phase.name
     known_as = phase_run.progress.approve.get(name)
     if known_as is None:
         return None
+    if (wrong := await wrong_arguments(tool, asking.call)) is not None:
+        return wrong
     text = f"May the tool {name} run with {_shown(asking.arguments)}?"
     ident = asking.name_in(run.record.session_id)
     question = Question(phase, text, YES, name, ident, known_as)

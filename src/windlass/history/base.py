@@ -152,7 +152,8 @@ Reason: TypeAlias = Literal[
     "turns", "length", "empty", "refusal", "filter", "money", "tokens", "time"
 ]
 """Why a phase or session is `incomplete`: turns or attempts used up, a reply cut at its output
-limit, an empty one, one that the model refused or the provider held back, or another limit."""
+limit or where the model's window was full, an empty one, one that the model refused or the provider
+held back, or another limit."""
 
 
 class Ending(NamedTuple):
