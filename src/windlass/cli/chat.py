@@ -102,7 +102,7 @@ class _Chat:
 
     async def talk(self, cascade: Path | None, resume: str | None, values: Any) -> None:
         """All of it: the cascade, then line by line."""
-        watcher = _Replies(progress, self._settings.addresses())
+        watcher = _Replies(progress, self._settings.addresses(), verbose=progress.verbose)
         if cascade is None:
             session = Session(resume=resume, on_event=watcher, **self._options)
         else:
@@ -122,7 +122,7 @@ class _Chat:
 
     async def _begun(self, cascade: Path, values: Any, watcher: Progress) -> Session:
         """The session of a cascade that ran."""
-        shown = Progress(progress, self._settings.addresses())
+        shown = Progress(progress, self._settings.addresses(), verbose=progress.verbose)
         try:
             result = await run(cascade, values, on_event=shown, **self._options)
         finally:

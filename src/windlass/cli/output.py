@@ -128,6 +128,8 @@ class _Progress(Screen):
     """
 
     on_closed: Callable[[], None] | None = None
+    verbose = False
+    """Whether each request and how its context was made are told, too."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print, if that can be."""

@@ -104,7 +104,7 @@ def _remarks(report: SessionReport) -> list[str]:
         remarks.append(
             f"what was not recorded is known by its size only: by the provider's count about"
             f" {report.missing:,} tokens of each request. Bills by our count are between those"
-            f" without it and with it: simulated {_range(report)}, snowball"
+            f" without it and with it: simulated {_range(report)}, sending everything"
             f" {money(report.costs.total.snowball_dollars)} to {money(report.most_snowball)}"
         )
     if beside.unanswered:
@@ -155,7 +155,7 @@ def _print_report(report: SessionReport) -> None:
     if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
-        out.print(f"\nbeside a snowball: {kinds}; net {money(net)}")
+        out.print(f"\nbeside sending everything: {kinds}; net {money(net)}")
     for text in report.thinking:
         out.print(f"\n{text}")
     if report.findings:
@@ -301,7 +301,7 @@ def _page(report: SessionReport) -> dict[str, Any]:
         "parts": [(part.kind, [part.tokens], f"{part.tokens:,}") for part in parts],
         "lines": [
             ("sent", [call.tokens_in or call.sent_tokens for call in report.calls]),
-            ("a snowball", [call.snowball for call in report.calls]),
+            ("sending everything", [call.snowball for call in report.calls]),
         ],
         "number": "{:,}".format,
         "prices": _price_note(costs),
@@ -444,9 +444,9 @@ def _phases(costs: SessionCost, *, parts: bool) -> _Table:
     `parts`: what was sent is told as fresh tokens, those read from a cache and those written to it.
     """
     sent = ["fresh", "read", "written"] if parts else ["tokens sent", "reported cached"]
-    money_columns = ["cost", "snowball's cost"]
+    money_columns = ["cost", "cost of everything"]
     if costs.billed:
-        money_columns = ["billed", "simulated", "snowball, simulated"]
+        money_columns = ["billed", "simulated", "everything, simulated"]
     rows = [
         [
             line.phase,
@@ -462,7 +462,7 @@ def _phases(costs: SessionCost, *, parts: bool) -> _Table:
         ]
         for line in [*costs.phases, costs.total]
     ]
-    columns = ["phase", "calls", *sent, "snowball would send", "out", *money_columns]
+    columns = ["phase", "calls", *sent, "sending everything", "out", *money_columns]
     return _Table(columns, rows, range(1, len(columns)), summed=True)
 
 
@@ -470,8 +470,8 @@ def _price_note(costs: SessionCost) -> str:
     """At whose prices the bills are told."""
     if costs.billed:
         return (
-            "billed: the usage that was reported, at its price; simulated: these messages, and a"
-            " snowball's, by our count and with the model's prompt cache"
+            "billed: the usage that was reported, at its price; simulated: these messages, and"
+            " sending everything, by our count and with the model's prompt cache"
             f"\n{price_text(costs.priced_as)} ({table_date()})"
         )
     if not costs.priced_as:

@@ -159,7 +159,7 @@ def _finish(
     `again` resumes it, with the session in place of `{}`.
     """
     progress.quiet = progress.quiet or out.as_json or output_only
-    watcher = Progress(progress, settings.addresses())
+    watcher = Progress(progress, settings.addresses(), verbose=progress.verbose)
     try:
         result = asking_for_trust(
             lambda: finish(work(on_event=watcher, on_question=person_at(TypedLines())))

@@ -172,7 +172,7 @@ def _print_session(view: SessionView) -> None:
             "kind",
             "tokens in",
             "cached",
-            "snowball",
+            "sending everything",
             "out",
             "messages",
             "cost",
@@ -264,7 +264,7 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     out.print(
         f"{call.model}: {call.tokens_in:,} tokens in, {call.tokens_cached:,} of them cached,"
         f" {call.tokens_out:,} out, {call.seconds:.1f} s, {money(call.cost)};"
-        f" a snowball would have sent {call.snowball_tokens:,}"
+        f" sending everything would have taken {call.snowball_tokens:,}"
     )
     if call.tools:
         choice = call.details.get("tool_choice")
