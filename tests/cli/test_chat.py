@@ -44,6 +44,8 @@ def test_a_model_alone_answers_line_by_line(talking: Any, windlass: CommandLine)
     assert "windlass chat --session" in said.err
     shown = windlass("show", "latest")
     assert shown.code == 0
+    assert "go on with it: windlass chat --session " in shown.out
+    assert "Hello" in windlass("sessions").out, "a session is known by its first words"
     assert shown.out.count("chat") >= 2
     assert windlass("report", "latest").code == 0
     assert windlass("explain", "latest", "2").code == 0

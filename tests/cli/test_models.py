@@ -227,7 +227,7 @@ class TestWhatItCosts:
         self.sold(monkeypatch, "openai/gpt-4o")
         told = windlass("run", "c.json")
         assert told.code == 0, told.err
-        assert "billed  simulated  everything, simulated" in told.out
+        assert "billed  simulated  snowball, simulated" in told.out
         assert f"openai/gpt-4o at its own prices ({table_date()})" in told.out
         assert "claude" not in told.out
 

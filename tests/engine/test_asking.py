@@ -165,14 +165,18 @@ async def test_without_approval_the_run_waits(house: House) -> None:
     assert results(ran) == []
 
 
-@pytest.mark.parametrize("wrong", ['{"key": "k"}', '{"key": "k", "value": 1, "more": 2}', "[", "[1]"])
+@pytest.mark.parametrize(
+    "wrong", ['{"key": "k"}', '{"key": "k", "value": 1, "more": 2}', "[", "[1]"]
+)
 async def test_nobody_is_asked_about_arguments_that_the_tool_does_not_take(
     house: House, wrong: str
 ) -> None:
     asked: list[Question] = []
     script = {"a": [calls(call("set_state", wrong)), calls(SETS), "done"]}
     ran = await house.run(APPROVES, script, on_question=lambda each: asked.append(each) or "yes")
-    assert [each.text for each in asked] == ['May the tool set_state run with {"key": "k", "value": 1}?']
+    assert [each.text for each in asked] == [
+        'May the tool set_state run with {"key": "k", "value": 1}?'
+    ]
     assert ran.result.state == {"k": 1}
     told = results(ran)
     assert "set_state" in told[0]

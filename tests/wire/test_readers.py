@@ -359,5 +359,7 @@ def test_a_full_window_is_no_output_limit() -> None:
     for reason, finish in (("max_tokens", "length"), ("model_context_window_exceeded", "window")):
         usage = {"input_tokens": 1, "output_tokens": 1}
         answer = {"content": [{"type": "text", "text": "Half"}], "stop_reason": reason}
-        reply = FORMATS["anthropic"].read({**answer, "model": "m", "usage": usage}, asked("anthropic"))
+        reply = FORMATS["anthropic"].read(
+            {**answer, "model": "m", "usage": usage}, asked("anthropic")
+        )
         assert reply.finish == finish

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from windlass.caching.rates import age_note, many, money, override, rate, table_date
 from windlass.cli.output import out, plain, print_json, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings, read_time
-from windlass.history.base import SessionFilter, in_words
+from windlass.history.base import NodeType, SessionFilter, in_words
 from windlass.importing.storing import evidence
 from windlass.outputs import check_output, write_output
 from windlass.report.account import CallCost
@@ -21,6 +21,7 @@ from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.report.ranking import RankedCost, StoreReport, store_report
 from windlass.report.session import ASKED, PhaseGrowth, Saving, SessionReport, session_report
+from windlass.report.show import title_of
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 _LINES = 15
@@ -56,14 +57,17 @@ def show_report(
         report = session_report(history, session, settings.price_as)
         source = evidence(history.start(session).cascade)
         remarks = [*([source] if source else []), *_remarks(report)]
-        title = history.start(session).cascade_id
+        title = title_of(history, session)
         if html is not None:
+            calls_of = (NodeType.AGENT, NodeType.FOLLOW_UP)
+            rows = (each.row for each in history.rows(session))
             write_page(
                 html,
                 "session.html",
+                times=[row.timestamp for row in rows if row.node_type in calls_of],
                 force=force,
-                title=f"{title}, session {session}",
-                remarks=remarks,
+                title=title,
+                remarks=[f"session {session}", *remarks],
                 **_page(report),
             )
     if out.as_json:
@@ -104,7 +108,7 @@ def _remarks(report: SessionReport) -> list[str]:
         remarks.append(
             f"what was not recorded is known by its size only: by the provider's count about"
             f" {report.missing:,} tokens of each request. Bills by our count are between those"
-            f" without it and with it: simulated {_range(report)}, sending everything"
+            f" without it and with it: simulated {_range(report)}, snowball"
             f" {money(report.costs.total.snowball_dollars)} to {money(report.most_snowball)}"
         )
     if beside.unanswered:
@@ -155,7 +159,7 @@ def _print_report(report: SessionReport) -> None:
     if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
-        out.print(f"\nbeside sending everything: {kinds}; net {money(net)}")
+        out.print(f"\nbeside a snowball: {kinds}; net {money(net)}")
     for text in report.thinking:
         out.print(f"\n{text}")
     if report.findings:
@@ -234,6 +238,19 @@ def _messages(messages: Iterable[MessageCost]) -> _Table:
     return _Table(columns, rows, range(2, 6))
 
 
+def _paid(report: SessionReport) -> _Table:
+    """The messages that were paid for most, and which of them the dearest call was sent."""
+    sent = {each.message_id: each for each in (report.dearest.messages if report.dearest else ())}
+    listed = list((sent | {each.message_id: each for each in report.messages}).values())
+    listed.sort(key=lambda message: message.dollars or 0.0, reverse=True)
+    table = _messages(listed)
+    rows = [
+        [*row, "yes" if message.message_id in sent else ""]
+        for row, message in zip(table.rows, listed, strict=True)
+    ]
+    return _Table([*table.columns, "in the dearest call"], rows, table.right)
+
+
 def _calls(calls: Iterable[CallCost]) -> _Table:
     before: dict[str, int] = {}
     rows: list[list[str]] = []
@@ -301,15 +318,14 @@ def _page(report: SessionReport) -> dict[str, Any]:
         "parts": [(part.kind, [part.tokens], f"{part.tokens:,}") for part in parts],
         "lines": [
             ("sent", [call.tokens_in or call.sent_tokens for call in report.calls]),
-            ("sending everything", [call.snowball for call in report.calls]),
+            ("a snowball", [call.snowball for call in report.calls]),
         ],
         "number": "{:,}".format,
         "prices": _price_note(costs),
         "tables": {
             "phases": _phases(costs, parts=True),
             "growth": _growth(report.growth),
-            "largest": _messages(dearest.messages if dearest else ()),
-            "messages": _messages(report.messages),
+            "messages": _paid(report),
             "savings": _savings(report.savings),
             "calls": _calls(report.calls),
         },
@@ -444,9 +460,9 @@ def _phases(costs: SessionCost, *, parts: bool) -> _Table:
     `parts`: what was sent is told as fresh tokens, those read from a cache and those written to it.
     """
     sent = ["fresh", "read", "written"] if parts else ["tokens sent", "reported cached"]
-    money_columns = ["cost", "cost of everything"]
+    money_columns = ["cost", "snowball's cost"]
     if costs.billed:
-        money_columns = ["billed", "simulated", "everything, simulated"]
+        money_columns = ["billed", "simulated", "snowball, simulated"]
     rows = [
         [
             line.phase,
@@ -462,7 +478,7 @@ def _phases(costs: SessionCost, *, parts: bool) -> _Table:
         ]
         for line in [*costs.phases, costs.total]
     ]
-    columns = ["phase", "calls", *sent, "sending everything", "out", *money_columns]
+    columns = ["phase", "calls", *sent, "snowball would send", "out", *money_columns]
     return _Table(columns, rows, range(1, len(columns)), summed=True)
 
 
@@ -470,8 +486,8 @@ def _price_note(costs: SessionCost) -> str:
     """At whose prices the bills are told."""
     if costs.billed:
         return (
-            "billed: the usage that was reported, at its price; simulated: these messages, and"
-            " sending everything, by our count and with the model's prompt cache"
+            "billed: the usage that was reported, at its price; simulated: these messages, and a"
+            " snowball's, by our count and with the model's prompt cache"
             f"\n{price_text(costs.priced_as)} ({table_date()})"
         )
     if not costs.priced_as:

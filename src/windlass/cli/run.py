@@ -166,9 +166,12 @@ def _finish(
         )
     except WindlassError as error:
         error.session_id = watcher.session_id
-        if isinstance(error, Interrupted) and error.session_id:
-            kept = again.format(error.session_id)
-            error.args = (f"{error}; what was answered is kept: {kept}",)
+        if error.session_id:
+            go_on = again.format(error.session_id)
+            if isinstance(error, Interrupted):
+                error.args = (f"{error}; what was answered is kept: {go_on}",)
+            else:
+                error.again = go_on
         raise
     finally:
         watcher.end()
@@ -182,10 +185,13 @@ def _finish(
     except BrokenPipeError:
         if result.error is None:
             raise
-    if result.error is not None:
-        raise result.error
-    if result.status != "completed":
-        raise unfinished(result, again)
+    if result.status == "completed":
+        return
+    ended = result.error or unfinished(result, again)
+    go_on = again.format(result.session_id)
+    if (output_only or out.as_json) and go_on not in str(ended):  # else the tables' end told it
+        ended.again = go_on
+    raise ended
 
 
 _BECAUSE: Final[Mapping[Reason, str]] = {

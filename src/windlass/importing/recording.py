@@ -28,8 +28,8 @@ Kind: TypeAlias = Literal["session", "side chain", "branch", "after compaction"]
 
 GRADES: Final[Mapping[Grade, str]] = {
     "A": "exact requests",
-    "B": "rebuilt, proven by hashes",
-    "C": "transcript",
+    "B": "requests rebuilt, proven by hashes",
+    "C": "a transcript",
 }
 
 

@@ -63,7 +63,7 @@ def evidence(definition: Mapping[str, Any]) -> str:
     if not isinstance(told, Mapping):
         return ""
     grade = told["grade"]
-    text = f"imported from {told['format']}, grade {grade}: {GRADES[grade]}"
+    text = f"imported from {told['format']}: {GRADES[grade]}"
     if grade == "C":
         text += "; what was not recorded (tools, often the system prompt) is in no simulated bill"
     return text

@@ -31,6 +31,7 @@ from windlass.replays.results import (
     ReplayedCall,
     Span,
 )
+from windlass.titles import dated, first_words
 from windlass.tokens import FamilyCounter
 from windlass.window.options import Policy
 from windlass.wire.openai import to_openai
@@ -121,6 +122,8 @@ class _Replaying:
             unseen=Span(*(tokens * self._scale for tokens in self._unseen)),
             outlays=tuple(outlays),
             skipped=dict(recording.skipped),
+            title=_title_of(recording),
+            times=tuple(call.time for call in recording.calls),
         )
 
     # ---- what the provider counted --------------------------------------------------------
@@ -301,3 +304,9 @@ class _Replaying:
             CallTokens(call.tokens + unseen, call.shared + (0.0 if forgotten else unseen))
             for call, forgotten in zip(calls, lapsed, strict=True)
         ]
+
+
+def _title_of(recording: Recording) -> str:
+    words = first_words(recording.messages) or recording.name
+    began = next((call.time for call in recording.calls if call.time is not None), None)
+    return words if began is None else dated(words, began)

@@ -110,6 +110,8 @@ class RecordingReplay:
     `recorded_in` tokens the provider read `recorded_cached` from its cache. `unseen` are the
     tokens that each call sent beside the messages, by estimate where the evidence is a transcript.
     `results` counts its tool results. `skipped` counts what of the file was left out, by reason.
+    `title` are its day and the user's first words, `times` when each call was made, in seconds
+    since 1970 (None: unknown).
     """
 
     name: str
@@ -126,6 +128,8 @@ class RecordingReplay:
     unseen: Span
     outlays: tuple[Outlay, ...]
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    title: str = ""
+    times: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
