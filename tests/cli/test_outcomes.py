@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import call, calls, cascade, phase
 from windlass.errors import BadRequest
+from windlass.messages import Message
 
 KEPT = '{"key": "k", "value": "v"}'
 
@@ -124,7 +126,7 @@ def test_what_is_sent_and_why_is_told_with_v_only(windlass: CommandLine) -> None
         cascade(phase("a", tackle=["set_state"]), phase("b", context={"from": ["a"]})),
     )
     asked = calls(call("set_state", '{"key": "k", "value": 1}'))
-    replies = iter([asked, "x " * 400, "done", asked, "x " * 400, "done"])
+    replies: Iterator[Message | str] = iter([asked, "x " * 400, "done"] * 2)
     windlass.script = lambda _: next(replies)
     short = windlass("run", "c.json").err
     for told in ("[1/2] a", "tool set_state(", "done"):

@@ -172,8 +172,13 @@ async def test_nobody_is_asked_about_arguments_that_the_tool_does_not_take(
     house: House, wrong: str
 ) -> None:
     asked: list[Question] = []
+
+    def agrees(question: Question) -> str:
+        asked.append(question)
+        return "yes"
+
     script = {"a": [calls(call("set_state", wrong)), calls(SETS), "done"]}
-    ran = await house.run(APPROVES, script, on_question=lambda each: asked.append(each) or "yes")
+    ran = await house.run(APPROVES, script, on_question=agrees)
     assert [each.text for each in asked] == [
         'May the tool set_state run with {"key": "k", "value": 1}?'
     ]

@@ -11,6 +11,8 @@ from windlass.engine.journal import QUESTIONS, AskingCall
 from windlass.engine.questions import YES, Question, ask_human
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import AnswerNeeded, UsageError
+from windlass.history.base import Store
+from windlass.history.nesting import sessions_below
 from windlass.messages import ToolCall
 from windlass.tools.base import Tool, ToolOutput
 from windlass.tools.runner import run_tool, wrong_arguments
@@ -49,6 +51,17 @@ async def _put(run: Run, question: Question) -> str:
             why=why,
         )
     return answer
+
+
+def answered_in(store: Store, session_id: str) -> list[tuple[str, str]]:
+    """The questions of models that a session, or one under it, has answers to, as they came."""
+    below = (info.session_id for info in sessions_below(store, [session_id]))
+    rows = (each.row for name in (session_id, *below) for each in store.rows(name))
+    answers = (row for row in rows if row.metadata.get("kind") == QUESTIONS[False])
+    return [
+        (row.metadata["text"].removesuffix(f" {row.metadata['answer']}"), row.metadata["answer"])
+        for row in sorted(answers, key=lambda row: row.timestamp)
+    ]
 
 
 async def answers_to(

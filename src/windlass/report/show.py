@@ -216,7 +216,7 @@ def view_recorded(session: RecordedSession) -> SessionView:
 
 
 def _resume(start: SessionStart, session_id: str, completed: bool) -> str | None:
-    phases = start.cascade.get("phases") or ({},)
+    phases: Sequence[Mapping[str, Any]] = start.cascade.get("phases") or ({},)
     if phases[-1].get("instructions") == CHAT:
         return f"windlass chat --session {session_id}"
     if completed:
