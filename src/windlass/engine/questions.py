@@ -88,8 +88,8 @@ class AnswerSource:
 
     `given` maps questions to answers; in a list, each that is no `{"question": …, "answer": …}`
     answers the next question. Of several answers to one question each is for one time that it is
-    asked, and the last for all that follow. What tools may run `approve` says alone: an answer never lets one
-    run, and no approval answers a question. Raises UsageError.
+    asked, and the last for all that follow. What tools may run `approve` says alone: an answer
+    never lets one run, and no approval answers a question. Raises UsageError.
     """
 
     def __init__(
