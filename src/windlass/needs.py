@@ -63,7 +63,8 @@ def names_of(template: str) -> set[str] | None:
     tree = syntax(template)
     names: set[str] = set()
     parts = 0
-    looked_into = (*tree.find_all(nodes.Getattr), *tree.find_all(nodes.Getitem))
+    attributes, items = tree.find_all(nodes.Getattr), tree.find_all(nodes.Getitem)
+    looked_into: tuple[nodes.Getattr | nodes.Getitem, ...] = (*attributes, *items)
     for node in looked_into:
         if isinstance(node.node, nodes.Name) and node.node.name == "input":
             key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
