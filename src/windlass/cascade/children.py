@@ -253,7 +253,7 @@ def unused(family: CascadeFamily, given: Iterable[str]) -> list[str]:
         used |= {name for name in mapped if isinstance(name, str)}
         if cascade.auto_context is not None or any(map(_sees_input, cascade.phases)):
             return []
-        for text in _texts(cascade.model_dump()):
+        for text in _texts(cascade.model_dump(warnings=False)):
             try:
                 names = names_of(text) if "input" in text else set[str]()
             except TemplateError:  # a text that is no template: a pattern, an example

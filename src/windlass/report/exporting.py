@@ -32,7 +32,6 @@ from windlass.importing.storing import IMPORTED, evidence
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
 from windlass.redaction import redacted_json, redacted_text
 from windlass.report.page import page
-from windlass.report.show import title_of
 from windlass.wire import anthropic
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
@@ -297,7 +296,7 @@ def _html(session: _Session) -> Iterator[str]:
 
     return page(
         "export.html",
-        title=title_of(session.store, session.session_id),
+        title=session.start.cascade_id,
         about=_about(session),
         entries=_entries(session),
         data_url=data_url,
