@@ -547,6 +547,7 @@ class TestOutputOnly:
         assert [line.split(": ")[0] for line in said.err.splitlines()] == [
             "windlass",
             "what was recorded",
+            "go on from there",
         ]
 
     @pytest.mark.parametrize("other", ["--json", "--dry-run"])

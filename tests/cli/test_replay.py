@@ -37,7 +37,7 @@ def recorded(command_line: CommandLine) -> CommandLine:
 def test_a_file_tells_what_it_cost_and_would_have_cost(recorded: CommandLine) -> None:
     said = recorded("replay", "s.jsonl")
     assert said.code == 0
-    assert "7 calls of anthropic/claude-sonnet-4-5-20250929, claude-code, grade C" in said.out
+    assert "7 calls of anthropic/claude-sonnet-4-5-20250929, claude-code, a transcript" in said.out
     assert re.search(r"what it cost, as recorded: \$0\.\d+", said.out)
     (recorded_cost,) = re.findall(r"what it cost, as recorded: (\$[\d.]+)", said.out)
     assert re.search(rf"everything +{re.escape(recorded_cost)} +100 %", said.out)
@@ -94,6 +94,9 @@ def test_a_page_is_one_file_that_runs_nothing(recorded: CommandLine) -> None:
     assert "the page: page.html" in said.out
     page = (recorded.folder / "page.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
+    assert "<h1>What it cost" not in page, "it has the name of its session"
+    assert re.search(r"cost of each call, in (US dollars|fresh input tokens)", page)
+    assert "<span>0</span>" in page
     assert "<polyline" in page
     assert not re.search(r"<script|\bon\w+=|https?://|src=", page)
     assert recorded("replay", "s.jsonl", "--html", "none/page.html").code == 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -122,6 +122,13 @@ def test_a_session_and_a_store_are_pages_of_their_own(snowball: CommandLine) -> 
     assert "was sent in 3 later calls" in page
     assert page.count("<rect") >= 9
     assert "<polyline" in page
+    today = datetime.now(UTC).date().isoformat()
+    assert re.search(rf"<h1>({today}|\S+) Do \w+\.</h1>", page), "its day and its first words"
+    assert page.count(f"<br>{today}") == 2, "the ends of the axis have their time"
+    assert "<span>0</span>" in page
+    assert page.count("<th>message</th>") == 1, "the dearest messages are one table"
+    assert "<th>in the dearest call</th>" in page
+    assert "nowball" not in page.partition("<h2>Phases")[0]
     assert snowball("report", "--html", "all.html").code == 0
     page = (snowball.folder / "all.html").read_text(encoding="utf-8")
     assert is_page(page)

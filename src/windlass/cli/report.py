@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from windlass.caching.rates import age_note, many, money, override, price_source, rate
 from windlass.cli.output import out, plain, print_json, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings, read_time
-from windlass.history.base import SessionFilter, in_words
+from windlass.history.base import NodeType, SessionFilter, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence
 from windlass.outputs import check_output, write_output
@@ -22,6 +22,7 @@ from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.report.ranking import RankedCost, StoreReport, store_report
 from windlass.report.session import ASKED, PhaseGrowth, Saving, SessionReport, session_report
+from windlass.report.show import title_of
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 _LINES = 15
@@ -57,14 +58,17 @@ def show_report(
         report = session_report(history, session, settings.price_as)
         source = evidence(history.start(session).cascade)
         remarks = [*([source] if source else []), *_remarks(report)]
-        title = history.start(session).cascade_id
+        title = title_of(history, session)
         if html is not None:
+            calls_of = (NodeType.AGENT, NodeType.FOLLOW_UP)
+            rows = (each.row for each in history.rows(session))
             write_page(
                 html,
                 "session.html",
+                times=[row.timestamp for row in rows if row.node_type in calls_of],
                 force=force,
-                title=f"{title}, session {session}",
-                remarks=remarks,
+                title=title,
+                remarks=[f"session {session}", *remarks],
                 **_page(report),
             )
     if out.as_json:
@@ -152,7 +156,7 @@ def _print_report(report: SessionReport) -> None:
     if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
-        out.print(f"\nbeside sending everything: {kinds}; net {money(net)}")
+        out.print(f"\nsaved beside sending everything: {kinds}; net {money(net)}")
     for text in report.thinking:
         out.print(f"\n{text}")
     if report.findings:
@@ -231,6 +235,19 @@ def _messages(messages: Iterable[MessageCost]) -> CostTable:
     return CostTable(columns, rows, range(2, 6))
 
 
+def _paid(report: SessionReport) -> CostTable:
+    """The messages that were paid for most, and which of them the dearest call was sent."""
+    sent = {each.message_id: each for each in (report.dearest.messages if report.dearest else ())}
+    listed = list((sent | {each.message_id: each for each in report.messages}).values())
+    listed.sort(key=lambda message: message.dollars or 0.0, reverse=True)
+    table = _messages(listed)
+    rows = [
+        [*row, "yes" if message.message_id in sent else ""]
+        for row, message in zip(table.rows, listed, strict=True)
+    ]
+    return CostTable([*table.columns, "in the dearest call"], rows, table.right)
+
+
 def _calls(calls: Iterable[CallCost]) -> CostTable:
     before: dict[str, int] = {}
     rows: list[list[str]] = []
@@ -305,8 +322,7 @@ def _page(report: SessionReport) -> dict[str, Any]:
         "tables": {
             "phases": _phases(costs, parts=True),
             "growth": _growth(report.growth),
-            "largest": _messages(dearest.messages if dearest else ()),
-            "messages": _messages(report.messages),
+            "messages": _paid(report),
             "savings": _savings(report.savings),
             "calls": _calls(report.calls),
         },
@@ -489,7 +505,7 @@ def _price_note(costs: SessionCost) -> str:
 
 
 def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
-    """Print what each phase sent, beside what a snowball would have; `parts` as in `_phases`."""
+    """Print what each phase sent and cost; `parts` as in `_phases`."""
     _print(_phases(costs, parts=parts))
     out.print(_price_note(costs))
     if windows := costs.windows:

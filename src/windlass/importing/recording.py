@@ -6,10 +6,8 @@ branch, another recording begins, which names the first as its parent.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
@@ -17,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 from windlass.caching.rates import cost
 from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque, Part, Text, ToolSpec
+from windlass.titles import dated, first_words
 from windlass.tokens import FamilyCounter
 from windlass.wire.base import Usage
 
@@ -38,8 +37,8 @@ ESTIMATED: Final = (
 
 GRADES: Final[Mapping[Grade, str]] = {
     "A": "exact requests",
-    "B": "rebuilt, proven by hashes",
-    "C": "transcript",
+    "B": "requests rebuilt, proven by hashes",
+    "C": "a transcript",
 }
 
 
@@ -48,16 +47,6 @@ _FEWER: Final = 2
 
 _FEWEST: Final = 16
 """Tokens of a reply from which on its usage is doubted: below, both counts are rough."""
-
-
-_TITLE: Final = 60
-"""Characters of a title."""
-_ADDED: Final = re.compile(
-    r"<(command-|local-command|system-reminder|environment_context|user_instructions|ide_|bash-)"
-    r"|Caveat: The messages below|\[Request interrupted|# AGENTS\.md"
-)
-"""How words begin that clients put into the user's mouth."""
-_TAG: Final = re.compile(r"<[\w-]+>\s*")
 
 
 def spoken(message: Message) -> Message:
@@ -177,12 +166,7 @@ class Recording:
     @property
     def title(self) -> str:
         """The user's first words, or the name; what clients add counts if there are no others."""
-        said = [message.text.strip() for message in self.messages if message.role == "user"]
-        own = (text for text in said if text and not _ADDED.match(text))
-        first = next(own, next(filter(None, said), self.name))
-        tag = _TAG.match(first)
-        words = " ".join(first[tag.end() if tag else 0 :].split())
-        return words if len(words) <= _TITLE else words[: _TITLE - 1].rstrip() + "…"
+        return first_words(self.messages) or self.name
 
     @property
     def started(self) -> float | None:
@@ -194,7 +178,7 @@ class Recording:
         """The day on which it began, in UTC, and its title: `2026-01-21 I forgot to tell you`."""
         if self.started is None:
             return self.title
-        return f"{datetime.fromtimestamp(self.started, UTC):%Y-%m-%d} {self.title}"
+        return dated(self.title, self.started)
 
     @property
     def system(self) -> tuple[Message, ...] | None:

@@ -67,7 +67,7 @@ def evidence(definition: Mapping[str, Any]) -> str:
     if not isinstance(told, Mapping):
         return ""
     grade = told["grade"]
-    text = f"imported from {told['format']}, grade {grade}: {GRADES[grade]}"
+    text = f"imported from {told['format']}: {GRADES[grade]}"
     if grade == "C":
         text += "; tools, and often the system prompt, were not recorded"
     return text

@@ -138,6 +138,7 @@ class _Replaying:
             title=recording.titled,
             outlays=tuple(outlays),
             skipped=dict(recording.skipped),
+            times=tuple(call.time for call in recording.calls),
         )
 
     # ---- what a policy costs --------------------------------------------------------------

@@ -121,7 +121,8 @@ class RecordingReplay:
     tokens that each call sent beside the messages, by estimate where the evidence is a transcript.
     `results` counts its results of tools, which with `results_as_words` are told as words of the
     user and never shortened; `estimated` the calls whose output was not recorded and is
-    estimated. `skipped` counts what of the file was left out, by reason.
+    estimated. `skipped` counts what of the file was left out, by reason. `times` say when each
+    call was made, in seconds since 1970 (None: unknown).
     """
 
     name: str
@@ -141,6 +142,7 @@ class RecordingReplay:
     title: str = ""
     results_as_words: bool = False
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    times: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,12 +82,12 @@ def about(replayed: Replay) -> Iterator[str]:
         recorded += f", and not known of {many(replayed.unknown, 'recording')}"
     if one is not None:
         yield (
-            f"{one.name}: {many(one.call_count, 'call')} of {one.model}, {one.format},"
-            f" grade {one.grade}: {GRADES[one.grade]}"
+            f"{one.title or one.name}: {many(one.call_count, 'call')} of {one.model}, {one.format},"
+            f" {GRADES[one.grade]}"
         )
     else:
         grades = sorted({recording.grade for recording in replayed.recordings})
-        told = ", ".join(f"grade {grade}: {GRADES[grade]}" for grade in grades)
+        told = ", ".join(GRADES[grade] for grade in grades)
         calls = sum(recording.call_count for recording in replayed.recordings)
         yield f"{many(len(replayed.recordings), 'recording')} with {many(calls, 'call')} ({told})"
     yield f"what it cost, as recorded: {recorded}"
@@ -104,7 +104,7 @@ def notes(replayed: Replay) -> Iterator[str]:
             low, high = (f"{tokens:,.0f}" for tokens in one.unseen)
             unseen = f", here {low} to {high} tokens of each call"
         yield (
-            "grade C: system prompt and tools are not in the transcript; they count by what the"
+            "system prompt and tools are not in the transcript; they count by what the"
             f" provider counted{unseen}"
         )
     yield (

@@ -256,7 +256,7 @@ def _reply_blocks(
 
 _FINISH: Final[dict[str, Finish]] = {
     "max_tokens": "length",
-    "model_context_window_exceeded": "length",
+    "model_context_window_exceeded": "window",
     "refusal": "refusal",
 }
 _HARMLESS: Final = frozenset(
