@@ -47,6 +47,13 @@ def test_a_file_tells_what_it_cost_and_would_have_cost(recorded: CommandLine) ->
     assert plotted == ["everything", "default"]
 
 
+def test_heads_are_explained_before_they_stand_in_a_table(recorded: CommandLine) -> None:
+    before, table, _ = recorded("replay", "s.jsonl").out.partition("policy ")
+    assert table
+    for head in ("cost", "fetched again", "values", "lines"):
+        assert f"{head}: " in before
+
+
 def test_json_holds_each_call(recorded: CommandLine) -> None:
     replayed = recorded("replay", "s.jsonl", "--policy", "lean", "--prices", "none", "--json").json
     (recording,) = replayed["recordings"]

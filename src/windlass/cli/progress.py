@@ -40,7 +40,7 @@ from windlass.history.base import in_words
 
 _STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 _FRAMES_A_SECOND = 8
-_SEEN = 60
+_SEEN = 72
 """Characters that say what a phase sees, unless all is asked for."""
 _INPUT_LINES = 20
 """About so many lines show the inputs of a reduce."""

@@ -75,7 +75,7 @@ def sessions_table(replayed: Replay) -> ReplayTable:
 
 
 def about(replayed: Replay) -> Iterator[str]:
-    """What was replayed, and what it cost."""
+    """What was replayed, what it cost, and what the heads of the table mean."""
     one = only_one(replayed)
     recorded = "not known" if replayed.recorded is None else money(replayed.recorded)
     if replayed.recorded is not None and replayed.unknown:
@@ -93,6 +93,14 @@ def about(replayed: Replay) -> Iterator[str]:
     yield f"what it cost, as recorded: {recorded}"
     if estimated := sum(recording.estimated for recording in replayed.recordings):
         yield ESTIMATED.format(many(estimated, "call"))
+    yield (
+        "cost: input, output and what is fetched again; fetched again: results that a call needed"
+        " and did not see"
+    )
+    yield (
+        "values: names, paths and numbers of results that later calls needed, and how many were in"
+        " view; lines: the same of whole lines"
+    )
 
 
 def notes(replayed: Replay) -> Iterator[str]:
@@ -107,11 +115,6 @@ def notes(replayed: Replay) -> Iterator[str]:
             "system prompt and tools are not in the transcript; they count by what the"
             f" provider counted{unseen}"
         )
-    yield (
-        "cost: input, output and what is fetched again; fetched again: results that a call needed"
-        " and did not see"
-    )
-    yield "values, lines: needed by later calls, and in view"
     if told := _caches(replayed):
         yield told
     if replayed.assumed:
