@@ -58,7 +58,7 @@ def main() -> None:
     except WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    columns = ["example", "status", "phases", "calls", "tokens sent", "snowball would send", "s"]
+    columns = ["example", "status", "phases", "calls", "tokens sent", "sending everything", "s"]
     print_table(columns, rows, right=range(2, 7))
     print(f"\n.venv/bin/windlass sessions --store {store}")
     sys.exit(0 if all(row[1] == "completed" for row in rows) else 1)

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, get_args
 
+import anthropic
 import pytest
 from pydantic import BaseModel
 from typer.main import get_command
@@ -24,6 +25,8 @@ from typer.main import get_command
 import windlass
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as command_line
+from tests.loop import loops
+from tests.providers.model_server import ModelServer, model_server, reads_logs
 from windlass.cascade.model import (
     Cascade,
     ContextTtl,
@@ -105,7 +108,37 @@ class Client:
 
 
 @pytest.fixture
-def program(command_line: CommandLine) -> dict[str, Any]:
+def vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """Where the official clients ask; those that a reader's program makes are closed."""
+    made: list[anthropic.Anthropic] = []
+
+    class Closed(anthropic.Anthropic):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            made.append(self)
+
+    monkeypatch.setattr(anthropic, "Anthropic", Closed)
+    with model_server(reads_logs(3)) as server:
+        server.lead(monkeypatch)
+        yield server
+        for client in made:
+            client.close()
+
+
+def reads(task: str) -> dict[str, Any]:
+    """What the program of a reader with an agent's loop has by then."""
+    return {
+        "__name__": "snippet",
+        "windlass": windlass,
+        "anthropic": anthropic,
+        "task": task,
+        "tools": loops.CLAUDE_TOOLS,
+        "run_tools": loops.claude_results,
+    }
+
+
+@pytest.fixture
+def program(command_line: CommandLine, vendors: ModelServer) -> dict[str, Any]:
     """What a reader's program has by then: messages, a client, files, a session in the store."""
     cascade = {"cascade_id": "small", "phases": [{"name": "a", "instructions": "Say it."}]}
     for name in ("cascade.json", "notes.json"):
@@ -114,13 +147,11 @@ def program(command_line: CommandLine) -> dict[str, Any]:
     (command_line.folder / "docs").mkdir()
     assert command_line("run", "cascade.json", "--session", "s1").code == 0
     messages = [{"role": "user", "content": "Fix the date parser."}]
+    assert vendors.url
     return {
-        "__name__": "snippet",
-        "windlass": windlass,
+        **reads("Fix the date parser"),
         "messages": messages,
         "conversation": messages,
-        "tools": [],
-        "task": "Fix the date parser",
         "send": Client().send,
         "my_client": Client(),
     }
@@ -170,6 +201,27 @@ class TestSnippets:
             for words in commands(line):
                 wrong_words = unknown(words)
                 assert not wrong_words, f"{line!r}: {wrong_words}"
+
+
+IN_LOOPS = [block for block in snippets("python") if "while True" in block.text]
+
+
+class TestLoops:
+    def test_there_are_some(self) -> None:
+        assert {block.page for block in IN_LOOPS} >= {"docs/loop.md"}
+
+    @pytest.mark.parametrize("block", IN_LOOPS, ids=[block.place for block in IN_LOOPS])
+    def test_is_billed_less_than_sending_everything(
+        self, block: Snippet, vendors: ModelServer
+    ) -> None:
+        """As it stands: beside a loop that sends everything, with a mark at its end."""
+        vendors.script[:] = [reads_logs(12)]
+        loops.claude(anthropic.Anthropic(), marked=True)
+        everything, calls = vendors.bill, len(vendors.billed)
+        exec(compile(block.text, block.place, "exec"), reads(loops.TASK))
+        assert vendors.refused == []
+        assert len(vendors.billed) == 2 * calls
+        assert vendors.bill - everything < 0.95 * everything
 
 
 def commands(line: str) -> Iterator[list[str]]:

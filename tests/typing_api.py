@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
+from openai import OpenAI
+
 import windlass
 from windlass.engine.events import Event
 from windlass.engine.result import Result
@@ -76,6 +78,9 @@ def typical(folder: Path) -> None:
             tools=[word_count],
             providers={"scripted": Scripted(script)},
         )
+
+    with OpenAI(api_key="none") as client:
+        assert_type(windlass.wrap(client, "lean"), OpenAI)
 
     policy = windlass.Policy(profile="lean", images_after=None, compress=None)
     assert_type(policy.images_after, int | None)

@@ -29,6 +29,7 @@ __all__ = [
     "run_sync",
     "select",
     "tune",
+    "wrap",
 ]
 
 _HOMES = {
@@ -56,6 +57,7 @@ _HOMES = {
     "run_sync": "windlass.api",
     "select": "windlass.loop.select",
     "tune": "windlass.recordings",
+    "wrap": "windlass.loop.wrap",
 }
 
 if TYPE_CHECKING:
@@ -76,6 +78,7 @@ if TYPE_CHECKING:
     from windlass.loop.bound import bound
     from windlass.loop.context import Context
     from windlass.loop.select import select
+    from windlass.loop.wrap import wrap
     from windlass.recordings import import_sessions, replay, tune
     from windlass.sessions import fork, fork_sync, resume, resume_sync
     from windlass.window.options import Policy

@@ -260,6 +260,7 @@ async def evaluate(
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.approving import approvable
+        from windlass.engine.asking import answered_in
         from windlass.engine.operators.job import Job
         from windlass.engine.operators.tasks import rules_of, run_program, what_was_begun
         from windlass.engine.questions import AnswerSource
@@ -275,6 +276,7 @@ async def evaluate(
             history = closing.enter_context(open_store(settings, existing=True, writing=True))
             resume = unedited(history, resume)
             start, finished = what_was_begun(history, resume)
+            person.goes_on(answered_in(history, resume))
             begun = start.cascade
             file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")
             input, context = start.input, str(begun["context"])  # noqa: A001

@@ -52,11 +52,13 @@ class WindlassError(Exception):
 
     `exit_code` is what the command line ends with (1: the run or the machine
     failed). `session_id` is filled in by the engine room once a session exists, so
-    that a message can end with the command that shows what was recorded.
+    that a message can end with the command that shows what was recorded. `again` is the command
+    that goes on with it, where the message does not hold it and nothing else told it.
     """
 
     exit_code = 1
     session_id: str | None = None
+    again: str | None = None
 
 
 class UsageError(WindlassError):

@@ -88,11 +88,11 @@ def load_cascade(
     `modules_of` takes it, `record` as `read_cascade`; what was not loaded is in
     `registry.modules.unchecked`. `input` are the names of what its templates are given (None: it
     is not to be run, so they are not asked for what they need). `warn` is told of each key that
-    other runners read in another sense.
+    other runners read in another sense, and of each name of the input that nothing looks at.
     Raises CascadeError with every mistake at once.
     """
     from windlass.cascade.check import not_given
-    from windlass.cascade.children import family_needs, ready, without_parent
+    from windlass.cascade.children import family_needs, ready, unused, without_parent
 
     family, warnings = checked_family(cascade, settings, tools, trust, record)
     checked = ready(family, auto=auto)
@@ -101,7 +101,7 @@ def load_cascade(
         if mistakes := (*without_parent(family.loaded), *missing):
             raise CascadeError(mistakes)
     if warn is not None:
-        for warning in warnings:
+        for warning in (*warnings, *unused(family, input or ())):
             warn(f"warning: {warning}")
     return checked
 

@@ -147,11 +147,15 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a model is told of a tool: name, purpose, and its parameters as JSON Schema."""
+    """What a model is told of a tool: name, purpose, and its parameters as JSON Schema.
+
+    `own` is the tool as the form of one provider has it, where it came in that form.
+    """
 
     name: str
     description: str
     parameters: Mapping[str, Any]
+    own: Opaque | None = None
 
     def to_openai(self) -> dict[str, Any]:
         """The tool in the form of OpenAI's `tools` list."""

@@ -55,6 +55,28 @@ def needs_of(template: str) -> tuple[Need, ...]:
     return tuple(sorted(needs, key=lambda need: (need.line, need.name)))
 
 
+def names_of(template: str) -> set[str] | None:
+    """The names of the input that a template may look at (None: perhaps all of them).
+
+    Raises TemplateError where it cannot be read.
+    """
+    tree = syntax(template)
+    names: set[str] = set()
+    parts = 0
+    attributes, items = tree.find_all(nodes.Getattr), tree.find_all(nodes.Getitem)
+    looked_into: tuple[nodes.Getattr | nodes.Getitem, ...] = (*attributes, *items)
+    for node in looked_into:
+        if isinstance(node.node, nodes.Name) and node.node.name == "input":
+            key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
+            if not isinstance(key, str) or hasattr(dict, key):
+                return None
+            names.add(key)
+            parts += 1
+    return (
+        names if parts == sum(node.name == "input" for node in tree.find_all(nodes.Name)) else None
+    )
+
+
 class _Walk:
     """One way through a template: the names it is certain to use, and where it first does."""
 

@@ -78,6 +78,7 @@ CONTINUE_TEXT: Final = (
 
 UNFINISHED: Final[Mapping[str, str]] = {
     "length": "The reply was cut at its output limit.",
+    "window": "The reply was cut where the model's context window was full.",
     "empty": "The reply was empty.",
     "refusal": "The model refused to answer.",
     "filter": "The provider held the reply back.",

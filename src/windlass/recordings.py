@@ -13,6 +13,7 @@ from windlass.opening import open_store, shared_store
 from windlass.settings import Settings
 
 if TYPE_CHECKING:
+    from windlass.history.base import Store
     from windlass.importing.imported import Imported
     from windlass.replays.policies import PolicyName
     from windlass.replays.pricing import PricesName
@@ -89,6 +90,7 @@ def replay(
             model,
             lambda: closing.enter_context(open_store(settings, existing=True)),
             skipped.append,
+            _check_ended,
         )
         return replay_all(found, named, listed, workers, skipped)
 
@@ -135,6 +137,17 @@ def tune(
                 for number, listed in enumerate(recordings, start=1)
             )
         return tune_on(found, named, workers, skipped)
+
+
+def _check_ended(store: Store, session_id: str) -> None:
+    """Raises UsageError where a session still runs."""
+    from windlass.engine.resuming import alone
+    from windlass.history.base import SessionFilter
+
+    infos = store.sessions(SessionFilter(prefix=session_id), limit=None)
+    if any(one.session_id == session_id and one.status == "running" for one in infos):
+        with alone(store, session_id):
+            pass
 
 
 class Skipped(list[str]):

@@ -94,6 +94,7 @@ async def resume(
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.engine.approving import approvable
+        from windlass.engine.asking import answered_in
         from windlass.engine.card_indexer.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.questions import AnswerSource
@@ -133,6 +134,7 @@ async def resume(
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
         person = AnswerSource(answers, on_question, approve)
+        person.goes_on(answered_in(history, session))
         person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)

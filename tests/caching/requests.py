@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from windlass.caching.meter import Billed, MeteredStream
 from windlass.caching.prices import Prices
 from windlass.caching.state import CacheState, Sent
 from windlass.messages import Message, ToolSpec
@@ -21,3 +22,16 @@ def mark(
 ) -> Sent:
     """A request to a model that caches, after the one before it."""
     return CacheState(model, CACHED, sent=before).mark(messages, tools, **more)
+
+
+def bill_stream(
+    prices: Prices,
+    requests: Sequence[Sequence[tuple[str, int]]],
+    times: Sequence[float] | None = None,
+) -> list[Billed]:
+    """What the requests of a session to one model cost; `times` are when each was sent."""
+    stream = MeteredStream(prices)
+    return [
+        stream.bill(0, list(request), times[at] if times else None)
+        for at, request in enumerate(requests)
+    ]

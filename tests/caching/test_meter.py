@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.caching.meter import Meter, MeteredStream, Weighed, bill_stream
+from tests.caching.requests import bill_stream
+from windlass.caching.meter import Meter, MeteredStream, Weighed
 from windlass.caching.prices import Prices
 from windlass.errors import UsageError
 

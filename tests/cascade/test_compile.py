@@ -172,7 +172,7 @@ class TestExplaining:
     @pytest.mark.req("CA-12")
     def test_as_text_it_says_what_each_phase_sees(self) -> None:
         text = str(explain_defaults(self.made()))
-        assert "phase 'a' sees all that was said before (snowball)." in text
+        assert "phase 'a' sees all that was said before." in text
         assert "phase 'b' sees only: output of 'a'. Later phases see its output only." in text
         assert (
             "phase 'c' sees the newest whole turns of all that was said before, within 60%" in text

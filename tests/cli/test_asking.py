@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,3 +185,49 @@ def test_a_tool_that_may_have_run_makes_a_resumed_run_wait(windlass: CommandLine
     )
     assert (said.code, said.json["output"]) == (0, "done")
     assert Path("noted").read_text() == "xx"
+
+
+@pytest.mark.parametrize(
+    ("given", "second"),
+    [
+        (["--answers", "all.json"], "B"),
+        (["--answers", "rest.json"], "B"),
+        (["--answer", "A"], "A"),
+        (["--answer", "B"], "B"),
+    ],
+)
+@pytest.mark.parametrize("door", ["run", "evaluate"])
+def test_answers_in_order_are_spent_one_for_each_question(
+    windlass: CommandLine, given: list[str], second: str, door: str
+) -> None:
+    for name, answers in (("first", ["A"]), ("all", ["A", "B"]), ("rest", ["B"])):
+        windlass.write(f"{name}.json", json.dumps(answers))
+    file = "c.json" if door == "run" else "t.xml"
+    windlass.write("c.json", cascade(phase("a", tackle=["ask_human"])))
+    windlass.write("t.xml", atomic("a", "<tools><tool>ask_human</tool></tools>"))
+    asked = [calls(call("ask_human", json.dumps({"question": q}))) for q in ("Q1?", "Q2?")]
+
+    def script(request: Request) -> Any:
+        told = [message.text for message in request.messages if message.role == "tool"]
+        return [*asked, f"told {' and '.join(told)}"][len(told)]
+
+    windlass.script = script
+    said = windlass(door, file, "-m", "local/m", "--session", "s1", "--answers", "first.json")
+    assert (said.code, "Q2?" in said.complaint) == (3, True)
+    said = windlass(door, "--resume", "s1", "-m", "local/m", *given, "--output-only")
+    assert (said.code, said.out) == (0, f"told A and {second}\n")
+
+
+def test_several_answers_to_one_question_are_taken_in_order(windlass: CommandLine) -> None:
+    windlass.write("c.json", cascade(phase("a", tackle=["ask_human"])))
+    listed = [{"question": "More?", "answer": each} for each in ("yes", "no")]
+    windlass.write("answers.json", json.dumps(listed))
+
+    def script(request: Request) -> Any:
+        told = [message.text for message in request.messages if message.role == "tool"]
+        more = calls(call("ask_human", json.dumps({"question": "More?"})))
+        return f"told {', '.join(told)}" if len(told) == 3 else more
+
+    windlass.script = script
+    said = windlass("run", "c.json", "-m", "local/m", "--answers", "answers.json", "--output-only")
+    assert said.out == "told yes, no, no\n"

@@ -42,6 +42,7 @@ class TestShow:
         assert [one["role"] for one in told["cards"]][-1] == "assistant"
         assert told["cards"][-1]["generator_model"] == "rule"
         assert "embedding" not in told["cards"][-1]
+        assert 280 < len(told["cards"][-1]["summary"]) <= 300
 
     @pytest.mark.req("AC-17", "AC-18")
     def test_shows_what_was_called_out_and_pinned(self, carded: CommandLine) -> None:

@@ -44,9 +44,23 @@ def test_a_model_alone_answers_line_by_line(talking: Any, windlass: CommandLine)
     assert "windlass chat --session" in said.err
     shown = windlass("show", "latest")
     assert shown.code == 0
+    assert "go on with it: windlass chat --session " in shown.out
+    assert "Hello" in windlass("sessions").out, "a session is known by its first words"
     assert shown.out.count("chat") >= 2
     assert windlass("report", "latest").code == 0
     assert windlass("explain", "latest", "2").code == 0
+
+
+@pytest.mark.parametrize("where", ["file", "variable"])
+def test_without_a_flag_the_configured_model_answers(
+    talking: Any, windlass: CommandLine, where: str
+) -> None:
+    if where == "file":
+        windlass.write("windlass.toml", 'model = "local/m"')
+    else:
+        windlass.patch.setenv("WINDLASS_MODEL", "local/m")
+    said = talking("Hello\n")
+    assert (said.code, said.out) == (0, "re: Hello\n")
 
 
 def test_a_cascade_runs_first_and_a_session_is_gone_on_with(

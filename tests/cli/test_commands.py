@@ -547,6 +547,7 @@ class TestOutputOnly:
         assert [line.split(": ")[0] for line in said.err.splitlines()] == [
             "windlass",
             "what was recorded",
+            "go on from there",
         ]
 
     @pytest.mark.parametrize("other", ["--json", "--dry-run"])
@@ -556,3 +557,36 @@ class TestOutputOnly:
         assert said.code == 2
         assert "--output-only excludes --json" in said.complaint
         assert windlass.requests == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(("sessions",), ("report",), ("verify",), ("run", "c.json"), ("import", "c.json")),
+        *(("prune", "--older-than", "1d"), ("query", "SELECT 1"), ("replay", "latest")),
+    ],
+)
+@pytest.mark.parametrize("name", ["f", "f/below"])
+def test_a_store_that_is_a_file_is_one_sentence(
+    windlass: CommandLine, command: tuple[str, ...], name: str
+) -> None:
+    windlass.write("f", "words")
+    windlass.write("c.json", cascade(phase("a")))
+    said = windlass(*command, "--store", name)
+    assert said.code == 2
+    assert "is a file" in said.complaint
+    assert "name a folder with --store" in said.complaint
+    assert (windlass.folder / "f").read_text() == "words"
+
+
+def test_lines_of_tables_have_no_blanks_at_their_ends(windlass: CommandLine) -> None:
+    windlass.write("c.json", cascade(phase("a")))
+    assert windlass("run", "c.json", "--session", "s1").code == 0
+    assert windlass("run", "c.json", "--session", "s2").code == 0
+    for command in (
+        ("query", "SELECT session_id, node_type, phase_name FROM unified_logs"),
+        *(("diff", "s1", "s2"), ("sessions",), ("report", "s1"), ("report",)),
+    ):
+        said = windlass(*command)
+        assert said.code == 0
+        assert [line for line in said.out.splitlines() if line != line.rstrip()] == []

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import call, calls, cascade, phase
+from windlass.errors import BadRequest
+from windlass.messages import Message
 
 KEPT = '{"key": "k", "value": "v"}'
 
@@ -79,7 +82,82 @@ def test_a_task_ends_so_too_and_names_the_way_on(endless: CommandLine) -> None:
     assert (again.code, again.json["status"], again.json["reason"]) == (0, "completed", None)
 
 
+def test_a_full_window_is_told_as_what_it_is(windlass: CommandLine) -> None:
+    windlass.write("c.json", cascade(phase("a")))
+    windlass.script = lambda _: ("half", "window")  # type: ignore[assignment,return-value]
+    said = windlass("run", "c.json", "-m", "local/m")
+    assert said.code == 3
+    assert "the run is incomplete (length): a reply was cut before its end" in said.complaint
+    why = "The reply was cut where the model's context window was full."
+    assert why in said.err
+    assert why in windlass("show", "latest").out
+    assert "output limit" not in said.err
+    assert len(windlass.requests) == 1, "a full window has no room for the rest"
+
+
 def test_help_lists_the_exit_codes(windlass: CommandLine) -> None:
     told = " ".join(windlass("--help").out.split())
     for code in ("0 completed", "1 the run", "2 a mistake", "3 the run is incomplete", "130 inter"):
         assert code in told
+
+
+def test_an_input_that_no_template_uses_is_a_warning(windlass: CommandLine) -> None:
+    windlass.write("c.json", cascade(phase("a", instructions="Read the file {{ input.file }}.")))
+    for command in ((), ("--dry-run",)):
+        said = windlass("run", "c.json", "-i", "file=A", "-i", "flie=B", *command)
+        assert said.code == 0
+        told = "warning: no template uses the input 'flie': write {{ input.flie }} where it belongs"
+        assert told in said.err
+        assert "did you mean 'file'?" in said.err
+        assert "'file':" not in said.err
+    for uses in (
+        phase("a", instructions="{{ input }}"),
+        phase("a", instructions="{% for key in input %}{{ key }}{% endfor %}"),
+        phase("a", instructions="{% if input.flie is defined %}Go{% endif %}."),
+        phase("a", context={"from": []}),
+    ):
+        windlass.write("c.json", cascade(uses))
+        assert "no template uses" not in windlass("run", "c.json", "-i", "flie=B").err
+
+
+def test_what_is_sent_and_why_is_told_with_v_only(windlass: CommandLine) -> None:
+    windlass.write(
+        "c.json",
+        cascade(phase("a", tackle=["set_state"]), phase("b", context={"from": ["a"]})),
+    )
+    asked = calls(call("set_state", '{"key": "k", "value": 1}'))
+    replies: Iterator[Message | str] = iter([asked, "x " * 400, "done"] * 2)
+    windlass.script = lambda _: next(replies)
+    short = windlass("run", "c.json").err
+    for told in ("[1/2] a", "tool set_state(", "done"):
+        assert told in short
+    for told in ("sending", "reply:", "tokens", "completed"):
+        assert told not in short
+    long = windlass("run", "c.json", "-v").err
+    for told in ("turn 1: sending ", "; sending everything: ", "reply: ", "completed"):
+        assert told in long
+    assert "snowball" not in long + windlass("show", "latest").out
+
+
+@pytest.mark.parametrize("flags", [(), ("--output-only",), ("--json",)])
+def test_a_run_that_can_be_resumed_says_how_once_and_one_that_cannot_does_not(
+    windlass: CommandLine, flags: tuple[str, ...]
+) -> None:
+    windlass.write("c.json", cascade(phase("a")))
+    windlass.script = lambda _: ""
+    said = windlass("run", "c.json", "--session", "s1", *flags)
+    assert said.code == 3
+    assert (said.out + said.err).count("go on from there: windlass run c.json --resume s1") == 1
+
+    def breaks(_: object) -> str:
+        raise BadRequest("not so")
+
+    windlass.script = breaks
+    said = windlass("run", "c.json", "--session", "s2", *flags)
+    assert said.code == 1
+    assert (said.out + said.err).count("go on from there: windlass run c.json --resume s2") == 1
+    windlass.script = lambda _: "fine"
+    for again in (("run", "c.json"), ("run", "c.json", "--resume", "s2")):
+        said = windlass(*again, *flags)
+        assert said.code == 0
+        assert "--resume" not in said.out + said.err

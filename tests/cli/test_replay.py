@@ -37,13 +37,21 @@ def recorded(command_line: CommandLine) -> CommandLine:
 def test_a_file_tells_what_it_cost_and_would_have_cost(recorded: CommandLine) -> None:
     said = recorded("replay", "s.jsonl")
     assert said.code == 0
-    assert "7 calls of anthropic/claude-sonnet-4-5-20250929, claude-code, grade C" in said.out
+    assert "7 calls of anthropic/claude-sonnet-4-5-20250929, claude-code, a transcript" in said.out
     assert re.search(r"what it cost, as recorded: \$0\.\d+", said.out)
-    assert re.search(r"everything +\$[\d.]+ - \$[\d.]+ +100 %", said.out)
+    (recorded_cost,) = re.findall(r"what it cost, as recorded: (\$[\d.]+)", said.out)
+    assert re.search(rf"everything +{re.escape(recorded_cost)} +100 %", said.out)
     assert re.search(r"default +\$[\d.]+ - \$[\d.]+ +\d\d( - \d\d)? %", said.out)
     assert "system prompt and tools are not in the transcript" in said.out
     plotted = [line.split()[0] for line in said.out.splitlines() if "▁" in line or "█" in line]
     assert plotted == ["everything", "default"]
+
+
+def test_heads_are_explained_before_they_stand_in_a_table(recorded: CommandLine) -> None:
+    before, table, _ = recorded("replay", "s.jsonl").out.partition("policy ")
+    assert table
+    for head in ("cost", "fetched again", "values", "lines"):
+        assert f"{head}: " in before
 
 
 def test_json_holds_each_call(recorded: CommandLine) -> None:
@@ -93,6 +101,9 @@ def test_a_page_is_one_file_that_runs_nothing(recorded: CommandLine) -> None:
     assert "the page: page.html" in said.out
     page = (recorded.folder / "page.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
+    assert "<h1>What it cost" not in page, "it has the name of its session"
+    assert re.search(r"cost of each call, in (US dollars|fresh input tokens)", page)
+    assert "<span>0</span>" in page
     assert "<polyline" in page
     assert not re.search(r"<script|\bon\w+=|https?://|src=", page)
     assert recorded("replay", "s.jsonl", "--html", "none/page.html").code == 2

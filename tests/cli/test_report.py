@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from datetime import date, timedelta
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.importing.making import Session, result, text, used, write_lines
 from tests.importing.making import call as made_call
+from tests.replays.making import session_file
 from windlass.caching import rates
 from windlass.caching.rules import AS_OF
 from windlass.history.sqlite import SqliteStore
+from windlass.replays.measure import Ruler
+from windlass.replays.needs import NeededText
 from windlass.report.session import SessionReport, session_report
 from windlass.wire.base import Request
 
@@ -23,7 +27,7 @@ from windlass.wire.base import Request
 @pytest.fixture
 def snowball(windlass: CommandLine) -> CommandLine:
     """The session `s1`: a phase that reads a large file, and two that go on."""
-    windlass.write("large.txt", "".join(f"line {n} of a long file\n" for n in range(3_000)))
+    windlass.write("large.txt", "".join(f"line {n} of a long file\n" for n in range(9_000)))
     reads = calls(call("read_file", '{"path": "large.txt"}'))
     windlass.script = by_phase(  # type: ignore[assignment]
         {"a": [reads, "read"], "b": ["counted"], "c": ["reported"]}
@@ -118,6 +122,13 @@ def test_a_session_and_a_store_are_pages_of_their_own(snowball: CommandLine) -> 
     assert "was sent in 3 later calls" in page
     assert page.count("<rect") >= 9
     assert "<polyline" in page
+    today = datetime.now(UTC).date().isoformat()
+    assert re.search(rf"<h1>({today}|\S+) Do \w+\.</h1>", page), "its day and its first words"
+    assert page.count(f"<br>{today}") == 2, "the ends of the axis have their time"
+    assert "<span>0</span>" in page
+    assert page.count("<th>message</th>") == 1, "the dearest messages are one table"
+    assert "<th>in the dearest call</th>" in page
+    assert "nowball" not in page.partition("<h2>Phases")[0]
     assert snowball("report", "--html", "all.html").code == 0
     page = (snowball.folder / "all.html").read_text(encoding="utf-8")
     assert is_page(page)
@@ -224,7 +235,7 @@ def test_an_empty_store_and_one_in_which_nothing_fits(snowball: CommandLine) -> 
     assert "no sessions yet" in snowball("report").out
 
 
-def test_a_transcripts_bill_by_our_count_is_a_range(windlass: CommandLine) -> None:
+def test_what_a_transcript_lacks_is_in_what_was_billed(windlass: CommandLine) -> None:
     session = Session()
     session.user("Look at it.")
     given = made_call("t1", "ls", path="a.py")
@@ -236,11 +247,73 @@ def test_a_transcripts_bill_by_our_count_is_a_range(windlass: CommandLine) -> No
     told = windlass("report", "latest", "--json").json
     assert 14_900 < told["missing"] < 15_000
     total = told["total"]
-    assert total["simulated_dollars"] < 0.2 * told["most_simulated"]
-    # The bill itself is exact.
-    assert total["dollars"] == pytest.approx(told["most_simulated"], rel=0.3)
-    printed = words(windlass("report", "latest").out)
-    assert f"about {told['missing']:,} tokens of each request" in printed
+    assert total["simulated_dollars"] == pytest.approx(total["dollars"], rel=0.3)
+    assert total["snowball_dollars"] == pytest.approx(total["dollars"])
+    assert sum(each["dollars"] for each in told["messages"]) <= total["dollars"]
+    printed = windlass("report", "latest").out
+    assert f"about {told['missing']:,} tokens of each request" in words(printed)
+    assert "what was not recorded" in told["messages"][0]["what"]
+    # It was sent everything, so nothing stands beside the bill.
+    assert "would send" not in printed
+
+
+class TestReportAndReplay:
+    """Two commands, one account."""
+
+    @pytest.fixture
+    def imported(self, windlass: CommandLine) -> CommandLine:
+        session_file(windlass.folder / "s.jsonl")
+        assert windlass("import", "s.jsonl").code == 0
+        return windlass
+
+    def test_both_tell_one_bill_and_one_saving(self, imported: CommandLine) -> None:
+        report = imported("report", "latest", "--json").json
+        for source in ("s.jsonl", "latest"):
+            replayed = imported("replay", source, "--json").json
+            everything, default = (each["dollars"] for each in replayed["totals"])
+            assert report["total"]["dollars"] == pytest.approx(replayed["recorded"])
+            assert everything == pytest.approx([replayed["recorded"]] * 2)
+            (finding,) = [each for each in report["findings"] if each["most"] is not None]
+            assert finding["dollars"] == pytest.approx(replayed["recorded"])
+            assert [finding["would_be"], finding["most"]] == pytest.approx(default)
+        printed = imported("report", "latest").out
+        low, high = (f"${one:.4f}" for one in default)
+        assert f"it would be {low} - {high}" in words(printed)
+
+    def test_what_replay_finds_dearer_is_not_advised(
+        self, imported: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("windlass.replays.measure.FETCH_OUTPUT_TOKENS", 0)
+        monkeypatch.setattr(Ruler, "missed", all_missed)
+        (ratio,) = [
+            outlay["worst"]
+            for outlay in imported("replay", "latest", "--json").json["totals"]
+            if outlay["policy"] == "default"
+        ]
+        assert ratio > 1
+        findings = imported("report", "latest", "--json").json["findings"]
+        assert not [each for each in findings if "windows" in each["setting"]]
+
+    def test_nothing_below_a_cent_is_told(self, windlass: CommandLine) -> None:
+        session_file(windlass.folder / "s.jsonl", 2, model="claude-3-haiku-20240307")
+        assert windlass("import", "s.jsonl").code == 0
+        (default,) = windlass("replay", "latest", "--policy", "default", "--json").json["totals"]
+        assert default["ratio" if "ratio" in default else "worst"] < 0.99
+        assert windlass("report", "latest", "--json").json["findings"] == []
+
+
+def all_missed(
+    ruler: Ruler, windows: Sequence[Sequence[int]], needs: Mapping[int, Sequence[NeededText]]
+) -> list[list[NeededText]]:
+    """As if each call that is not sent everything needed all results that there are."""
+    results = tuple(at for at, chat in enumerate(ruler.shown.chats) if chat["role"] == "tool")
+    del needs
+    return [
+        [NeededText("value", "x", (at,), (at,)) for at in results if at < place]
+        if list(window) != everything
+        else []
+        for place, window, everything in zip(ruler.calls, windows, ruler.everything, strict=True)
+    ]
 
 
 def test_calls_whose_usage_was_not_recorded_are_counted_and_named(windlass: CommandLine) -> None:

@@ -114,7 +114,7 @@ class TestCards:
         self, asked: CommandLine
     ) -> None:
         words = " ".join(f"wor{chr(97 + at)}d ab x of the" for at in range(26))
-        asked.script = lambda _: f"See src/Foo/Bar.py:12 and order_4711. {words}"
+        asked.script = lambda _: f"See src/Foo/Bar.py:12 and order_4711. axe axe {words}"
         assert asked("run", "one.json", "--session", "s2").code == 0
         assert asked("cards", "s2", "--make").code == 0
         (found, *_) = asked(
@@ -125,6 +125,7 @@ class TestCards:
         keywords = json.loads(found["keywords"])
         assert keywords[:2] == ["src/foo/bar.py:12", "order_4711"]
         assert len(keywords) == 20
+        assert "axe" in keywords
         assert all(len(word) >= 3 for word in keywords)
         assert not {"the", "and", "of"} & set(keywords)
 

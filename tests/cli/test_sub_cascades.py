@@ -67,6 +67,17 @@ class TestSubCascades:
         assert shell("show", disk["session_id"], "--call", "1").code == 0
         assert shell("explain", logs["session_id"], "1").code == 0
 
+    def test_diff_counts_what_the_list_and_the_run_count(self, shell: CommandLine) -> None:
+        runs = [shell("run", "top.json", "-i", f"disk={disk}", "--json").json for disk in "ab"]
+        tops = [each for each in sessions(shell) if each["cascade_id"] == "top"][::-1]
+        told = shell("diff", *(each["session_id"] for each in tops), "--json").json["sessions"]
+        for run, top, beside in zip(runs, tops, told, strict=True):
+            assert beside["calls"] == top["calls"] == 4
+            report = shell("report", top["session_id"], "--json").json["total"]
+            for key in ("calls", "tokens_in", "tokens_out"):
+                assert beside[key] == top[key] == report[key]
+            assert run["usage"]["tokens_in"] == beside["tokens_in"]
+
     def test_report_adds_what_ran_below(self, shell: CommandLine) -> None:
         ran = shell("run", "top.json", "-i", "disk=sda", "--json").json
         costs = shell("report", "latest", "--json").json

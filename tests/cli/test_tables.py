@@ -45,4 +45,6 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
             else:
                 output.print_table(columns, rows, title="\ntitle", right=right, whole=whole)
             printed.append(screen.file.getvalue())  # type: ignore[attr-defined]
-    assert printed[0] == printed[1]
+    lines = [[line.rstrip() for line in text.split("\n")] for text in printed]
+    assert lines[0] == lines[1]
+    assert printed[0].split("\n") == lines[0]  # no blanks at the ends

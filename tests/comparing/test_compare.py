@@ -108,6 +108,13 @@ class TestKnownDifference:
         root = 1.959964 * math.sqrt(psi) + 0.841621 * math.sqrt(psi - delta**2)
         assert difference.inputs_needed == math.ceil((root / delta) ** 2)
 
+    def test_so_many_ties_as_are_asked_for_are_no_worse(self) -> None:
+        (difference,) = pair(12, 0).differences
+        assert difference.verdict == "too few to tell"
+        assert difference.inputs_needed == 38
+        OUT.unlink()
+        assert pair(38, 0).differences[0].verdict == "no worse"
+
     def test_the_number_that_would_do_does(self) -> None:
         needed = pair(6, 2).differences[0].inputs_needed
         assert needed

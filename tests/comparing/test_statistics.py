@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from windlass.comparing.statistics import (
     bootstrap,
     holm,
+    inputs_for_no_worse,
     inputs_needed,
     paired_rates,
     sign_test,
@@ -204,3 +205,21 @@ class TestInputsNeeded:
     def test_a_smaller_difference_takes_more(self) -> None:
         counts = [inputs_needed(0, 0, 10, least=least, tests=1) for least in (0.2, 0.1, 0.05)]
         assert counts == sorted(counts)
+
+
+class TestInputsForNoWorse:
+    def test_ties_take_as_many_as_leave_no_doubt(self) -> None:
+        # Of n ties the interval ends at 1.959964 / (n + 2): from 38 on below 0.05.
+        assert inputs_for_no_worse(0, 0, 12, margin=0.05, most=269) == 38
+        assert paired_rates(0, 0, 38).low > -0.05 > paired_rates(0, 0, 37).low
+
+    @given(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20), st.floats(0.02, 0.3))
+    def test_the_same_shares_of_so_many_are_no_worse(
+        self, better: int, worse: int, same: int, margin: float
+    ) -> None:
+        pairs, most = better + worse + same + 1, 2_000
+        needed = inputs_for_no_worse(better, worse, pairs, margin=margin, most=most)
+        assert pairs < needed <= max(most, pairs + 1)
+        if needed < most:
+            share = needed / pairs
+            assert paired_rates(better * share, worse * share, needed).low > -margin

@@ -165,6 +165,29 @@ async def test_without_approval_the_run_waits(house: House) -> None:
     assert results(ran) == []
 
 
+@pytest.mark.parametrize(
+    "wrong", ['{"key": "k"}', '{"key": "k", "value": 1, "more": 2}', "[", "[1]"]
+)
+async def test_nobody_is_asked_about_arguments_that_the_tool_does_not_take(
+    house: House, wrong: str
+) -> None:
+    asked: list[Question] = []
+
+    def agrees(question: Question) -> str:
+        asked.append(question)
+        return "yes"
+
+    script = {"a": [calls(call("set_state", wrong)), calls(SETS), "done"]}
+    ran = await house.run(APPROVES, script, on_question=agrees)
+    assert [each.text for each in asked] == [
+        'May the tool set_state run with {"key": "k", "value": 1}?'
+    ]
+    assert ran.result.state == {"k": 1}
+    told = results(ran)
+    assert "set_state" in told[0]
+    assert told[1] == "set state 'k'"
+
+
 async def test_only_tools_of_the_phase_are_approved(house: House) -> None:
     wrong = cascade(phase("a", tackle=["set_state"], rules={"approve": ["set_stat"]}))
     with pytest.raises(CascadeError, match=r"'set_stat' is no tool in the tackle.*'set_state'"):

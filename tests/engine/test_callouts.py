@@ -72,6 +72,7 @@ class TestTheTool:
         assert message.role == role
         assert message.text == ("We go with plan B." if ref == "this" else log("17"))
 
+    @pytest.mark.req("AC-18")
     async def test_what_was_shortened_before_is_marked_and_stays_as_it_was_sent(
         self, house: House
     ) -> None:
@@ -98,6 +99,7 @@ class TestTheTool:
         assert second == "a callout needs a name, such as 'decision'"
         assert marked(ran) == ()
 
+    @pytest.mark.req("AC-18")
     async def test_a_message_marked_again_goes_by_its_newest_name(self, house: House) -> None:
         ran = await looked(house, asks("1"), marks("last", "old"), marks("build_log", "new"), "ok")
         assert [one.name for one in marked(ran)] == ["new"]
@@ -124,6 +126,7 @@ class TestPatterns:
         assert shown(ran, 3)[0] == log("17")
         assert ran.decisions("callout")[0]["pattern"] == "ERROR: build 17"
 
+    @pytest.mark.req("AC-18")
     async def test_what_was_asked_and_brought_back_is_not_called_out(self, house: House) -> None:
         one = phase("a", tackle=["build_log", "recall"], callouts={"x": "Do a|ERROR"})
 
@@ -149,6 +152,7 @@ class TestPatterns:
 
 
 class TestLaterPhases:
+    @pytest.mark.req("AC-18")
     async def test_a_snowball_keeps_it_whole_in_the_next_phase(self, house: House) -> None:
         ran = await house.run(
             cascade(
@@ -163,6 +167,7 @@ class TestLaterPhases:
         assert kept == log("17")
         assert len(other) < len(log("18")) / 3
 
+    @pytest.mark.req("AC-18")
     async def test_a_time_to_live_spares_it(self, house: House) -> None:
         ran = await house.run(
             cascade(lookup(callouts={"k": "build 17"}, context_ttl={"tool_results": 1})),
@@ -173,6 +178,7 @@ class TestLaterPhases:
         assert kept == log("17")
         assert masked.startswith("[build_log result expired")
 
+    @pytest.mark.req("AC-18")
     async def test_a_mark_from_outside_counts_from_the_next_phase_on(self, house: House) -> None:
         def mark() -> None:
             store = house.open_store()
@@ -218,6 +224,7 @@ class TestWhatPeopleSee:
 
 
 class TestRoom:
+    @pytest.mark.req("AC-18")
     async def test_together_they_take_at_most_half_of_a_request(self, house: House) -> None:
         one = phase("a", tackle=["build_log"], callouts={"all": "step"}, max_input_tokens=6_000)
         ran = await house.run(
@@ -232,6 +239,7 @@ class TestRoom:
         assert texts[0] == log("0")
         assert len(texts[1]) < len(log("1")) / 3
 
+    @pytest.mark.req("AC-18")
     async def test_the_tool_says_where_there_is_no_room(self, house: House) -> None:
         ran = await looked(house, asks("1"), marks("last", "x"), "done", max_input_tokens=3_000)
         assert shown(ran, 3)[1].endswith("; too long to be kept whole in view beside the others")

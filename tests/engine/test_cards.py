@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -167,6 +168,7 @@ class TestWhichGetOne:
         marked = [card for card in ran.store.cards(ran.session) if card.is_callout]
         assert [(card.callout, card.turn) for card in marked] == [("the failure", 2)]
 
+    @pytest.mark.req("AC-18")
     async def test_a_message_marked_after_its_card_was_made(self, house: House) -> None:
         async def wait_then_mark(request: Request) -> Message | str:
             if len(request.messages) == 1:
@@ -199,7 +201,8 @@ class TestSummaries:
         assert "Summarize this assistant message in 1-2 sentences" in question
         assert "Begin." in question
         assert "The end is P-999." in question
-        assert 2_000 <= len(question) < 2_300
+        (cut,) = re.findall(r"\n\[\.\.\. ([\d,]+) characters \.\.\.\]\n", question)
+        assert len(text) - int(cut.replace(",", "")) == 2_000
         cards = ran.store.cards(ran.session)
         assert [card.generator_model for card in cards] == ["rule", "rule", "scripted/sum", "rule"]
         assert cards[2].summary == "The pump failed. It was P-101."
@@ -212,6 +215,16 @@ class TestSummaries:
         assert (row.tokens_in or 0) > 300
         (started,) = [one for one in ran.events if isinstance(one, SessionStarted)]
         assert started.models == ("scripted/x", "scripted/sum")
+
+    @pytest.mark.req("AC-91")
+    @pytest.mark.parametrize("chars", [199, 200])
+    async def test_under_200_characters_a_text_is_its_own_summary(
+        self, house: House, summarised: None, chars: int
+    ) -> None:
+        text = ("The pump in hall 7 failed again. " * 9)[: chars - 1] + "!"
+        script = with_summaries(lambda _: "It failed.", replies(first=text))
+        ran = await house.run(two_phases(auto_context={}), script)
+        assert ran.store.cards(ran.session)[2].summary == (text if chars < 200 else "It failed.")
 
     @pytest.mark.req("AC-92")
     async def test_too_long_an_answer_is_cut(self, house: House, summarised: None) -> None:

@@ -220,6 +220,7 @@ class TestWhatIsChosen:
         assert said.count(talk("orchards")) == 1
         assert "key_rivers_4711" not in said
 
+    @pytest.mark.req("CI-45")
     async def test_a_phase_that_hides_itself_is_chosen_from_by_its_output_alone(
         self, house: House
     ) -> None:

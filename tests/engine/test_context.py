@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,7 @@ class TestSelective:
         )
         assert ran.chat("b")[1]["content"][1:] == [url(data) for data in shown]
 
-    @pytest.mark.req("CI-16", "CI-17")
+    @pytest.mark.req("CI-16", "CI-17", "CI-60")
     async def test_messages_are_filtered(self, house: House) -> None:
         replies = [
             calls(call("look_up", '{"word": "keel"}'), text="First."),
@@ -633,6 +633,39 @@ class TestTheRecord:
         phases = [(stored.row.phase, stored.row.turn) for stored in ran.rows(NodeType.AGENT)]
         assert phases == [("a", 1), ("b", 1)]
         assert all(stored.row.phase for stored in ran.rows())
+
+    @pytest.mark.req("CI-39")
+    async def test_each_message_has_its_phase_turn_and_attempt(self, house: House) -> None:
+        def good(output: str) -> Mapping[str, Any]:
+            """Want a good one."""
+            return {"valid": output == "good", "reason": "no"}
+
+        ran = await house.run(
+            cascade(
+                phase("a", tackle=["look_up"], rules={"loop_until": "good", "max_attempts": 2}),
+                phase("b", context={"from": ["a"]}),
+            ),
+            {"a": [calls(call("look_up")), "bad", calls(call("look_up")), "good"]},
+            tools=[look_up, good],
+        )
+        told = ran.store.query(
+            "SELECT node_type, phase_name, turn_number, attempt_number FROM unified_logs"
+            " WHERE content_hash IS NOT NULL"
+        )
+        assert [tuple(row.values()) for row in told] == [
+            ("user", "a", 0, 1),
+            ("agent", "a", 1, 1),
+            ("tool_result", "a", 1, 1),
+            ("follow_up", "a", 2, 1),
+            ("user", "a", 2, 2),
+            ("agent", "a", 3, 2),
+            ("tool_result", "a", 3, 2),
+            ("follow_up", "a", 4, 2),
+            ("context_injection", "b", 0, None),
+            ("context_injection", "b", 0, None),
+            ("user", "b", 0, 1),
+            ("agent", "b", 1, 1),
+        ]
 
     @pytest.mark.req("AC-30")
     async def test_nothing_that_a_window_leaves_out_is_missing_from_the_record(

@@ -88,6 +88,7 @@ async def test_the_caps_hold_together_and_the_provider_counts_the_same(house: Ho
     assert ran.result.error is None
     record = ran.calls()[-1]
     blocks = {one["injector"]: one for one in record.details["injectors"]["blocks"]}
+    assert {name: blocks[name]["cap"] for name in CAPS} == CAPS
     named = {name: blocks[name]["tokens"] for name in CAPS}
     assert all(0.6 * cap < named[name] <= cap for name, cap in CAPS.items()), named
     assert 0.8 * 7_900 < sum(named.values()) <= sum(CAPS.values()) == 7_900

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,6 +17,8 @@ from tests.strategies import png
 from windlass.engine.events import Noted, PlanChanged
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import NodeType, request_hash
+from windlass.history.sqlite import SqliteStore
+from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
 from windlass.report.explain import explain_call
 
@@ -259,6 +262,15 @@ async def test_the_plan_is_shown_while_it_runs_and_recorded(house: House) -> Non
     assert ran.result.state["plan"]["steps"][0]["conclusion"] == "found 7"
 
 
+@pytest.mark.req("CE-8")
+async def test_open_steps_stand_before_finished_ones(house: House) -> None:
+    ran = await house.run(
+        cascade(phase("a", tackle=TACKLE), injectors=True), {"a": [PLAN, DONE, "done"]}
+    )
+    (told,) = [one for one in parts(ran.request("a", 3).messages[-1]) if "[Plan] Ship it" in one]
+    assert told.index("[ ] two") < told.index("[x] one -> found 7")
+
+
 async def test_a_failed_attempt_takes_its_plan_with_it(house: House) -> None:
     def never(output: str) -> Mapping[str, Any]:
         """Refuses."""
@@ -313,6 +325,38 @@ class TestUserMemory:
         assert sent[2][: len(sent[1])] == sent[1]
         # The next phase goes on in the same conversation, so the change stays where it was told.
         assert ran.request("b").messages[: len(sent[2])] == sent[2]
+
+    @pytest.mark.parametrize("cached", [True, False])
+    async def test_what_another_program_changes_is_told_when_a_phase_begins(
+        self, house: House, cached: bool
+    ) -> None:
+        def change() -> None:
+            store = house.open_store()
+            Banks(store, lambda: 2_000.0, lambda: "other").remember("likes", "Be kind.", key="tone")
+
+        if not cached:
+            (house.folder / "windlass.toml").unlink()
+        tackle = list(self.TACKLE)
+        made = cascade(phase("a", tackle=tackle), phase("b", tackle=tackle), system="S.", **BANK)
+        replies = {"a": [remember("tone", "Be brief."), "done"]}
+        ran = await house.run(made, replies, before={"b": change})
+        first = ran.request("b").messages
+        told = first[-1] if cached else first[1]
+        assert "tone (version 2): Be kind." in told.text
+        assert [message.text.count("Be kind.") for message in first].count(1) == 1
+        assert cached or "Be brief." not in first[1].text
+
+    async def test_three_are_shown_those_that_match_before_the_newest(self, house: House) -> None:
+        with SqliteStore(house.store) as store:
+            banks = Banks(store, map(float, range(1_000, 2_000)).__next__, lambda: uuid4().hex)
+            for key in ("soup", "a", "b", "c", "d"):
+                banks.remember("likes", f"What is liked of {key}.", key=key)
+        one = phase("a", instructions="Do a. Cook the soup.", tackle=["remember"])
+        ran = await house.run(cascade(one, system="S.", **BANK))
+        shown = re.findall(
+            r"^- (\w+) \(version 1\)", ran.request("a").messages[1].text, re.MULTILINE
+        )
+        assert shown == ["soup", "d", "c"]
 
     async def test_its_price_is_recorded_beside_that_of_writing_anew(self, house: House) -> None:
         ran = await self.run(house)
@@ -484,13 +528,50 @@ class TestVolatile:
         shared = ran.calls()[-1].details["prefix"]
         assert shared["broken_by"] == "message 0"
 
-    async def test_what_the_user_wrote_stays_and_is_priced(self, house: House) -> None:
-        made = cascade(phase("a"), system="Built 2026-11-22T08:00:00Z.", injectors=True)
+    @pytest.mark.parametrize(
+        "written",
+        [
+            "2026-11-22T08:00:00Z",
+            "7f1c2a9e-3b5d-4c6f-8a90-1b2c3d4e5f60",
+            "1795334400",
+            "d41d8cd98f00b204e9800998ecf8427e",
+        ],
+    )
+    async def test_what_the_user_wrote_stays_and_is_priced(
+        self, house: House, written: str
+    ) -> None:
+        made = cascade(phase("a"), system=f"Built {written}.", injectors=True)
         ran = await house.run(made)
-        assert ran.request("a").messages[0].text == "Built 2026-11-22T08:00:00Z."
+        assert ran.request("a").messages[0].text == f"Built {written}."
         (told,) = (one for one in ran.decisions("injector") if one.get("found"))
-        assert told["at"] == 6
+        assert (told["at"], told["found"]) == (6, written)
         assert "tokens written anew" in told["text"]
+
+    async def test_two_uses_of_one_value_have_names_of_their_own(self, house: House) -> None:
+        made = cascade(phase("a"), system="Year {{ now[:4] }}, {{ now }}.", injectors=True)
+        ran = await house.run(made)
+        assert ran.request("a").messages[0].text == "Year [now], [now 2]."
+        year, moment = parts(ran.request("a").messages[-1])[-1].splitlines()[1:3]
+        assert re.fullmatch(r"now: 20\d\d", year)
+        assert re.fullmatch(r"now 2: 20\d\d-.*Z", moment)
+
+    async def test_where_nobody_would_tell_them_they_stay_as_they_are_when_it_begins(
+        self, house: House
+    ) -> None:
+        ran = await self.run(house, values=False)
+        first, second = ran.requests("a")
+        assert first.messages[0] == second.messages[0]
+        assert first.messages[0].text.endswith(", call 3. Count 1.")
+
+    async def test_in_a_prompt_of_one_phase_the_state_stays_as_it_begins(
+        self, house: House
+    ) -> None:
+        keys = {"tackle": ["set_state"], "system": "Call {{ call }}, {{ state.count }}."}
+        made = cascade(phase("z", tackle=["set_state"]), phase("a", **keys), injectors=True)
+        set_to = [calls(call("set_state", f'{{"key":"count","value":{n}}}')) for n in (1, 2)]
+        ran = await house.run(made, {"z": [set_to[0], "ok"], "a": [set_to[1], "done"]})
+        for number in (1, 2):
+            assert ran.request("a", number).messages[0].text == "Call [call], 1."
 
     async def test_in_instructions_they_are_rendered_once(self, house: House) -> None:
         one = phase("a", instructions="Do a. {{ session_id }} {{ call }}", tackle=["set_state"])

@@ -15,7 +15,7 @@ from windlass.report.costs import session_cost
 from windlass.report.explain import explain_call
 from windlass.report.prefix import prefix_of
 
-TOLD = re.compile(r"its first call sends ([\d,]+) tokens, a snowball would send ([\d,]+)$")
+TOLD = re.compile(r"its first call sends ([\d,]+) tokens, sending everything ([\d,]+)$")
 
 
 def number(text: str) -> int:

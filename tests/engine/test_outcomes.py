@@ -53,6 +53,7 @@ class TestNoAnswer:
             (("I will not.", "refusal"), "refusal"),
             (("", "refusal"), "refusal"),
             (("Half of", "filter"), "filter"),
+            (("Half of", "window"), "length"),
             ((THINKING, "length"), "length"),
         ],
     )

@@ -229,7 +229,7 @@ class TestAttempts:
         outcomes = {o.phase: o.status for o in ran.store.outcomes(ran.session)}
         assert outcomes == {"a": "failed", None: "failed"}
 
-    @pytest.mark.req("CI-44", "CI-11")
+    @pytest.mark.req("CI-44", "CI-11", "CI-26")
     async def test_on_exhausted_continue_goes_on_with_an_incomplete_output(
         self, house: House
     ) -> None:

@@ -98,7 +98,7 @@ async def test_what_nobody_said_is_not_found(house: House, monkeypatch: pytest.M
     assert said == "nothing said in this session matches 'zzzqqq'"
 
 
-@pytest.mark.req("AC-108")
+@pytest.mark.req("AC-108", "CI-45")
 async def test_what_is_hidden_is_not_found_but_by_its_output(house: House) -> None:
     made, replies = last(searching("Do rivers key"), "ok")
     hidden = {**SEVEN[0], "context_retention": "output_only"}

@@ -47,7 +47,12 @@ class Session:
         return self.add("user", {"role": "user", "content": content}, **keys)
 
     def answer(
-        self, ident: str, *blocks: dict[str, Any], usage: dict[str, Any] | None = None, **keys: Any
+        self,
+        ident: str,
+        *blocks: dict[str, Any],
+        usage: dict[str, Any] | None = None,
+        stopped: bool = True,
+        **keys: Any,
     ) -> dict[str, Any]:
         message = {
             "id": ident,
@@ -55,6 +60,7 @@ class Session:
             "role": "assistant",
             "model": self.model,
             "content": list(blocks),
+            "stop_reason": "end_turn" if stopped else None,
             "usage": usage or used(),
         }
         return self.add("assistant", message, **keys)

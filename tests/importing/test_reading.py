@@ -123,6 +123,38 @@ def test_side_chains_are_recordings_that_name_their_parent_and_count(tmp_path: P
     assert (agent.name, agent.parent, agent.usage.tokens_in) == ("s-1/a7", main.name, 5)
 
 
+def test_the_usage_with_which_an_answer_began_is_not_its_output(tmp_path: Path) -> None:
+    page = "The whole answer stands here, sentence after sentence. " * 60
+    session = Session()
+    session.user("Go.")
+    session.answer("m1", text(page), usage=used(900, 1), stopped=False)
+    session.answer("m2", text(page), usage=used(900, 640), stopped=False)
+    session.answer("m3", text(page), usage=used(900, 1))
+    session.answer("m4", text("ok"), usage=used(900, 0), stopped=False)
+    session.answer("m5", text(page), call("t1", path=page), usage=used(900, 3), stopped=False)
+    (one,) = read(write_lines(tmp_path / "s.jsonl", session.records))
+    assert [each.estimated for each in one.calls] == [True, False, False, False, True]
+    outputs = [each.usage.tokens_out for each in one.calls if each.usage]
+    assert 600 < outputs[0] < 1_200
+    assert outputs[1:4] == [640, 1, 0]
+    assert outputs[4] > 1.8 * outputs[0]
+    assert one.dollars == pytest.approx((5 * 900 * 5 + sum(outputs) * 25) / 1e6)
+
+
+def test_thinking_is_output_and_its_signature_is_not(tmp_path: Path) -> None:
+    outputs = []
+    for signature in ("s" * 40, "s" * 40_000):
+        thought = {"type": "thinking", "thinking": "Let me see. " * 90, "signature": signature}
+        session = Session()
+        session.user("Go.")
+        session.answer("m1", thought, text("done"), usage=used(900, 2), stopped=False)
+        (one,) = read(write_lines(tmp_path / "s.jsonl", session.records))
+        outputs.append(one.calls[0].usage)
+    assert outputs[0] == outputs[1]
+    assert outputs[0] is not None
+    assert 250 < outputs[0].tokens_out < 600
+
+
 def test_what_is_written_for_an_hour_is_priced_so(tmp_path: Path) -> None:
     dollars = []
     for hour in (0, 1_000_000):

@@ -33,7 +33,7 @@ def test_the_table_of_real_files(line: CommandLine) -> None:
         ["mini-swe-agent", "A", "1", "2"],
         ["swe-agent", "C", "1", "2"],
     ]
-    assert "A: exact requests; C: transcript" in said.out
+    assert "A: exact requests; C: a transcript" in said.out
     assert "skipped: 2 notes of the queue of prompts" in said.out
     assert "sessions: 3 new" in said.out
     assert "README.md' is no JSON" in said.err
@@ -51,7 +51,7 @@ def test_sessions_show_report_and_verify_read_it(line: CommandLine, tmp_path: Pa
     dollars = 3 * (100 * 5 + 50 * 0.5 + 7 * 25) / 1e6
     assert costs["total"]["dollars"] == pytest.approx(dollars)
     told = line("report", info["session_id"]).out
-    assert "imported from claude-code, grade C: transcript" in told
+    assert "imported from claude-code: a transcript" in told
     assert line("verify").code == 0
     prefixes = line("report", info["session_id"], "--prefix", "--json").json
     assert [one["shared"] > 0 for one in prefixes] == [False, True, True]

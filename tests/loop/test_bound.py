@@ -185,14 +185,22 @@ class TestWindow:
         asked = {"ref": entry.reference, "part": "1-9 /line 7 /"}  # as a model asks
         assert window.recall(**asked) == "8: line 7 of order 0"
 
-    def test_recall_refuses_what_it_does_not_know(self) -> None:
+    def test_recall_tells_a_model_what_it_got_wrong(self) -> None:
         window = windlass.bound(loop(2))
-        with pytest.raises(UsageError, match="'x' names no message here: none has it; known: res"):
-            window.recall("x")
-        with pytest.raises(UsageError, match="is not a regular expression"):
-            window.recall(window.entries[2].reference, grep="(")
-        with pytest.raises(UsageError, match="must be a number or a range"):
-            window.recall(window.entries[2].reference, lines="all")
+        assert "'x' names no message here: none has it; known: result_" in window.recall("x")
+        reference = window.entries[2].reference
+        assert "is not a regular expression" in window.recall(reference, grep="(")
+        assert "must be a number or a range" in window.recall(reference, lines="all")
+        assert "is no JSON" in window.recall(reference, part="a[0].b")
+        numbered: Any = {"ref": reference, "part": 12}
+        assert window.recall(**numbered) == "recall: part is a text, not 12"
+        assert window.recall(**numbered | {"ref": None}) == "recall: ref is a text, not None"
+
+    def test_recall_refuses_what_no_model_sends(self) -> None:
+        window = windlass.bound(loop(2))
+        entry: Any = window.entries[2]
+        with pytest.raises(UsageError, match="recall: ref is a text, not Shown"):
+            window.recall(entry)
 
     def test_the_beginning_of_a_reference_will_do_where_only_one_has_it(self) -> None:
         window = windlass.bound(loop(6))
@@ -201,8 +209,7 @@ class TestWindow:
         whole = window.recall(reference)
         assert window.recall(reference[:13]) == window.recall(reference.removeprefix("result_"))
         assert window.recall(reference[:13]) == whole
-        with pytest.raises(UsageError, match="names no message here: none has it"):
-            window.recall("result_")
+        assert "names no message here: none has it" in window.recall("result_")
 
     def test_recall_is_offered_where_it_is_asked_for(self) -> None:
         without = windlass.bound(loop(6))
@@ -226,7 +233,7 @@ class TestWindow:
 
     @pytest.mark.parametrize("tool", ["lookup", {}, {"function": {"name": ""}}, {"function": 5}])
     def test_a_tool_that_is_none_is_refused(self, tool: Any) -> None:
-        with pytest.raises(UsageError, match="a tool is an object with a function"):
+        with pytest.raises(UsageError, match="a tool is an object with a name and a schema"):
             windlass.bound(loop(1), tools=[tool])
 
     def test_an_unknown_policy_is_refused(self) -> None:

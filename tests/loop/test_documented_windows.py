@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from typing import Any
 
 import pytest
@@ -15,6 +16,10 @@ from tests.strategies import png
 PLAIN = "word and " * 1_000
 SENTENCE = "This is what I think of it. "
 CUT = "\n[... truncated for context efficiency ...]\n"
+
+
+LONG = {"role": "user", "content": "Go on with the work. " * 1_200}
+"""A task that fills any cache's least prefix."""
 
 
 def asked(number: int, name: str = "run", text: str = "", **arguments: Any) -> dict[str, Any]:
@@ -41,20 +46,42 @@ def user(content: Any) -> dict[str, Any]:
 def shown(
     messages: list[dict[str, Any]], profile: str = "spec", **options: Any
 ) -> list[dict[str, Any]]:
-    """The window of the next call, where what a policy wants is done whatever it costs."""
-    policy = {"profile": profile, "commit": "at_once", **options}
-    return windlass.bound(messages, policy=policy).messages
+    """The window of the next call: what a policy wants is done at once, or where it must pay.
+
+    There it stands behind a long task that is cached, as in a session that is under way.
+    """
+    if CACHED is None:
+        policy = {"profile": profile, "commit": "at_once", **options}
+        return windlass.bound(messages, policy=policy).messages
+    policy = {"profile": profile, "commit": "priced", **options}
+    return windlass.bound([LONG, *messages], policy=policy, prices=CACHED).messages[1:]
 
 
 def told(text: str, name: str = "peek", **arguments: Any) -> str:
     """What is first sent of the text of a result."""
     messages = [user("Go."), asked(1, name, **arguments), result(1, text)]
     # The documented numbers are those of a window that is half used.
-    return str(shown(messages, compress={"adapt": False})[-1]["content"])
+    said = str(shown(messages, compress={"adapt": False})[-1]["content"])
+    policy = {"profile": "spec", "compress": {"adapt": False}}
+    for prices in (None, charged(0.1, 1_024), charged(0.025, 4_096)):  # where it must pay, too
+        window = windlass.bound([LONG, *messages[1:]], policy=policy, prices=prices)
+        assert window.messages[-1]["content"] == said
+    return said
 
 
 def charged(read: float, minimum: int) -> windlass.Prices:
     return windlass.Prices(read=read, write=1.25, minimum=minimum, step=1, ttl_s=300)
+
+
+CACHED: windlass.Prices | None = None
+"""The prices at which windows must pay (None: they are changed at once)."""
+
+
+@pytest.fixture(autouse=True, params=["at_once", "priced"])
+def _each_commit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The documented numbers hold where an edit must pay for what it loses of the cache, too."""
+    prices = charged(0.1, 1_024) if request.param == "priced" else None
+    monkeypatch.setattr(sys.modules[__name__], "CACHED", prices)
 
 
 class TestOnAndOff:
@@ -205,12 +232,19 @@ class TestLargeResults:
 
     @pytest.mark.req("CE-29")
     def test_an_answer_of_an_api_keeps_its_key_fields(self) -> None:
-        answer = {"id": "ord_17", "status": "open", "note": "blah " * 900, "total": 12.5}
-        cut = told(json.dumps(answer), "http_get", url="https://x.org")
-        assert "ord_17" in cut
-        assert "open" in cut
-        assert "12.5" in cut
+        lines = [
+            {"note": f"Blah {at}. " * 9, "id": f"item_{at}", "name": f"Part {at} of the order"}
+            for at in range(60)
+        ]
+        answer = {"note": "blah " * 900, "id": "ord_17", "status": "open", "total": 12.5}
+        cut = told(json.dumps({**answer, "items": lines}), "http_get", url="https://x.org")
+        for kept in ('"id":"ord_17","status":"open","total":12.5', "item_4", "Part 4 of the order"):
+            assert kept in cut
+        assert "lah" not in cut
+        assert "55 more" in cut
         assert len(cut) <= 1_000
+        names = {f"name_{at}": f"The value of number {at} of them." for at in range(200)}
+        assert 700 < len(told(json.dumps(names), "http_get", url="https://x.org")) <= 1_000
 
 
 class TestGrowingOld:
@@ -236,7 +270,7 @@ class TestGrowingOld:
 
     @pytest.mark.req("AC-32")
     def test_five_turns_see_the_models_long_words_whole(self) -> None:
-        words = SENTENCE * 100
+        words = SENTENCE * 400
         said = [user("Go."), asked(1, text=words), result(1, "ok")]
         whole = [shown(said + idle(turns))[1]["content"] == words for turns in range(8)]
         assert whole == [True] * 5 + [False] * 3
@@ -254,16 +288,17 @@ class TestGrowingOld:
 
         within = (SENTENCE * 80)[:1_999] + "."
         assert old(within) == within  # 2,000
-        kept, marker, rest = old(SENTENCE * 80).partition(CUT)  # 2,240
+        long = SENTENCE * 200  # 5,600
+        kept, marker, rest = old(long).partition(CUT)
         assert marker
-        assert (SENTENCE * 80).startswith(kept)
+        assert long.startswith(kept)
         assert kept.endswith("what I think of it.")
         assert 2_000 - len(SENTENCE) <= len(kept) <= 2_000
-        assert rest.startswith(f"[{len(SENTENCE * 80) - len(kept)} more characters; result_")
+        assert rest.startswith(f"[{len(long) - len(kept)} more characters; result_")
 
     @pytest.mark.req("AC-36")
     def test_words_without_calls_go_where_they_are_not_to_be_kept(self) -> None:
-        words = SENTENCE * 20
+        words = SENTENCE * 70
         said = [user("Go."), {"role": "assistant", "content": words}, user("On."), *idle(8)]
         assert shown(said)[1]["content"] == words
         off = shown(said, preserve_reasoning=False)[1]["content"]

@@ -60,7 +60,10 @@ class TestEvaluate:
         file = write(windlass, sequential(atomic("a"), atomic("b")))
         said = windlass("evaluate", file, "-i", "x=1")
         assert said.code == 0
-        assert "[2/2] b  (sees all of its parent's context; notes on each step before" in said.err
+        assert (
+            "[2/2] b  (sees all of its parent's context; notes on each step before; what of …)"
+            in said.err
+        )
         assert "all tasks" in said.out
         told = windlass("evaluate", file, "--json").json
         assert told["status"] == "completed"

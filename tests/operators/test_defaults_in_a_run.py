@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +13,9 @@ from tests.cli.conftest import CommandLine, windlass
 from tests.operators.conftest import TaskHouse, house, inputs
 from tests.operators.making import atomic, block, reduce, sequential
 from tests.operators.test_sections import FRESH, INHERITED, PREVIOUS
-from windlass.errors import TaskFileError
+from windlass.errors import StoreError, TaskFileError
+from windlass.memory.banks import Banks
+from windlass.memory.matching import WordIndex
 
 __all__ = ["house", "windlass"]
 
@@ -210,20 +215,72 @@ class TestMistakes:
         assert all(f"lacks <{tag}>" in strict.err for tag in lacking)
 
 
+class TestOneModel:
+    """The same block says the same in each kind of task."""
+
+    LEAVES = ("first", "r.inner[0]", "r.reduction")
+    BELOW: Mapping[str, Sequence[str]] = {
+        "sequential": LEAVES,
+        "atomic": LEAVES[:1],
+        "reduce": LEAVES[1:],
+        "inner_task": LEAVES[1:2],
+        "reduction_task": LEAVES[2:],
+    }
+
+    @pytest.mark.req("ADR-51")
+    @pytest.mark.parametrize("mode", ["full", "subset", "none"])
+    @pytest.mark.parametrize("place", BELOW)
+    async def test_what_is_inherited(self, house: TaskHouse, place: str, mode: str) -> None:
+        said = {place: block(mode, "disabled")}
+        xml = sequential(
+            atomic("first", said.get("atomic", "")),
+            reduce(
+                inputs("x"),
+                name="r",
+                inside=said.get("reduce", ""),
+                inner=said.get("inner_task", ""),
+                reduction=said.get("reduction_task", ""),
+            ),
+            inside=said.get("sequential", ""),
+        )
+        tea = "Tea is poured."
+        ran = await house.run(
+            xml.replace("Do ", "Of the steel bridge: "), context=f"{PARENT}\n\n{tea}"
+        )
+        assert ran.result.status == "completed"
+        for leaf in self.LEAVES:
+            inherited = ran.section(leaf, INHERITED)
+            changed = leaf in self.BELOW[place]
+            assert (PARENT in inherited) is (mode != "none" or not changed)
+            assert (tea in inherited) is (mode == "full" or not changed)
+
+
 class TestMatching:
     @pytest.mark.req("ADR-26", "ADR-27")
     async def test_all_that_matches_comes_and_no_score_with_it(self, house: TaskHouse) -> None:
-        texts = {f"docs__f{n}": f"Steel number {n}. " + "It is so. " * n for n in range(8)}
-        house.write(**texts, docs__best="Steel, steel and steel.", docs__tea="Tea is poured.")
+        texts = {f"docs__f{n}": f"Steel number {n}. " + "It is so. " * (8 - n) for n in range(8)}
+        house.write(**texts, docs__less="Steel, and much besides. " * 9, docs__tea="Tea is poured.")
         ran = await house.run(atomic("a", MEMORY, asks="What is steel?"))
         found = ran.section("a", FRESH)
         named = [line for line in found.splitlines() if line.startswith("[docs/")]
-        # In the order of what was searched, the best where its name puts it, and unranked.
-        assert named == sorted(named)
-        assert named == [f"[docs/{name}.md:1]" for name in ("best", *(f"f{n}" for n in range(8)))]
+        # In the order of their names, which is not that of what says most of steel.
+        assert named == [f"[docs/{name}.md:1]" for name in (*(f"f{n}" for n in range(8)), "less")]
         assert "score" not in found
 
     @pytest.mark.req("ADR-35")
+    async def test_what_it_has_besides_lifts_what_shares_little_with_the_task(
+        self, house: TaskHouse
+    ) -> None:
+        texts = {f"docs__f{n}": f"Number {n} is no matter of ours." for n in range(9)}
+        house.write(**texts, docs__a="Steel of girders, rivets, paint.", docs__b="Steel of spoons.")
+        asks = "Write eleven verses about steel, thunder, harvest, pilots, candles and ravens."
+        alone = await house.run(atomic("a", MEMORY, asks=asks))
+        assert alone.section("a", FRESH) == ""
+        told = await house.run(atomic("a", MEMORY, asks=asks), context="Girders, rivets and paint.")
+        assert told.section("a", FRESH).count("[docs/") == 1
+        assert "[docs/a.md:1]" in told.section("a", FRESH)
+
+    @pytest.mark.req("ADR-35", "ADR-32")
     async def test_it_is_given_task_inherited_context_and_outputs(self, house: TaskHouse) -> None:
         said, known, new = (f"Steel is {word}." for word in ("hard", "grey", "old"))
         house.write(docs__a=said, docs__b=known, docs__c=new, docs__d="Tea is hot.")
@@ -231,6 +288,49 @@ class TestMatching:
         xml = sequential(atomic("a", asks="Begin."), atomic("b", MEMORY, asks=asks))
         ran = await house.run(xml, {"Begin.": said}, context=known)
         assert ran.section("b", FRESH) == f"{FRESH}\n\n[docs/c.md:1]\n{new}"
+
+    @pytest.mark.req("ADR-37", "ADR-38")
+    @pytest.mark.parametrize("failures", [1, 2])
+    @pytest.mark.parametrize(
+        ("fails", "error"),
+        [
+            ((Banks, "memories"), StoreError("it is locked")),
+            ((WordIndex, "add"), sqlite3.OperationalError("it is locked")),
+            ((WordIndex, "match"), sqlite3.OperationalError("it is locked")),
+        ],
+    )
+    async def test_so_is_that_of_a_bank_of_the_index_and_of_the_parents_context(
+        self,
+        docs: TaskHouse,
+        monkeypatch: pytest.MonkeyPatch,
+        fails: tuple[type, str],
+        error: Exception,
+        failures: int,
+    ) -> None:
+        kind, name = fails
+        real, tries = getattr(kind, name), list[Any]()
+
+        def failing(self: Any, *given: Any, **named: Any) -> Any:
+            if name != "add" or "A bridge" in given[1]:  # and nobody reads the file anew
+                tries.append(given)
+                if len(tries) <= failures:
+                    raise error
+            return real(self, *given, **named)
+
+        docs.remember("facts", rust="A steel bridge rusts.")
+        monkeypatch.setattr(kind, name, failing)
+        both = "<memory><bank>facts</bank><folder>docs</folder></memory>"
+        tea = "\n\nTea is poured."
+        ran = await docs.run(bridge("a", both + block("subset", "enabled")), context=PARENT + tea)
+        if failures == 1:
+            assert ran.result.status == "completed"
+            assert ran.section("a", INHERITED).endswith(PARENT)
+            assert "[docs/bridge.md:1]" in ran.section("a", FRESH)
+            assert "A steel bridge rusts." in ran.section("a", FRESH)
+        else:
+            assert ran.result.status == "failed"
+            assert "it is locked" in str(ran.result.error)
+            assert not ran.model.requests
 
     @pytest.mark.req("ADR-37", "ADR-38")
     @pytest.mark.parametrize("failures", [1, 2])

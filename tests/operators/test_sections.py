@@ -33,10 +33,30 @@ class TestInheritance:
         ran = await house.run(atomic("a", block("full", "disabled")), context=PARENT)
         assert ran.seen("a") == [f"{INHERITED}\n\n[the caller]\n{PARENT}", "## Task\n\nDo a."]
 
+    @pytest.mark.req("ADR-2", "ADR-24", "ADR-36")
+    async def test_full_is_all_that_the_parent_has_what_it_fetched_too(
+        self, house: TaskHouse
+    ) -> None:
+        house.write(docs__bridge="Steel bridges are painted.")
+        memory = "<memory><folder>docs</folder></memory>"
+        inner = sequential(atomic("b"), name="inner", inside=memory)
+        ran = await house.run(
+            sequential(atomic("a"), inner.replace("Do all.", "Paint the steel bridges.")),
+            context=PARENT,
+        )
+        told = ran.section("inner.b", INHERITED)
+        head = f"{INHERITED}\n\n[the caller]\n{PARENT}\n\n[notes on a]\nanswer to Do a.\n"
+        assert told.startswith(head)
+        assert told.endswith("\n\n[docs/bridge.md:1]\nSteel bridges are painted.")
+
     @pytest.mark.req("ADR-3", "ADR-10", "ADR-49")
     async def test_none_is_nothing_of_it(self, house: TaskHouse) -> None:
-        ran = await house.run(atomic("a", block("none", "disabled")), context=PARENT)
-        assert ran.seen("a") == ["## Task\n\nDo a."]
+        house.write(docs__a="The bridge is painted.")
+        for fresh, wanted in (("disabled", []), ("enabled", [FRESH])):
+            inside = f"<memory><folder>docs</folder></memory>{block('none', fresh)}"
+            ran = await house.run(atomic("a", inside, asks="Paint the bridge."), context=PARENT)
+            firsts = [text.partition("\n")[0] for text in ran.seen("a")]
+            assert firsts == [*wanted, "## Task"]
 
     @pytest.mark.req("ADR-4", "ADR-5")
     @pytest.mark.parametrize("fresh", ["enabled", "disabled"])
@@ -49,6 +69,16 @@ class TestInheritance:
         assert "Bridges of steel rust" in found
         assert "cat" not in found
         assert "dog" not in found
+
+    @pytest.mark.req("ADR-4")
+    async def test_a_heading_goes_with_what_stands_under_it_in_the_parents_order(
+        self, house: TaskHouse
+    ) -> None:
+        given = "# Bridges\n\nThey rust.\n\n# Cats\n\nThey sleep.\n\nSteel bridges are painted."
+        task = atomic("a", block("subset", "disabled"), asks="Bridges.")
+        ran = await house.run(task, context=given)
+        told = "# Bridges\n\nThey rust.\n\nSteel bridges are painted."
+        assert ran.section("a", INHERITED) == f"{INHERITED}\n\n[the caller]\n{told}"
 
     @pytest.mark.req("ADR-4")
     def test_a_failed_look_is_tried_once_more(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +163,9 @@ class TestAccumulation:
             "Do a.": self.LONG + "<notes>Only this.</notes>",
             "Do b.": '{"rows": [1, 2], "notes": {"count": 2}}',
         }
+        ran = await house.run(xml, {**said, "Do a.": f"<notes>{'many words ' * 2_000}</notes>"})
+        told = ran.section("c", PREVIOUS).partition("[notes on b]")[0]
+        assert 240 < FamilyCounter("gpt-4o").text(told) < 320
         told = (await house.run(xml, said)).section("c", PREVIOUS)
         assert "[notes on a]\nOnly this.\n" in told
         assert '[notes on b]\n{"count": 2}\n' in told
@@ -237,10 +270,13 @@ class TestHeadings:
     async def test_they_stand_in_the_settings(self, house: TaskHouse) -> None:
         (house.folder / "windlass.toml").write_text(
             '[headings]\ntask = "# Aufgabe"\ninherited = "# Erbe"\nprevious_outputs = "# Davor"\n'
+            'fresh = "# Material"\n'
         )
-        ran = await house.run(sequential(atomic("a"), atomic("b")), context="Known.")
+        house.write(docs__b="Do b as it is done.")
+        memory = "<memory><folder>docs</folder></memory>"
+        ran = await house.run(sequential(atomic("a"), atomic("b", memory)), context="Known.")
         firsts = [text.partition("\n")[0] for text in ran.seen("b")]
-        assert firsts == ["# Erbe", "# Davor", "# Aufgabe"]
+        assert firsts == ["# Erbe", "# Davor", "# Material", "# Aufgabe"]
 
 
 class TestInTheRecord:

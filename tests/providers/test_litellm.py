@@ -66,6 +66,10 @@ def test_errors_are_told_without_litellms_words_and_without_keys() -> None:
     failed, again = reported("APIConnectionError", text, status_code=500)
     assert str(failed) == "litellm/groq was not reached, or broke off: no ***"
     assert again
+    refused = {"original_exception": ConnectionRefusedError(111, "refused")}
+    failed, again = reported("APIConnectionError", "litellm.APIConnectionError: x", **refused)
+    assert str(failed) == "litellm/groq at its usual address: nothing listens there"
+    assert again
     failed, again = reported("Timeout", "litellm.Timeout: x", status_code=408)
     assert str(failed) == "litellm/groq: nothing came for 120 s"
     assert again

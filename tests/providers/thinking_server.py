@@ -20,10 +20,10 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pytest
 
@@ -328,25 +328,32 @@ def _deltas(block: Body) -> tuple[Body, list[Body]]:
             return block, []
 
 
-@contextmanager
 def thinking_server(
     *script: Say | Refuse | str | Script, rules: Callable[[str], ModelRules] | ModelRules = rules_of
-) -> Iterator[ThinkingServer]:
-    """A server in a thread of its own, so that code with and without a loop can ask it.
+) -> AbstractContextManager[ThinkingServer]:
+    """A server in a thread of its own.
 
     Each request is answered with the next of `script`, then with the last one for ever; a
     function among them is handed the body. `rules` says what which model takes.
     """
     by_name = (lambda _: rules) if isinstance(rules, ModelRules) else rules
+    return in_thread(ThinkingServer(list(script), rules=by_name))
+
+
+Serves = TypeVar("Serves", bound=Server)
+
+
+@contextmanager
+def in_thread(server: Serves) -> Iterator[Serves]:
+    """The server in a thread of its own, so that code with and without a loop can ask it."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
 
-    async def begin() -> tuple[ThinkingServer, asyncio.Server]:
-        server = ThinkingServer(list(script), rules=by_name)
+    async def begin() -> asyncio.Server:
         listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
         server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-        return server, listening
+        return listening
 
     async def end(listening: asyncio.Server) -> None:
         listening.close()
@@ -356,7 +363,7 @@ def thinking_server(
         await asyncio.gather(*others, return_exceptions=True)
 
     try:
-        server, listening = asyncio.run_coroutine_threadsafe(begin(), loop).result()
+        listening = asyncio.run_coroutine_threadsafe(begin(), loop).result()
         try:
             yield server
         finally:

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from tests.replays.making import MODEL, session_file, talk
+from tests.importing.making import Session, text, used, write_lines
+from tests.replays.making import MODEL, RESULT_TOKENS, listing, session_file, talk
 from windlass.errors import UsageError
 from windlass.replays import running
-from windlass.replays.results import Outlay, Replay
+from windlass.replays.results import Outlay, Replay, Span
 
 
 def outlays(replayed: Replay) -> dict[str, Outlay]:
@@ -129,16 +130,53 @@ class TestAListOfMessages:
 
 
 class TestFiles:
-    def test_a_transcript_has_a_range_because_something_is_missing(self, tmp_path: Path) -> None:
+    def test_everything_costs_what_was_billed_and_the_rest_has_a_range(
+        self, tmp_path: Path
+    ) -> None:
         (recording,) = windlass.replay(session_file(tmp_path / "s.jsonl")).recordings
         assert recording.grade == "C"
         assert 18_000 < recording.unseen.low < recording.unseen.high < 22_000
         everything, default = recording.outlays
         assert everything.dollars is not None
-        assert everything.dollars.low < everything.dollars.high
-        assert recording.recorded is not None
-        assert recording.recorded == pytest.approx(everything.dollars.middle, rel=0.1)
+        assert everything.dollars == pytest.approx([recording.recorded] * 2)
+        assert everything.tokens == (recording.recorded_in,) * 2
+        assert everything.cached == (recording.recorded_cached,) * 2
         assert default.ratio.low < default.ratio.high < 1
+        assert default.dollars is not None
+        shares = [one / (recording.recorded or 1.0) for one in default.dollars]
+        assert shares == pytest.approx(list(default.ratio))
+
+    def test_a_cache_that_failed_fails_for_all_policies(self, tmp_path: Path) -> None:
+        held, lost = Session("held"), Session("lost")
+        for session, share in ((held, 1.0), (lost, 0.5)):
+            session.user("look for the tickets")
+            sent = 20_000
+            for number in range(6):
+                block = {"type": "tool_use", "id": f"t{number}", "name": "s", "input": {}}
+                read = round(share * (sent - RESULT_TOKENS)) if number else 0
+                usage = used(sent - read, read=read)
+                session.answer(f"{session.name}-{number}", text("next"), block, usage=usage)
+                told = {"type": "tool_result", "tool_use_id": f"t{number}", "content": listing(9)}
+                session.user([told])
+                sent += RESULT_TOKENS
+        costs = []
+        for session in (held, lost):
+            path = write_lines(tmp_path / f"{session.name}.jsonl", session.records)
+            replayed = windlass.replay(path)
+            everything, default = replayed.totals
+            assert everything.dollars == pytest.approx([replayed.recorded] * 2)
+            costs.append((everything.dollars or Span(0, 0), default.dollars or Span(0, 0)))
+        assert costs[1][0].low > 1.2 * costs[0][0].low
+        assert costs[1][1].low > 1.2 * costs[0][1].low
+
+    def test_a_call_of_another_model_costs_what_it_cost(self, tmp_path: Path) -> None:
+        session = Session("two")
+        session.user("Go.")
+        session.answer("m1", text("a"), usage=used(5_000, 400))
+        session.model = "claude-haiku-4-5-20251001"
+        session.answer("m2", text("b"), usage=used(5_000, 400))
+        replayed = windlass.replay(write_lines(tmp_path / "two.jsonl", session.records))
+        assert replayed.totals[0].dollars == pytest.approx([replayed.recorded] * 2)
 
     def test_a_folder_says_what_was_left_out_and_which_was_worst(self, tmp_path: Path) -> None:
         session_file(tmp_path / "a.jsonl", 3, "s-a")
@@ -163,15 +201,19 @@ class TestFiles:
             session_file(tmp_path / f"{number}.jsonl", 2 + number, f"s-{number}")
         assert windlass.replay(tmp_path, workers=2) == windlass.replay(tmp_path)
 
-    def test_a_pause_lets_the_cache_forget(self, tmp_path: Path) -> None:
+    def test_a_pause_lets_a_cache_forget_that_is_not_known(self, tmp_path: Path) -> None:
         near = session_file(tmp_path / "near.jsonl")
         late = re.sub("T15:30:(09|1.)", r"T16:30:\1", near.read_text())
         (tmp_path / "far.jsonl").write_text(late)
-        costs = [
-            windlass.replay(tmp_path / name, ["everything"]).totals[0].bill.low
+        near_own, near_other, far_own, far_other = (
+            outlay.bill.low
             for name in ("near.jsonl", "far.jsonl")
-        ]
-        assert costs[1] > 1.3 * costs[0]
+            for outlay in windlass.replay(
+                tmp_path / name, ["everything"], ["own", "anthropic/claude-haiku-4-5"]
+            ).totals
+        )
+        assert far_other > 1.3 * near_other
+        assert far_own == near_own  # the provider told what its cache held
 
 
 class TestSettings:

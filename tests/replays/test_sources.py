@@ -73,3 +73,33 @@ def test_an_imported_session_is_replayed_as_its_file(tmp_path: Path, policies: l
     (of_store,) = windlass.replay(name, policies, store=tmp_path / "store").totals
     assert of_store.dollars == pytest.approx(of_file.dollars)
     assert of_store.tokens == pytest.approx(of_file.tokens)
+
+
+def test_results_told_as_words_of_the_user_are_needed_too(tmp_path: Path) -> None:
+    (tmp_path / "run.traj.json").write_text(json.dumps(trajectory()))
+    (recording,) = windlass.replay(tmp_path / "run.traj.json", ["everything"]).recordings
+    (outlay,) = recording.outlays
+    # The task names no file; the second command takes one out of the first one's result.
+    assert (outlay.values_seen, outlay.values) == (1, 1)
+    assert (recording.results, recording.results_as_words) == (2, True)
+    windlass.import_sessions(tmp_path / "run.traj.json", store=tmp_path / "store")
+    (stored,) = windlass.replay("latest", ["everything"], store=tmp_path / "store").recordings
+    # What was said after the last call is in no request of it.
+    assert (stored.outlays[0].values, stored.results) == (1, 1)
+
+
+def trajectory() -> dict[str, Any]:
+    """A run of mini-SWE-agent with two commands."""
+    said = [
+        ("system", "You answer with one command."),
+        ("user", "Find the slow module and print it."),
+        ("assistant", "I list.\n```bash\nls\n```"),
+        ("user", "<returncode>0</returncode>\n<output>\nsrc/slow_one.py\nREADME\n</output>"),
+        ("assistant", "I print it.\n```bash\ncat src/slow_one.py\n```"),
+        ("user", "<returncode>0</returncode>\n<output>\npass\n</output>"),
+    ]
+    return {
+        "trajectory_format": "mini-swe-agent-1.1",
+        "info": {"config": {"model": {"model_name": "openai/gpt-5"}}},
+        "messages": [{"role": role, "content": content} for role, content in said],
+    }

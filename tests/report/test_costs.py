@@ -124,8 +124,11 @@ class TestSessionCost:
         by_hand = (20_000 + 20_000 * 0.1 + 6_000 * 1.25 + 4_000 * 2 + 100 * 5) / 1e6
         assert [line.dollars for line in told.phases] == pytest.approx([by_hand] * 2)
         assert told.total.dollars == pytest.approx(result.cost)
-        # What was simulated counts the messages themselves, and those are few.
-        assert told.total.simulated_dollars == pytest.approx(told.total.snowball_dollars)
+        # Everything was sent, so that a snowball costs what was billed.
+        assert told.is_everything
+        assert told.total.snowball == told.total.tokens_in
+        assert told.total.snowball_dollars == pytest.approx(told.total.dollars)
+        # By our count alone it is the messages themselves, and those are few.
         assert (told.total.simulated_dollars or 1) < by_hand / 100
         rows = [s.row for s in house.open_store().rows(result.session_id) if s.row.tokens_in]
         assert {row.metadata["tokens_written_long"] for row in rows} == {4_000}

@@ -106,7 +106,7 @@ def test_a_run_of_windlass_is_exact_evidence(ran: CommandLine) -> None:
 def test_markdown_is_readable_and_nothing_ends_a_fence(held: CommandLine) -> None:
     page = held("export", "latest").out
     assert page.startswith("# s-1\n")
-    assert "imported from claude-code, grade C" in page
+    assert "imported from claude-code: a transcript" in page
     assert "### assistant · call 1 · 160 tokens in, 50 cached · 7 out · $0.00" in page
     assert "````text\nGo with" in page
     assert "`ls`" in page

@@ -72,7 +72,8 @@ def _settings(body: Mapping[str, Any]) -> Iterator[str]:
     for tool in tools:
         if not _TOOL_NAME.match(str(tool.get("name") or "")):
             yield f"tools: the name {tool.get('name')!r} must match {_TOOL_NAME.pattern}"
-        if (tool.get("input_schema") or {}).get("type") != "object":
+        own = tool.get("type", "custom") == "custom"  # others have the provider's schema
+        if own and (tool.get("input_schema") or {}).get("type") != "object":
             yield "tools: input_schema.type must be object"
     if choice and not tools:
         yield "tool_choice may only be specified while providing tools"

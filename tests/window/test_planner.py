@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import windlass
+from tests.caching.requests import bill_stream
 from tests.window.conversations import chats
-from windlass.caching.meter import bill_stream
 from windlass.caching.prices import Prices
 from windlass.caching.rates import prices_of
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user

@@ -353,3 +353,13 @@ def test_reasoning_details_in_pieces_are_joined() -> None:
         {"type": "reasoning.text", "index": 0, "text": "ab", "signature": "s"},
         {"type": "reasoning.encrypted", "index": 1, "data": "c"},
     ]
+
+
+def test_a_full_window_is_no_output_limit() -> None:
+    for reason, finish in (("max_tokens", "length"), ("model_context_window_exceeded", "window")):
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        answer = {"content": [{"type": "text", "text": "Half"}], "stop_reason": reason}
+        reply = FORMATS["anthropic"].read(
+            {**answer, "model": "m", "usage": usage}, asked("anthropic")
+        )
+        assert reply.finish == finish

@@ -322,7 +322,7 @@ class _Watcher:
                 self.tokens["in"] += event.tokens_in
                 self.tokens["out"] += event.tokens_out
                 self.tokens["cached"] += event.tokens_cached
-            case Noted(phase, text):
-                self._emit(Noted(phase, f"{self._name}: {text}"))
+            case Noted(phase, text, detail):
+                self._emit(Noted(phase, f"{self._name}: {text}", detail))
             case Waiting():
                 self._emit(event)

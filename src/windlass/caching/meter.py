@@ -287,16 +287,3 @@ class MeteredStream:
             if _lives(self.prices, earlier.at, at):
                 most = max(most, same)
         return self._sums[most]
-
-
-def bill_stream(
-    prices: Prices,
-    requests: Sequence[Sequence[tuple[str, int]]],
-    times: Sequence[float] | None = None,
-) -> list[Billed]:
-    """What the requests of a session to one model cost; `times` are when each was sent."""
-    stream = MeteredStream(prices)
-    return [
-        stream.bill(0, list(request), times[at] if times else None)
-        for at, request in enumerate(requests)
-    ]

@@ -269,6 +269,15 @@ def table_date() -> str:
     return f"genai-prices {version('genai-prices')}, newest price of {newest.isoformat()}"
 
 
+def price_source(name: str) -> str:
+    """Where the price of `provider/model` is from, for people."""
+    if is_own(name):
+        return "your own, windlass.toml"
+    if _listed(name) is None and _documented(name) is not None:
+        return f"its vendor's pages of {AS_OF}"
+    return table_date()
+
+
 def age_note(today: date | None = None) -> str:
     """A sentence where prices and cache rules are older than 90 days; empty: they are not.
 

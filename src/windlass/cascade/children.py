@@ -7,7 +7,7 @@ themselves, nesting that is too deep, and an input that a sub-cascade needs and 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Final, NamedTuple, TypeAlias
@@ -15,9 +15,11 @@ from typing import Final, NamedTuple, TypeAlias
 from windlass.cascade.check import InputNeed, check, input_needs
 from windlass.cascade.layers import load_own
 from windlass.cascade.load import Loaded, Spots, in_order, load
-from windlass.cascade.model import PARENT, Cascade, SubCascade, long_form
+from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade, long_form
 from windlass.cascade.source import Path
-from windlass.errors import CascadeError, Mistake, UsageError
+from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
+from windlass.needs import names_of
+from windlass.templates import TemplateError
 from windlass.tools.registry import Registry
 
 DEPTH: Final = 5
@@ -240,6 +242,48 @@ def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
             if need.name not in sub.input_map:
                 needs.setdefault(need.name, need)
     return tuple(needs.values())
+
+
+def unused(family: CascadeFamily, given: Iterable[str]) -> list[str]:
+    """A warning for each name of the input that nothing of the cascade looks at."""
+    used: set[str] = set()
+    for each in family.walk():
+        cascade = each.loaded.cascade
+        mapped = (name for _, sub, _ in each.parts() for name in sub.input_map.values())
+        used |= {name for name in mapped if isinstance(name, str)}
+        if cascade.auto_context is not None or any(map(_sees_input, cascade.phases)):
+            return []
+        for text in _texts(cascade.model_dump(warnings=False)):
+            try:
+                names = names_of(text) if "input" in text else set[str]()
+            except TemplateError:  # a text that is no template: a pattern, an example
+                names = None
+            if names is None:
+                return []
+            used |= names
+    return [
+        f"no template uses the input {name!r}: write {{{{ input.{name} }}}} where it belongs"
+        + (f"; {did_you_mean(name, used)}" if used else "")
+        for name in given
+        if name not in used
+    ]
+
+
+def _sees_input(phase: Phase) -> bool:
+    """Whether a phase is shown the whole input, or hands it to somebody's function."""
+    shown = phase.context is not None and phase.context.include_input
+    return shown or phase.context_strategy is not None or phase.rules.loop_until is not None
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _texts(each)
 
 
 def without_parent(loaded: Loaded) -> tuple[Mistake, ...]:

@@ -303,7 +303,7 @@ def in_words(rule: rules.Rule) -> str:
         room = f"{rule.newest_within:,} tokens" if rule.newest_within else share
         text = f"sees the newest whole turns of all that was said before, within {room}"
     else:
-        text = "sees all that was said before (snowball)"
+        text = "sees all that was said before"
         if rule.newest_turns is not None:
             text = f"sees the last {rule.newest_turns} turns of all that was said before"
         if sources:

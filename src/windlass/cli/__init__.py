@@ -46,6 +46,8 @@ def _run() -> int:
         _print(f"windlass: {error}")
         if error.session_id is not None:
             _print(f"what was recorded: windlass show {error.session_id}")
+        if error.again is not None:
+            _print(f"go on from there: {error.again}")
         return error.exit_code
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)

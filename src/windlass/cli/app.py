@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from windlass import __version__
 from windlass.cli.ending import silence
-from windlass.cli.output import out, own_streams, silence_streams
+from windlass.cli.output import out, own_streams, progress, silence_streams
 from windlass.errors import Interrupted, UsageError
 
 StoreOption: TypeAlias = Annotated[
@@ -31,6 +31,12 @@ StoreOption: TypeAlias = Annotated[
     ),
 ]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Verbose: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", "-v", help="Tell of each request, and how its context was made, too."
+    ),
+]
 Trust: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -224,25 +230,29 @@ def _command(
     of: typer.Typer = app,
     cls: type[TyperCommand] | None = None,
     has_json: bool = True,
+    has_progress: bool = False,
 ) -> Callable[..., None]:
     """Make a function the command that the last word of its name says.
 
     While it runs nothing but Windlass prints. `has_json`: it takes `--json`, and `out.as_json`
-    holds whether that was given.
+    holds whether that was given; `has_progress`: likewise `--verbose`, and `progress.verbose`.
     """
 
     @wraps(function)
-    def command(*, as_json: bool = False, **arguments: Any) -> None:
-        out.as_json = as_json
+    def command(*, as_json: bool = False, verbose: bool = False, **arguments: Any) -> None:
+        out.as_json, progress.verbose = as_json, verbose
         with own_streams():
             function(**arguments)
         silence_streams()  # `main` prints errors, so only after a success
 
     signature = inspect.signature(function, eval_str=True)
-    option = inspect.Parameter(
-        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson
+    added = {"verbose": Verbose} if has_progress else {}
+    added |= {"as_json": AsJson} if has_json else {}
+    options = (
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=of_it)
+        for name, of_it in added.items()
     )
-    parameters = [*signature.parameters.values(), *([option] if has_json else [])]
+    parameters = [*signature.parameters.values(), *options]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return of.command(function.__name__.rpartition("_")[2], cls=cls)(command)
 
@@ -253,7 +263,7 @@ _memory_command = partial(_command, of=memory_app)
 # ---- running ------------------------------------------------------------------------
 
 
-@_command
+@partial(_command, has_progress=True)
 def run(
     cascade: Annotated[Path | None, typer.Argument(help="A cascade in JSON or YAML.")] = None,
     *,
@@ -326,7 +336,7 @@ def run(
         run_cascade(cascade, given, flags, price_as=price_as, **options)
 
 
-@partial(_command, has_json=False)
+@partial(_command, has_json=False, has_progress=True)
 def chat(
     cascade: Annotated[
         Path | None, typer.Argument(help="A cascade in JSON or YAML, which is run first.")
@@ -359,7 +369,7 @@ def chat(
     talk(cascade, session, given, flags, limits=limits, approve=said, trust=trust)
 
 
-@_command
+@partial(_command, has_progress=True)
 def fork(
     session: Session,
     *,
@@ -417,7 +427,7 @@ def diff(
     show_difference(session, other, store)
 
 
-@_command
+@partial(_command, has_progress=True)
 def evaluate(
     task: Annotated[Path | None, typer.Argument(help="A task in XML.")] = None,
     *,
@@ -472,7 +482,7 @@ def evaluate(
     run_task(task, given, flags, context=context, trust=trust, **options)
 
 
-@_command
+@partial(_command, has_progress=True)
 def batch(
     cascade: Annotated[Path, typer.Argument(help="A cascade in JSON or YAML.")],
     inputs: Annotated[
@@ -622,9 +632,20 @@ def explain(
 def report(
     session: Annotated[
         str | None,
-        typer.Argument(help="A session (as in show); without it, what cost most in the store."),
+        typer.Argument(
+            help="A session (as in show), a file or folder of recordings, or a number of the list."
+            " Without it: what cost most in the store; where that is empty, a list of the newest"
+            " sessions of coding agents."
+        ),
     ] = None,
     *,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="A row for each day, project, model or session of a folder (default: of all"
+            " folders of coding agents)."
+        ),
+    ] = None,
     calls: Annotated[bool, typer.Option("--calls", help="Print each call.")] = False,
     call: Annotated[
         int | None, typer.Option("--call", help="What one call cost, and was made of.")
@@ -648,7 +669,15 @@ def report(
     ] = 5,
     store: StoreOption = None,
 ) -> None:
-    """Report what a session or the whole store cost, and what it could have cost."""
+    """Report what sessions, folders or the whole store cost, and could have cost."""
+    from windlass.cli.agents import (
+        find_agent_recording,
+        has_agent_sessions,
+        import_agent_session,
+        is_empty_store,
+        list_agent_sessions,
+        show_folder,
+    )
     from windlass.cli.report import show_call_costs, show_prefixes, show_report, show_store
     from windlass.errors import UsageError
 
@@ -659,7 +688,20 @@ def report(
         raise UsageError(f"{wrong[0]} is for a report of {which}")
     if html is not None and (call is not None or prefix):
         raise UsageError("--html is for the whole report: leave out --call and --prefix")
-    if session is None:
+    is_plain = not any(given for _, given in (*one, *every)) and html is None
+    folder = None if session is None or not Path(session).exists() else Path(session)
+    if folder is not None and not is_plain:
+        raise UsageError(f"{str(folder)!r} is a folder or file: it takes --by and no other option")
+    if by is not None and (not is_plain or (session is not None and folder is None)):
+        raise UsageError("--by is for a folder or a file, and takes no other option")
+    if folder is not None or by is not None:
+        show_folder(folder, by or "session")
+        return
+    if session is not None and (file := find_agent_recording(session, store)) is not None:
+        session = import_agent_session(file)
+    if session is None and is_plain and not store and is_empty_store(None) and has_agent_sessions():
+        list_agent_sessions("report")
+    elif session is None:
         chosen: dict[str, Any] = {"since": since, "until": until, "limit": limit}
         show_store(store, html, cascade=cascade, force=force, **chosen)
     elif call is not None:
@@ -673,8 +715,12 @@ def report(
 @_command
 def replay(
     recording: Annotated[
-        str, typer.Argument(help="A file, a folder with files, or a session (as in show).")
-    ],
+        str | None,
+        typer.Argument(
+            help="A file, a folder with files, a session (as in show), or a number of the list."
+            " Without it: the newest sessions of coding agents on this machine."
+        ),
+    ] = None,
     *,
     policy: Annotated[
         list[str] | None,

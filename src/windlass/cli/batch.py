@@ -176,7 +176,7 @@ class _Rows:
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self.begun = False
         self._addresses = addresses
-        self._notes = Progress(progress, addresses)
+        self._notes = Progress(progress, addresses, verbose=progress.verbose)
         self._live: Live | None = None
         self._line = ""
         self._rows = self._kept = self._failed = 0

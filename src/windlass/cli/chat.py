@@ -51,12 +51,15 @@ def chat(
     """Run the cascade, if one is given, then answer lines until there are no more."""
     if session is not None and (cascade is not None or given):
         raise UsageError("--session goes on with what it ran; leave out the cascade and its input")
-    if session is None and cascade is None and flags["model"] is None:
-        raise UsageError("give a cascade, --model to talk to, or --session to go on with")
     if cascade is None and given:
         raise UsageError("--input is a cascade's; there is none")
     values = read_input(given or ())
     settings = settings_to_run(flags, trusted=trust)
+    if session is None and cascade is None and settings["model"].origin == "default":
+        raise UsageError(
+            "give a cascade, --model to talk to, or --session to go on with; `model` in"
+            " windlass.toml or WINDLASS_MODEL names the usual one"
+        )
     options = {**flags, "allowances": [Allowance("the chat", **limits)]}
     options |= {"approve": approve, "trust": trust}
     asking_for_trust(lambda: finish(_Chat(settings, options).talk(cascade, session, values)))
@@ -99,7 +102,7 @@ class _Chat:
 
     async def talk(self, cascade: Path | None, resume: str | None, values: Any) -> None:
         """All of it: the cascade, then line by line."""
-        watcher = _Replies(progress, self._settings.addresses())
+        watcher = _Replies(progress, self._settings.addresses(), verbose=progress.verbose)
         if cascade is None:
             session = Session(resume=resume, on_event=watcher, **self._options)
         else:
@@ -119,7 +122,7 @@ class _Chat:
 
     async def _begun(self, cascade: Path, values: Any, watcher: Progress) -> Session:
         """The session of a cascade that ran."""
-        shown = Progress(progress, self._settings.addresses())
+        shown = Progress(progress, self._settings.addresses(), verbose=progress.verbose)
         try:
             result = await run(cascade, values, on_event=shown, **self._options)
         finally:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from os import environ
 from typing import Any
 
-from windlass.caching.rates import age_note, cache_of, override, prices_of, rate, table_date
+from windlass.caching.rates import (
+    age_note,
+    cache_of,
+    override,
+    price_source,
+    prices_of,
+    rate,
+    table_date,
+)
 from windlass.caching.rules import AS_OF, NO_CACHE, CacheRules
 from windlass.cli.output import out, print_table, printed_as_json
 from windlass.providers import litellm
@@ -76,7 +84,7 @@ def show_model(name: str) -> None:
     notes: list[str] = []
     with override(settings.prices):
         _, info = Providers({}, settings, warn=notes.append, keys=None).resolve(name)
-        price = rate(name)
+        price, source = rate(name), price_source(name)
         entry = find(name, catalog(settings.providers))
         count = len(notes)  # of a model without a price the notes so far are enough
         units = prices_of(name, warn=notes.append)
@@ -122,8 +130,7 @@ def show_model(name: str) -> None:
     elif price is None:
         out.print("  price          not known; costs are shown as 'no price', never as zero")
     else:
-        whose = "your own, windlass.toml" if name in settings.prices else table_date()
-        out.print("  US dollars a million tokens", f"({whose})")
+        out.print("  US dollars a million tokens", f"({source})")
         for what, dollars in (
             ("input", price.input),
             ("cached", price.cache_read),

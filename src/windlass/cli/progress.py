@@ -40,6 +40,8 @@ from windlass.history.base import in_words
 
 _STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 _FRAMES_A_SECOND = 8
+_SEEN = 72
+"""Characters that say what a phase sees, unless all is asked for."""
 _INPUT_LINES = 20
 """About so many lines show the inputs of a reduce."""
 
@@ -48,10 +50,18 @@ class Progress:
     """Prints events as they come. `session_id` is the session's, once it has begun.
 
     `addresses` are those that the settings give providers, which may not be the vendors'.
+    `verbose`: each request is told, too, and how its context was made.
     """
 
-    def __init__(self, console: Console, addresses: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        console: Console,
+        addresses: Mapping[str, str] | None = None,
+        *,
+        verbose: bool = False,
+    ) -> None:
         self.session_id: str | None = None
+        self._verbose = verbose
         self._addresses = addresses or {}
         self._console = console
         self._in_text = False
@@ -84,9 +94,18 @@ class Progress:
                 self._line(f"cascade {cascade}; models that will see content: {names}")
                 self._line(f"session {session}", "dim")
             case PhaseStarted(phase, index, total, context):
-                self._line(f"\n[{index}/{total}] {phase}  ({context.rstrip('.')})", "bold")
+                seen = context.rstrip(".")
+                if not self._verbose and len(seen) > _SEEN:
+                    seen = f"{seen[:_SEEN].rpartition(' ')[0]} …"
+                self._line(f"\n[{index}/{total}] {phase}  ({seen})", "bold")
+            case CallStarted() | CallEnded() if not self._verbose:
+                pass
+            case Noted(detail=True) if not self._verbose:
+                pass
+            case PhaseEnded(status="completed") if not self._verbose:
+                pass
             case CallStarted(_, turn, attempt, tokens, snowball):
-                beside = f"; a snowball: {snowball:,}" if snowball != tokens else ""
+                beside = f"; sending everything: {snowball:,}" if snowball != tokens else ""
                 tried = f", attempt {attempt}" if attempt > 1 else ""
                 doing = f"sending {tokens:,} tokens{beside}"
                 if event.is_recorded:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from windlass.caching.rates import money
+from windlass.caching.rates import many, money
 from windlass.cli.output import (
     note,
     out,
@@ -16,7 +16,7 @@ from windlass.cli.output import (
 from windlass.cli.store import open_existing
 from windlass.escaping import escaped, escaped_json
 from windlass.importing.imported import ImportedSession
-from windlass.importing.recording import GRADES
+from windlass.importing.recording import ESTIMATED, GRADES
 from windlass.outputs import check_output, write_output
 from windlass.recordings import import_sessions
 from windlass.report.exporting import JSON_FORMS, export
@@ -34,6 +34,8 @@ def show_import(path: Path, form: str | None, store: str | None) -> None:
     )
     grades = dict.fromkeys(session.grade for session in imported.sessions)
     out.print("; ".join(f"{grade}: {GRADES[grade]}" for grade in sorted(grades)))
+    if estimated := sum(session.estimated for session in imported.sessions):
+        out.print(ESTIMATED.format(many(estimated, "call")))
     skipped: Counter[str] = Counter()
     for session in imported.sessions:
         skipped.update(session.skipped)

@@ -8,6 +8,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from windlass.caching.rates import many
+from windlass.cli.agents import find_agent_recording, list_agent_sessions
 from windlass.cli.output import note, out, print_table, printed_as_json
 from windlass.errors import WindlassError
 from windlass.outputs import MARK, check_output, write_output
@@ -16,7 +17,7 @@ from windlass.replays.gate import Gate
 from windlass.replays.pricing import OWN
 from windlass.replays.results import RecordingReplay, Replay
 from windlass.replays.tuning import PARTS, TunedFigure
-from windlass.replays.words import about, notes, only_one, totals_table
+from windlass.replays.words import about, notes, only_one, sessions_table, totals_table
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _FEWEST = 3
@@ -26,7 +27,7 @@ _PLOT = 64
 
 
 def show_replay(
-    recording: str,
+    recording: str | None,
     policies: Sequence[str],
     prices: Sequence[str],
     store: str | None,
@@ -36,12 +37,19 @@ def show_replay(
     gate: Gate,
     workers: int | None,
 ) -> None:
-    """Replay and print what came of it. Raises WindlassError where the gate fails."""
-    read = [Path(name) for name in (recording, *policies)]
+    """Replay and print what came of it; without a recording, list those of coding agents.
+
+    Raises WindlassError where the gate fails.
+    """
+    if recording is None:
+        list_agent_sessions("replay")
+        return
+    found = find_agent_recording(recording, store) or recording
+    read = [Path(name) for name in (found, *policies)]
     if html is not None:
         check_output(html, read, force=force)
     replayed = replay(
-        recording,
+        found,
         policies or None,
         prices or None,
         store=store,
@@ -50,7 +58,7 @@ def show_replay(
     )
     failures = gate.failures(replayed.totals)
     if html is not None:
-        from windlass.replays.page import replay_page
+        from windlass.report.replay_page import replay_page
 
         write_output(html, replay_page(replayed), read, force=force)
     if not printed_as_json(replayed):
@@ -72,6 +80,10 @@ def _print(replayed: Replay) -> None:
     print_table(table.columns, table.rows, right=table.numbers)
     if (one := only_one(replayed)) is not None:
         _plot(one)
+    else:
+        out.print()
+        table = sessions_table(replayed)
+        print_table(table.columns, table.rows, right=table.numbers)
     out.print()
     for line in notes(replayed):
         out.print(line)

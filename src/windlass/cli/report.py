@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from windlass.caching.rates import age_note, many, money, override, rate, table_date
+from windlass.caching.rates import age_note, many, money, override, price_source, rate
 from windlass.cli.output import out, plain, print_json, print_table, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings, read_time
-from windlass.history.base import SessionFilter, in_words
+from windlass.history.base import NodeType, SessionFilter, in_words
+from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence
 from windlass.outputs import check_output, write_output
 from windlass.report.account import CallCost
@@ -21,6 +22,7 @@ from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.report.ranking import RankedCost, StoreReport, store_report
 from windlass.report.session import ASKED, PhaseGrowth, Saving, SessionReport, session_report
+from windlass.report.show import title_of
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 _LINES = 15
@@ -35,7 +37,7 @@ _MESSAGES = 5
 """Of the dearest messages: those that are printed."""
 
 
-class _Table(NamedTuple):
+class CostTable(NamedTuple):
     """A table of texts; `right` are its columns of numbers, `summed`: its last row is a sum."""
 
     columns: Sequence[str]
@@ -56,14 +58,17 @@ def show_report(
         report = session_report(history, session, settings.price_as)
         source = evidence(history.start(session).cascade)
         remarks = [*([source] if source else []), *_remarks(report)]
-        title = history.start(session).cascade_id
+        title = title_of(history, session)
         if html is not None:
+            calls_of = (NodeType.AGENT, NodeType.FOLLOW_UP)
+            rows = (each.row for each in history.rows(session))
             write_page(
                 html,
                 "session.html",
+                times=[row.timestamp for row in rows if row.node_type in calls_of],
                 force=force,
-                title=f"{title}, session {session}",
-                remarks=remarks,
+                title=title,
+                remarks=[f"session {session}", *remarks],
                 **_page(report),
             )
     if out.as_json:
@@ -100,12 +105,12 @@ def _remarks(report: SessionReport) -> list[str]:
     """What the bill does not tell, in sentences."""
     remarks: list[str] = []
     beside = report.unbilled
+    if estimated := report.costs.total.estimated:
+        remarks.append(ESTIMATED.format(many(estimated, "call")))
     if report.missing:
         remarks.append(
-            f"what was not recorded is known by its size only: by the provider's count about"
-            f" {report.missing:,} tokens of each request. Bills by our count are between those"
-            f" without it and with it: simulated {_range(report)}, snowball"
-            f" {money(report.costs.total.snowball_dollars)} to {money(report.most_snowball)}"
+            f"what was not recorded is known by its size: about {report.missing:,} tokens of each"
+            " request by the provider's count, which are in what was billed"
         )
     if beside.unanswered:
         text = "sent and never answered, so perhaps billed, and not counted here"
@@ -122,10 +127,6 @@ def _remarks(report: SessionReport) -> list[str]:
     if old := age_note():
         remarks.append(old)
     return remarks
-
-
-def _range(report: SessionReport) -> str:
-    return f"{money(report.costs.total.simulated_dollars)} to {money(report.most_simulated)}"
 
 
 def write_page(file: Path, template: str, *, force: bool, **values: object) -> None:
@@ -150,12 +151,12 @@ def _print_report(report: SessionReport) -> None:
         place = f"call {call.number} of {call.session_id} ({call.phase}, turn {call.turn})"
         out.print(f"\nthe dearest is {place}, {money(call.dollars)}: {_made_of(report.dearest)}")
     if report.messages:
-        out.print("\npaid for most, by our count:")
+        out.print("\npaid for most, as shares of the bill by our count:")
         _print(_messages(report.messages[:_MESSAGES]))
     if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
-        out.print(f"\nbeside a snowball: {kinds}; net {money(net)}")
+        out.print(f"\nsaved beside sending everything: {kinds}; net {money(net)}")
     for text in report.thinking:
         out.print(f"\n{text}")
     if report.findings:
@@ -164,7 +165,7 @@ def _print_report(report: SessionReport) -> None:
             out.print(f"- {finding.text}")
 
 
-def _print(table: _Table, title: str | None = None) -> None:
+def _print(table: CostTable, title: str | None = None) -> None:
     print_table(table.columns, table.rows, title=title, right=table.right)
 
 
@@ -182,7 +183,7 @@ def _dearest_phases(costs: SessionCost) -> SessionCost:
     return replace(costs, phases=(*(line for line in phases if line.phase in names), others))
 
 
-def _growth(growth: Sequence[PhaseGrowth]) -> _Table:
+def _growth(growth: Sequence[PhaseGrowth]) -> CostTable:
     rows = [
         [
             each.phase,
@@ -192,7 +193,7 @@ def _growth(growth: Sequence[PhaseGrowth]) -> _Table:
         ]
         for each in growth
     ]
-    return _Table(["phase", "agent calls", "follow-ups", "growth"], rows, [3])
+    return CostTable(["phase", "agent calls", "follow-ups", "growth"], rows, [3])
 
 
 def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
@@ -218,7 +219,7 @@ def _made_of(report: CallReport) -> str:
     return f"{whole:,} tokens by our count, {', '.join(told)}"
 
 
-def _messages(messages: Iterable[MessageCost]) -> _Table:
+def _messages(messages: Iterable[MessageCost]) -> CostTable:
     rows = [
         [
             message.what,
@@ -231,10 +232,23 @@ def _messages(messages: Iterable[MessageCost]) -> _Table:
         for message in messages
     ]
     columns = ["message", "said in", "characters", "tokens", "in calls", "cost"]
-    return _Table(columns, rows, range(2, 6))
+    return CostTable(columns, rows, range(2, 6))
 
 
-def _calls(calls: Iterable[CallCost]) -> _Table:
+def _paid(report: SessionReport) -> CostTable:
+    """The messages that were paid for most, and which of them the dearest call was sent."""
+    sent = {each.message_id: each for each in (report.dearest.messages if report.dearest else ())}
+    listed = list((sent | {each.message_id: each for each in report.messages}).values())
+    listed.sort(key=lambda message: message.dollars or 0.0, reverse=True)
+    table = _messages(listed)
+    rows = [
+        [*row, "yes" if message.message_id in sent else ""]
+        for row, message in zip(table.rows, listed, strict=True)
+    ]
+    return CostTable([*table.columns, "in the dearest call"], rows, table.right)
+
+
+def _calls(calls: Iterable[CallCost]) -> CostTable:
     before: dict[str, int] = {}
     rows: list[list[str]] = []
     for call in calls:
@@ -248,16 +262,16 @@ def _calls(calls: Iterable[CallCost]) -> _Table:
                 f"{call.fresh:,}",
                 f"{call.tokens_cached:,}",
                 f"{call.tokens_written:,}",
-                f"{call.tokens_out:,}",
+                f"{'~' if call.estimated else ''}{call.tokens_out:,}",
                 money(call.dollars),
                 "-" if grown is None else f"{grown:+,}",
             ]
         )
     columns = ["call", "said in", "kind", "fresh", "read", "written", "out", "cost", "growth"]
-    return _Table(columns, rows, [0, *range(3, 9)])
+    return CostTable(columns, rows, [0, *range(3, 9)])
 
 
-def _parts(parts: Sequence[ContextPart]) -> _Table:
+def _parts(parts: Sequence[ContextPart]) -> CostTable:
     whole = max(1, sum(part.tokens for part in parts))
     rows = [
         [
@@ -269,10 +283,10 @@ def _parts(parts: Sequence[ContextPart]) -> _Table:
         ]
         for part in parts
     ]
-    return _Table(["context", "messages", "characters", "tokens", "share"], rows, range(1, 5))
+    return CostTable(["context", "messages", "characters", "tokens", "share"], rows, range(1, 5))
 
 
-def _savings(savings: Iterable[Saving]) -> _Table:
+def _savings(savings: Iterable[Saving]) -> CostTable:
     listed = list(savings)
     rows = [
         [each.kind, f"{each.messages:,}", f"{each.tokens:,}", money(each.dollars)]
@@ -280,7 +294,9 @@ def _savings(savings: Iterable[Saving]) -> _Table:
     ]
     tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
     rows.append(["net", "", f"{tokens:,}", money(net)])
-    return _Table(["because", "messages", "tokens less", "saved"], rows, range(1, 4), summed=True)
+    return CostTable(
+        ["because", "messages", "tokens less", "saved"], rows, range(1, 4), summed=True
+    )
 
 
 def _page(report: SessionReport) -> dict[str, Any]:
@@ -299,21 +315,26 @@ def _page(report: SessionReport) -> dict[str, Any]:
         "report": report,
         "phases": bars,
         "parts": [(part.kind, [part.tokens], f"{part.tokens:,}") for part in parts],
-        "lines": [
-            ("sent", [call.tokens_in or call.sent_tokens for call in report.calls]),
-            ("a snowball", [call.snowball for call in report.calls]),
-        ],
+        "lines": _lines(report),
+        "is_everything": costs.is_everything,
         "number": "{:,}".format,
         "prices": _price_note(costs),
         "tables": {
             "phases": _phases(costs, parts=True),
             "growth": _growth(report.growth),
-            "largest": _messages(dearest.messages if dearest else ()),
-            "messages": _messages(report.messages),
+            "messages": _paid(report),
             "savings": _savings(report.savings),
             "calls": _calls(report.calls),
         },
     }
+
+
+def _lines(report: SessionReport) -> list[tuple[str, list[int]]]:
+    """The tokens of each call, as the provider counts them."""
+    lines = [("sent", [call.tokens_in or call.sent_tokens for call in report.calls])]
+    if not report.costs.is_everything:
+        lines.append(("sending everything", [call.snowball for call in report.calls]))
+    return lines
 
 
 def show_store(
@@ -358,7 +379,7 @@ def show_store(
     out.print(f"what one cost: windlass report {name}; as a page: --html FILE")
 
 
-def _store_tables(report: StoreReport) -> dict[str, _Table]:
+def _store_tables(report: StoreReport) -> dict[str, CostTable]:
     """The tables of a store by their titles."""
     messages = _messages(report.messages)
     rows = [
@@ -368,14 +389,14 @@ def _store_tables(report: StoreReport) -> dict[str, _Table]:
     columns = [*messages.columns[:2], "session", *messages.columns[2:]]
     dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
     return {
-        f"by cascade{_of(report.cascades)}": _ranked(
+        f"by cascade{_of(report.cascades)}": ranked_table(
             "cascade", [*report.cascades[:_CASCADES], report.total], summed=True
         ),
-        f"by day (UTC){_of(report.days)}": _ranked("day", report.days[:_CASCADES]),
-        "the dearest sessions": _ranked("session", report.sessions, within="cascade"),
-        "the dearest phases": _ranked("phase", report.phases, within="cascade"),
-        "the dearest calls": _ranked("call", report.calls, within="session"),
-        dearest: _Table(columns, rows, range(3, 7)),
+        f"by day (UTC){_of(report.days)}": ranked_table("day", report.days[:_CASCADES]),
+        "the dearest sessions": ranked_table("session", report.sessions, within="cascade"),
+        "the dearest phases": ranked_table("phase", report.phases, within="cascade"),
+        "the dearest calls": ranked_table("call", report.calls, within="session"),
+        dearest: CostTable(columns, rows, range(3, 7)),
     }
 
 
@@ -393,9 +414,10 @@ def _known(each: RankedCost) -> str:
     return f"{money(each.dollars)} but for {many(each.unpriced, 'call')}"
 
 
-def _ranked(
+def ranked_table(
     what: str, costs: Iterable[RankedCost], *, within: str = "", summed: bool = False
-) -> _Table:
+) -> CostTable:
+    """Costs as rows, each named by what it is."""
     counted = [] if what == "call" else ["sessions", "calls"] if what != "session" else ["calls"]
     columns = [what, *([within] if within else []), *counted]
     rows = []
@@ -414,7 +436,7 @@ def _ranked(
         )
     first = len(columns) - len(counted)
     columns += ["tokens in", "cached", "out", "cost"]
-    return _Table(columns, rows, range(first, len(columns)), summed)
+    return CostTable(columns, rows, range(first, len(columns)), summed)
 
 
 def show_call_costs(session: str, number: int, store: str | None) -> None:
@@ -438,15 +460,13 @@ def show_call_costs(session: str, number: int, store: str | None) -> None:
     out.print(f"why: windlass explain {session} {number}")
 
 
-def _phases(costs: SessionCost, *, parts: bool) -> _Table:
-    """What each phase sent, beside what a snowball would have.
+def _phases(costs: SessionCost, *, parts: bool) -> CostTable:
+    """What each phase sent, beside what sending everything would have, where that is another thing.
 
     `parts`: what was sent is told as fresh tokens, those read from a cache and those written to it.
     """
     sent = ["fresh", "read", "written"] if parts else ["tokens sent", "reported cached"]
-    money_columns = ["cost", "snowball's cost"]
-    if costs.billed:
-        money_columns = ["billed", "simulated", "snowball, simulated"]
+    beside = not costs.is_everything
     rows = [
         [
             line.phase,
@@ -454,37 +474,38 @@ def _phases(costs: SessionCost, *, parts: bool) -> _Table:
             f"{line.fresh if parts else line.tokens_in:,}",
             f"{line.tokens_cached:,}",
             *([f"{line.tokens_written:,}"] if parts else []),
-            f"{line.snowball:,}",
-            f"{line.tokens_out:,}",
+            f"{'~' if line.estimated else ''}{line.tokens_out:,}",
             money(line.dollars),
-            *([money(line.simulated_dollars)] if costs.billed else []),
-            money(line.snowball_dollars),
+            *([f"{line.snowball:,}", money(line.snowball_dollars)] if beside else []),
         ]
         for line in [*costs.phases, costs.total]
     ]
-    columns = ["phase", "calls", *sent, "snowball would send", "out", *money_columns]
-    return _Table(columns, rows, range(1, len(columns)), summed=True)
+    columns = ["phase", "calls", *sent, "out", "billed" if costs.billed else "cost"]
+    columns += ["sending everything", "cost of everything"] if beside else []
+    return CostTable(columns, rows, range(1, len(columns)), summed=True)
 
 
 def _price_note(costs: SessionCost) -> str:
     """At whose prices the bills are told."""
+    beside = (
+        "" if costs.is_everything else "; everything: had each call been sent all that was said"
+    )
     if costs.billed:
         return (
-            "billed: the usage that was reported, at its price; simulated: these messages, and a"
-            " snowball's, by our count and with the model's prompt cache"
-            f"\n{price_text(costs.priced_as)} ({table_date()})"
+            f"billed: the usage that was reported, at its price{beside}"
+            f"\n{price_text(costs.priced_as)}"
         )
     if not costs.priced_as:
         return "no call was answered, so there is nothing to bill"
-    models = ", ".join(dict.fromkeys(costs.priced_as.values()))
+    names = dict.fromkeys(costs.priced_as.values())
     return (
-        f"costs are what {models} would bill for these messages, pictures included and"
-        f" its prompt cache counted ({table_date()})"
+        f"costs are what {', '.join(names)} would bill for these messages, pictures included and"
+        f" its prompt cache counted{beside} ({'; '.join(dict.fromkeys(map(price_source, names)))})"
     )
 
 
 def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
-    """Print what each phase sent, beside what a snowball would have; `parts` as in `_phases`."""
+    """Print what each phase sent and cost; `parts` as in `_phases`."""
     _print(_phases(costs, parts=parts))
     out.print(_price_note(costs))
     if windows := costs.windows:
@@ -501,15 +522,18 @@ def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
 
 
 def price_text(names: Mapping[str, str]) -> str:
-    """Whose prices hold for each model: `local/smollm2 at the prices of openai/gpt-5`."""
+    """Whose prices hold for each model, and where each is from.
+
+    `local/smollm2 at the prices of openai/gpt-5 (genai-prices ...)`.
+    """
     lines: list[str] = []
     for model, name in names.items():
         if rate(name) is None:
             lines.append(f"{name} has no price")
         elif model == name:
-            lines.append(f"{model} at its own prices")
+            lines.append(f"{model} at its own prices ({price_source(name)})")
         else:
-            lines.append(f"{model} at the prices of {name}")
+            lines.append(f"{model} at the prices of {name} ({price_source(name)})")
     return "; ".join(lines)
 
 

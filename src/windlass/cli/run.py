@@ -159,16 +159,19 @@ def _finish(
     `again` resumes it, with the session in place of `{}`.
     """
     progress.quiet = progress.quiet or out.as_json or output_only
-    watcher = Progress(progress, settings.addresses())
+    watcher = Progress(progress, settings.addresses(), verbose=progress.verbose)
     try:
         result = asking_for_trust(
             lambda: finish(work(on_event=watcher, on_question=person_at(TypedLines())))
         )
     except WindlassError as error:
         error.session_id = watcher.session_id
-        if isinstance(error, Interrupted) and error.session_id:
-            kept = again.format(error.session_id)
-            error.args = (f"{error}; what was answered is kept: {kept}",)
+        if error.session_id:
+            go_on = again.format(error.session_id)
+            if isinstance(error, Interrupted):
+                error.args = (f"{error}; what was answered is kept: {go_on}",)
+            else:
+                error.again = go_on
         raise
     finally:
         watcher.end()
@@ -182,15 +185,18 @@ def _finish(
     except BrokenPipeError:
         if result.error is None:
             raise
-    if result.error is not None:
-        raise result.error
-    if result.status != "completed":
-        raise unfinished(result, again)
+    if result.status == "completed":
+        return
+    ended = result.error or unfinished(result, again)
+    go_on = again.format(result.session_id)
+    if (output_only or out.as_json) and go_on not in str(ended):  # else the tables' end told it
+        ended.again = go_on
+    raise ended
 
 
 _BECAUSE: Final[Mapping[Reason, str]] = {
     "turns": "turns or attempts were used up",
-    "length": "a reply was cut at its output limit",
+    "length": "a reply was cut before its end",
     "empty": "the model said nothing",
     "refusal": "the model refused to answer",
     "filter": "the provider held the answer back",
@@ -435,7 +441,8 @@ def _print_forecast(forecast: Forecast, addresses: Mapping[str, str]) -> None:
         out.print(f"\ntools: {', '.join(forecast.tools)}")
     out.print(
         f"\nat most {many(forecast.most_calls, 'call')} and {money(forecast.most_dollars)},"
-        f" if every call filled its window\nprices: {price_text(forecast.priced_as)}"
+        " if every call filled its window and no cache held any of it"
+        f"\nprices: {price_text(forecast.priced_as)}"
     )
     if forecast.search is not None:
         out.print(f"not counted there: searches of the web by {forecast.search}")

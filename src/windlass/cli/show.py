@@ -29,10 +29,14 @@ from windlass.report.show import (
     SessionView,
     view_call,
     view_session,
+    words_of,
 )
 
 _PREVIEW = 600
 _BEGINNING = 80
+_WORDS = 40
+"""Characters of a session's first words in a list."""
+_TOTALS = ("calls", "tokens in", "cached", "out")
 
 
 def show_sessions(
@@ -59,22 +63,25 @@ def show_sessions(
     with open_existing(store) as history:
         fitting = history.sessions(which, limit=limit)
         below = sessions_below(history, [info.session_id for info in fitting])
+        listed = () if out.as_json else (*fitting, *below)
+        words = {info.session_id: words_of(history, info.session_id, _WORDS) for info in listed}
     # What is asked for by its cascade or status is listed alone; else each with all below it.
     sessions = nested([*fitting, *below] if which.under == () else fitting, below)
     if printed_as_json(sessions):
         return
     print_table(
-        ["session", "cascade", "status", "started (UTC)", "calls", "tokens in", "cached", "out"],
+        ["session", "first words", "started (UTC)", "status", *_TOTALS, "cascade"],
         [
             [
                 name,
-                info.cascade_id,
+                words[info.session_id],
+                f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d %H:%M}",
                 in_words(info.status, info.reason),
-                f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d %H:%M:%S}",
                 str(info.calls),
                 f"{info.tokens_in:,}",
                 f"{info.tokens_cached:,}",
                 f"{info.tokens_out:,}",
+                info.cascade_id,
             ]
             for name, info in zip(_indented(sessions), sessions, strict=True)
         ],
@@ -172,7 +179,7 @@ def _print_session(view: SessionView) -> None:
             "kind",
             "tokens in",
             "cached",
-            "snowball",
+            "sending everything",
             "out",
             "messages",
             "cost",
@@ -264,7 +271,7 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     out.print(
         f"{call.model}: {call.tokens_in:,} tokens in, {call.tokens_cached:,} of them cached,"
         f" {call.tokens_out:,} out, {call.seconds:.1f} s, {money(call.cost)};"
-        f" a snowball would have sent {call.snowball_tokens:,}"
+        f" sending everything would have taken {call.snowball_tokens:,}"
     )
     if call.tools:
         choice = call.details.get("tool_choice")

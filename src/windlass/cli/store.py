@@ -15,7 +15,7 @@ from windlass.errors import StoreError, UsageError
 from windlass.history import sqlite
 from windlass.history.base import Store
 from windlass.history.migrating import migrate
-from windlass.history.places import open_place
+from windlass.history.places import check_folder, open_place
 from windlass.opening import open_store
 from windlass.settings import Settings, read_store
 
@@ -48,6 +48,8 @@ def verify_store(name: str | None) -> None:
     """Print what disagrees; raise StoreError where there is damage."""
     settings = read_settings(name)
     store = settings.store
+    if isinstance(store, Path):
+        check_folder(store)
     with counting(progress, "verifying") as count:
         if not isinstance(store, Path):
             with open_store(settings, existing=True) as history:

@@ -16,6 +16,7 @@ from windlass.comparing.statistics import (
     Interval,
     bootstrap,
     holm,
+    inputs_for_no_worse,
     inputs_needed,
     paired_rates,
     sign_test,
@@ -338,7 +339,10 @@ class _Pairs:
         else:
             least = margin if self.binary else MARGIN
             needed = inputs_needed(better, worse, n, least=least, tests=tests)
-            needed = needed if self.binary else max(FEWEST, needed)
+            if self.binary:
+                needed = inputs_for_no_worse(better, worse, n, margin=margin, most=needed)
+            else:
+                needed = FEWEST if span.low > -margin else max(FEWEST, needed)
         change, money = self._change()
         return PolicyDifference(
             policy=name,

@@ -6,6 +6,7 @@ Nothing in here knows what was compared, and the same numbers always give the sa
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from statistics import NormalDist
 from typing import Final, NamedTuple
@@ -69,7 +70,7 @@ def wilson(successes: int, of: int) -> Interval:
     return Interval(low if successes else 0.0, high if successes < of else 1.0)
 
 
-def paired_rates(better: int, worse: int, pairs: int) -> Interval:
+def paired_rates(better: float, worse: float, pairs: int) -> Interval:
     """The interval of the difference of two rates of the same cases.
 
     Agresti and Min, Statistics in Medicine 24 (2005): Wald's, with half a case more in each of the
@@ -120,6 +121,21 @@ def inputs_needed(better: int, worse: int, pairs: int, *, least: float, tests: i
     one, other = _z(ALPHA / tests / 2), _z(1 - POWER)
     root = one * math.sqrt(differing) + other * math.sqrt(differing - difference**2)
     return max(pairs + 1, math.ceil((root / difference) ** 2))
+
+
+def inputs_for_no_worse(better: int, worse: int, pairs: int, *, margin: float, most: int) -> int:
+    """How many inputs bring the interval of the difference of two rates above `-margin`.
+
+    More than there were, and `most` at most: pairs that never differed take few, since nothing but
+    their number leaves doubt.
+    """
+
+    def shows(n: int) -> int:
+        share = n / pairs
+        return int(paired_rates(better * share, worse * share, n).low > -margin)
+
+    numbers = range(pairs + 1, most)
+    return pairs + 1 + bisect_left(numbers, 1, key=shows)
 
 
 def _z(tail: float) -> float:

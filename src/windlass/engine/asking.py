@@ -11,9 +11,11 @@ from windlass.engine.journal import QUESTIONS, AskingCall
 from windlass.engine.questions import YES, Question, ask_human
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import AnswerNeeded, UsageError
+from windlass.history.base import Store
+from windlass.history.nesting import sessions_below
 from windlass.messages import ToolCall
 from windlass.tools.base import Tool, ToolOutput
-from windlass.tools.runner import run_tool
+from windlass.tools.runner import run_tool, wrong_arguments
 
 
 async def _answer(run: Run, asking: AskingCall, question: Question) -> str:
@@ -51,6 +53,17 @@ async def _put(run: Run, question: Question) -> str:
     return answer
 
 
+def answered_in(store: Store, session_id: str) -> list[tuple[str, str]]:
+    """The questions of models that a session, or one under it, has answers to, as they came."""
+    below = (info.session_id for info in sessions_below(store, [session_id]))
+    rows = (each.row for name in (session_id, *below) for each in store.rows(name))
+    answers = (row for row in rows if row.metadata.get("kind") == QUESTIONS[False])
+    return [
+        (row.metadata["text"].removesuffix(f" {row.metadata['answer']}"), row.metadata["answer"])
+        for row in sorted(answers, key=lambda row: row.timestamp)
+    ]
+
+
 async def answers_to(
     run: Run, phase_run: PhaseRun, place: str, calls: Sequence[ToolCall]
 ) -> dict[int, ToolOutput]:
@@ -64,7 +77,7 @@ async def answers_to(
         if tool is None:
             continue
         asking = AskingCall(place, at, call)
-        refused = await _refusal_of(run, phase_run, asking)
+        refused = await _refusal_of(run, phase_run, asking, tool)
         if refused is not None:
             answers[at] = refused
         elif tool.function is ask_human:
@@ -84,15 +97,20 @@ async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: To
     return ToolOutput(await _answer(run, asking, asked[0])) if asked else output
 
 
-async def _refusal_of(run: Run, phase_run: PhaseRun, asking: AskingCall) -> ToolOutput | None:
+async def _refusal_of(
+    run: Run, phase_run: PhaseRun, asking: AskingCall, tool: Tool
+) -> ToolOutput | None:
     """What the model is told of a call that a person refuses; None: it may run.
 
-    Raises AnswerNeeded where nobody says so.
+    Nobody is asked about arguments that the tool does not take. Raises AnswerNeeded where nobody
+    says so.
     """
     name, phase = asking.call.name, phase_run.phase.name
     known_as = phase_run.progress.approve.get(name)
     if known_as is None:
         return None
+    if (wrong := await wrong_arguments(tool, asking.call)) is not None:
+        return wrong
     text = f"May the tool {name} run with {_shown(asking.arguments)}?"
     ident = asking.name_in(run.record.session_id)
     question = Question(phase, text, YES, name, ident, known_as)

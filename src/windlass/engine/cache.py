@@ -153,7 +153,7 @@ def _hear(
     text = cache.trust.assumed or "the cache holds again, and is counted on"
     notice = f"phase {name!r}: {phase_run.info.name}: {text}"
     run.record.decide(name, notice, kind="cache", turn=phase_run.progress.turn, planned_as=now)
-    run.emit(Noted(name, notice))
+    run.emit(Noted(name, notice, detail=True))
 
 
 def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:

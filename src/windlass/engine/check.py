@@ -85,5 +85,5 @@ def tell_choice(run: Run, phase_run: PhaseRun, sent: int, snowball: int) -> None
     """Say once what the phase chose, with the tokens of its first call, which windows shorten."""
     text, phase_run.progress.choice_text = phase_run.progress.choice_text, ""
     if text:
-        text += f"; its first call sends {sent:,} tokens, a snowball would send {snowball:,}"
-        run.emit(Noted(phase_run.phase.name, text))
+        text += f"; its first call sends {sent:,} tokens, sending everything {snowball:,}"
+        run.emit(Noted(phase_run.phase.name, text, detail=True))

@@ -124,7 +124,7 @@ def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
     name, cache = phase_run.info.name, run.cache_of(phase_run.info)
     if cache.assumed and name not in run.progress.assumed:
         run.progress.assumed.add(name)
-        run.emit(Noted(phase_run.phase.name, cache.assumed))
+        run.emit(Noted(phase_run.phase.name, cache.assumed, detail=True))
     return cache.prices
 
 

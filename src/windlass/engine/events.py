@@ -157,10 +157,14 @@ class Validated:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """Something worth a line: a source skipped, a budget passed, a limit reached."""
+    """Something worth a line: a source skipped, a budget passed, a limit reached.
+
+    `detail`: it tells how contexts and caches are handled, and nobody needs to act on it.
+    """
 
     phase: str
     text: str
+    detail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ async def choose_tools(
         **usage_columns(phase_run.info.name, reply.usage, price),
     )
     run.record.append([row])
-    run.emit(Noted(name, text))
+    run.emit(Noted(name, text, detail=True))
     return tuple(chosen)
 
 

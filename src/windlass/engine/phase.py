@@ -486,6 +486,8 @@ def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     reason: Reason | None = None
     if reply.finish in ("length", "refusal", "filter"):
         reason = reply.finish
+    elif reply.finish == "window":
+        reason = "length"
     elif not any(map(is_output, reply.message.parts)):
         attempt = phase_run.progress.attempt
         own = [item for item in phase_run.progress.own if item.attempt == attempt]
@@ -493,7 +495,8 @@ def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
         reason = None if made else "empty"
     if reason is not None:
         name = phase_run.phase.name
-        run.tell(name, f"phase {name!r}: {UNFINISHED[reason]}", kind="unfinished", reason=reason)
+        why = UNFINISHED["window" if reply.finish == "window" else reason]
+        run.tell(name, f"phase {name!r}: {why}", kind="unfinished", reason=reason)
     return reason
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -87,8 +87,9 @@ class AnswerSource:
     """Where answers come from: those that were given beforehand, then who is asked.
 
     `given` maps questions to answers; in a list, each that is no `{"question": …, "answer": …}`
-    answers the next question. What tools may run `approve` says alone: an answer never lets one
-    run, and no approval answers a question. Raises UsageError.
+    answers the next question. Of several answers to one question each is for one time that it is
+    asked, and the last for all that follow. What tools may run `approve` says alone: an answer
+    never lets one run, and no approval answers a question. Raises UsageError.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class AnswerSource:
         approve: Approvals = (),
     ) -> None:
         self._approved = _approvals(approve)
-        self._by_question: dict[str, Any] = {}
+        self._by_question = defaultdict[str, deque[Any]](deque)
         self._in_order: deque[Any] = deque()
         self._on_question = on_question
         if isinstance(given, str) or not isinstance(given, Mapping | Sequence):
@@ -111,7 +112,7 @@ class AnswerSource:
         for number, each in enumerate(given, start=1):
             match each:
                 case {"question": str(text), "answer": answer, **rest} if not rest:
-                    self._by_question[_key(text)] = _plain(answer, number)
+                    self._by_question[_key(text)].append(_plain(answer, number))
                 case _:
                     self._in_order.append(_plain(each, number))
 
@@ -122,7 +123,8 @@ class AnswerSource:
                 if (said := self._approved.get(name or "")) is not None:
                     return said
         elif (key := _key(question.text)) in self._by_question:
-            return question.answered(self._by_question[key])
+            listed = self._by_question[key]
+            return question.answered(listed.popleft() if len(listed) > 1 else listed[0])
         elif self._in_order:
             return question.answered(self._in_order.popleft())
         if self._on_question is None:
@@ -131,6 +133,17 @@ class AnswerSource:
         if inspect.isawaitable(given):
             given = await given
         return None if given is None else question.answered(given)
+
+    def goes_on(self, answered: Iterable[tuple[str, str]]) -> None:
+        """Spend what a session has answered before it is resumed, as (question, answer) in order.
+
+        Answers in order are those of the whole session where they begin with the ones that it has
+        and go on; else they answer what is asked from now on.
+        """
+        told = [answer for question, answer in answered if _key(question) not in self._by_question]
+        listed = list(self._in_order)
+        if len(listed) > len(told) and all(map(_is_same, listed, told)):
+            self._in_order = deque(listed[len(told) :])
 
     def check(self, *known: Collection[str]) -> None:
         """Raise UsageError for an approval of what needs none.
@@ -161,6 +174,14 @@ def _approvals(given: Approvals) -> dict[str, str]:
         if not isinstance(name, str) or not name.strip():
             raise UsageError(f"approve {name!r}: name a tool or a call, or say 'all'")
     return {name: approval(said, f"approve {name!r}") for name, said in pairs}
+
+
+def _is_same(given: object, answer: str) -> bool:
+    """Whether what was given may be the answer that was recorded: its text, or a number for it."""
+    if isinstance(given, bool):
+        given = "yes" if given else "no"
+    text = str(given).strip()
+    return text.casefold() == answer.strip().casefold() or text.isdecimal()
 
 
 def _key(text: str) -> str:

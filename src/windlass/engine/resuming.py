@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade, judges_of, tool_names
@@ -19,14 +19,11 @@ from windlass.engine.journal import read_journal
 from windlass.engine.record import Recorded
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.files import make_folder, open_own
-from windlass.history.base import RAN, SENT, STEP, SessionStart, Store
+from windlass.history.base import CHAT, RAN, SENT, STEP, SessionStart, Store
 from windlass.history.packing import path_part
 from windlass.messages import canonical_json
 from windlass.operators.model import OPERATORS
 from windlass.rules import Rule
-
-CHAT: Final = "chat"
-"""What the phase is called that answers messages, and its instructions: they are nobody's."""
 
 
 def definition_of(cascade: Cascade) -> dict[str, Any]:

@@ -211,10 +211,10 @@ class Run:
         progress = self.progress
         return {"input": self.input, "state": progress.state, "outputs": progress.outputs}
 
-    def tell(self, phase: str, text: str, **metadata: Any) -> None:
-        """Record a decision, and tell it to who watches."""
+    def tell(self, phase: str, text: str, *, detail: bool = False, **metadata: Any) -> None:
+        """Record a decision, and tell it to who watches; `detail` as in `Noted`."""
         self.record.decide(phase, text, **metadata)
-        self.emit(Noted(phase, text))
+        self.emit(Noted(phase, text, detail))
 
     def tell_once(self, phase: str, text: str, **metadata: Any) -> None:
         """The same, but for what was told before in this run."""

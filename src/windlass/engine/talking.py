@@ -12,10 +12,9 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.children import phase_output
 from windlass.engine.phase import begin, settle, try_phase
 from windlass.engine.result import Result
-from windlass.engine.resuming import CHAT
 from windlass.engine.state import PhaseRun
 from windlass.errors import UsageError
-from windlass.history.base import RAN, Ending, NodeType
+from windlass.history.base import CHAT, RAN, Ending, NodeType
 from windlass.messages import Text, ToolCall, tool
 from windlass.operators.model import OPERATORS
 from windlass.window.entries import Drop, Item, Replace

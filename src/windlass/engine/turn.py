@@ -88,7 +88,8 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
     if not has_room(phase_run, plan.sent + added):
         return None
     text = f"phase {name!r}: the reply was cut at its output limit of {most.max_output_tokens:,}"
-    run.tell(name, f"{text} tokens; asked once to go on", kind="continuation", turn=progress.turn)
+    told = {"kind": "continuation", "turn": progress.turn}
+    run.tell(name, f"{text} tokens; asked once to go on", detail=True, **told)
     asked = run.record.add(
         NodeType.CONTEXT_INJECTION,
         question,

@@ -90,6 +90,7 @@ def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     run.tell(
         name,
         f"{text}: {stripped[0].reason}",
+        detail=True,
         kind="thinking",
         turn=phase_run.progress.turn,
         messages=sorted(ids),

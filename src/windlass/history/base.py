@@ -152,7 +152,8 @@ Reason: TypeAlias = Literal[
     "turns", "length", "empty", "refusal", "filter", "money", "tokens", "time"
 ]
 """Why a phase or session is `incomplete`: turns or attempts used up, a reply cut at its output
-limit, an empty one, one that the model refused or the provider held back, or another limit."""
+limit or where the model's window was full, an empty one, one that the model refused or the provider
+held back, or another limit."""
 
 
 class Ending(NamedTuple):
@@ -250,6 +251,8 @@ RAN: Final = "$run"
 """In the definition that a session begins with: what a resumed run needs beside it."""
 FORKED_FROM: Final = "forked_from"
 """There: the session that it was forked from."""
+CHAT: Final = "chat"
+"""The name and the instructions of a phase that answers messages; nobody wrote them."""
 SENT: Final = "sent"
 """The kind of the row before a call of a model."""
 ANSWERED: Final = "answered"

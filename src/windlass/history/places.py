@@ -64,11 +64,12 @@ def open_place(
     A folder that exists and cannot be written is opened for reading, and not at all (StoreError)
     where `writing` is meant.
 
-    Raises UsageError for a wrong address, and for a library that is not installed.
+    Raises UsageError for a wrong address, a file, and a library that is not installed.
     """
     if isinstance(store, Path):
         from windlass.history.sqlite import SqliteStore
 
+        check_folder(store)
         if not existing:
             return SqliteStore(store)
         return SqliteStore.open_existing(store, writing=writing)
@@ -84,6 +85,14 @@ def open_place(
         options=place.tables,
         existing=existing,
     )
+
+
+def check_folder(store: Path) -> None:
+    """Raise UsageError where a file stands in the place of a store's folder, or of one above."""
+    for place in (store, *store.parents):
+        if place.is_file():
+            what = "is a file" if place == store else f"lies under {str(place)!r}, which is a file"
+            raise UsageError(f"the store {str(store)!r} {what}; name a folder with --store")
 
 
 @contextmanager

@@ -33,6 +33,8 @@ from windlass.wire.openai_responses import joined
 
 NAME: Final = "claude-code"
 TITLE: Final = "Claude Code session"
+SIDE_CHAINS: Final = "subagents"
+"""The folder with a session's side chains, in the folder beside its file that is named alike."""
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -149,6 +151,8 @@ class _Node:
     last: int = 0
     compacted: bool = False
     blocks: set[str] = field(default_factory=set[str])
+    stopped: bool = False
+    """Whether it is told why the answer ended: only then its usage is that of all of it."""
     ended: bool = True
     """Whether no other one follows."""
 
@@ -170,6 +174,7 @@ class _Tree:
         """The last node of each chain: what a record without a parent follows."""
         self._records = 0
         self._session = ""
+        self._project = ""
         self._compacted: set[str] = set()
 
     # ---- in -------------------------------------------------------------------------
@@ -190,8 +195,8 @@ class _Tree:
     def add(self, record: Record) -> None:
         """Take in the next record."""
         self._records += 1
-        if not self._session:
-            self._session = text_of(record, "sessionId", "session_id")
+        self._session = self._session or text_of(record, "sessionId", "session_id")
+        self._project = self._project or text_of(record, "cwd")
         kind = str(record.get("type"))
         parser = _PARSERS.get(kind)
         node = None
@@ -297,6 +302,7 @@ class _Tree:
             node.model = model_of(told.get("model"), "anthropic")
         node = self._nodes[at]
         node.request = node.request or text_of(record, "requestId")
+        node.stopped = node.stopped or bool(told.get("stop_reason"))
         node.last = self._records
         if dollars := dollars_of(record.get("costUSD")):
             node.cost = max(node.cost or 0.0, dollars)
@@ -340,8 +346,8 @@ class _Tree:
         """Notes of the client; the first record of a `stream-json` log names the session."""
         told = record.get("message")
         told = told if isinstance(told, Mapping) else record
-        if not self._session:
-            self._session = text_of(told, "session_id", "sessionId")
+        self._session = self._session or text_of(told, "session_id", "sessionId")
+        self._project = self._project or text_of(told, "cwd")
         kind = text_of(told, "subtype") or "without a subtype"
         if kind == "compact_boundary":
             self._tails.pop("", None)
@@ -394,16 +400,16 @@ class _Tree:
                     if (answer := answers.claim(node.answer, node.request)) is None:
                         elsewhere.add(at)
                     else:
-                        calls.append(
-                            RecordedCall(
-                                len(messages),
-                                node.model,
-                                answer.usage,
-                                node.cost,
-                                node.time,
-                                node.answer,
-                            )
+                        call = RecordedCall(
+                            len(messages),
+                            node.model,
+                            answer.usage,
+                            node.cost,
+                            node.time,
+                            node.answer,
                         )
+                        is_whole = node.stopped or not node.messages
+                        calls.append(call if is_whole else call.with_output(node.messages[0]))
                 messages += node.messages
             if not calls:
                 continue
@@ -428,6 +434,7 @@ class _Tree:
                     parent=None if kind == "session" else own,
                     skipped={} if main else self._skipped,
                     source=str(self._file.path),
+                    project=self._project,
                 )
             )
             main = main or own

@@ -100,6 +100,7 @@ class _Rollout:
         self._answers = answers
         self._room = Room(file.path)
         self._name = ""
+        self._project = ""
         self._model = ""
         self._kind: Kind = "session"
         self._number = 0
@@ -118,6 +119,7 @@ class _Rollout:
         """The session's own; copies of others' follow where it is a fork."""
         del at
         if not self._name:
+            self._project = text_of(payload, "cwd")
             self._name = (
                 text_of(payload, "id") or text_of(payload, "session_id") or self._file.path.stem
             )
@@ -238,6 +240,7 @@ class _Rollout:
             parent=None if self._number == 1 else own,
             skipped=self._file.skipped if self._number == 1 else {},
             source=str(self._file.path),
+            project=self._project,
         )
 
 

@@ -17,7 +17,8 @@ class ImportedSession:
     """A session that came from a file of another program.
 
     `state` is `new`, `grew` (more was added to it) or `unchanged` (it was here already). Tokens as
-    the provider counted them; `cost` in US dollars (None: a call's usage or price is unknown).
+    the provider counted them; the output of `estimated` calls was not recorded and is estimated.
+    `cost` in US dollars (None: a call's usage or price is unknown).
     `parent` is the session whose side chain or branch it is. `skipped` counts what was left out of
     the file, by reason.
     """
@@ -37,6 +38,7 @@ class ImportedSession:
     tokens_out: int
     cost: float | None
     skipped: Mapping[str, int]
+    estimated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ def import_into(
                 used.tokens_out,
                 recording.dollars,
                 dict(recording.skipped),
+                recording.estimated,
             )
         )
     return Imported(tuple(sessions))

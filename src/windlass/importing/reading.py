@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.importing import claude_bodies
+from windlass.importing import claude_bodies, claude_code
 from windlass.importing.base import MALFORMED, Answers, RecordedFormat
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
 from windlass.importing.files import RecordedFile
@@ -47,7 +47,7 @@ def recordings(
     records or files is counted once.
 
     Args:
-        path: A file, or a folder.
+        path: A file, with the side chains that Claude Code keeps beside it, or a folder.
         form: The name of the format; default: it is recognised by content.
         on_skip: Told in one sentence of each file of a folder that is not read.
 
@@ -60,7 +60,10 @@ def recordings(
     if not place.is_dir():
         if not place.exists():
             raise UsageError(f"there is no file or folder {str(path)!r}")
-        yield from _read([place], form)
+        # The side chains of a session stand in a folder that is named as its file is.
+        beside = place.with_suffix("") / claude_code.SIDE_CHAINS
+        more = sorted(beside.glob("*.jsonl"), key=str) if beside.is_dir() else []
+        yield from _read([place, *more], form, on_skip)
         return
     # As text, so that a session stands before the folder of its side chains.
     found = [place, *place.rglob("*")]

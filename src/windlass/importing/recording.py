@@ -7,13 +7,16 @@ branch, another recording begins, which names the first as its parent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from windlass.caching.rates import cost
-from windlass.messages import Message, ToolSpec
+from windlass.foreign import parse_json
+from windlass.messages import Message, Opaque, Part, Text, ToolSpec
+from windlass.titles import dated, first_words
+from windlass.tokens import FamilyCounter
 from windlass.wire.base import Usage
 
 Grade: TypeAlias = Literal["A", "B", "C"]
@@ -26,11 +29,46 @@ messages is known by its size only.
 Kind: TypeAlias = Literal["session", "side chain", "branch", "after compaction"]
 """Why a recording stands by itself; all but the first have a parent."""
 
+ESTIMATED: Final = (
+    "the transcript holds the usage with which answers began; the output of {} is estimated from"
+    " the replies"
+)
+"""What is told of usage that is none of the whole reply; the calls go in."""
+
 GRADES: Final[Mapping[Grade, str]] = {
     "A": "exact requests",
-    "B": "rebuilt, proven by hashes",
-    "C": "transcript",
+    "B": "requests rebuilt, proven by hashes",
+    "C": "a transcript",
 }
+
+
+_FEWER: Final = 2
+"""A usage with so many times less output than the reply has is none of that reply."""
+
+_FEWEST: Final = 16
+"""Tokens of a reply from which on its usage is doubted: below, both counts are rough."""
+
+
+def spoken(message: Message) -> Message:
+    """A message as it is counted: of signed thinking its words, without the signature."""
+    if not any(isinstance(part, Opaque) for part in message.parts):
+        return message
+    parts: list[Part] = []
+    for part in message.parts:
+        if not isinstance(part, Opaque):
+            parts.append(part)
+        elif words := _words(part):
+            parts.append(Text(words))
+    return message.with_parts(*parts)
+
+
+def _words(thinking: Opaque) -> str:
+    try:
+        told = parse_json(thinking.data)
+    except ValueError:
+        return ""
+    words = told.get("thinking") if isinstance(told, Mapping) else None
+    return words if isinstance(words, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +78,9 @@ class RecordedCall:
     It was sent the first `at` messages of its recording; its reply is the message at that place,
     if there is one. `usage` is what the provider counted (None: not recorded), `cost` the US
     dollars that the file names (None: it names none), `time` seconds since 1970 (None: unknown).
-    `id` is the provider's name of the answer.
+    `id` is the provider's name of the answer. `tools` are those that it was sent (None: those of
+    the recording). `estimated`: the output of the usage was not recorded
+    and is estimated from the reply.
     """
 
     at: int
@@ -49,6 +89,22 @@ class RecordedCall:
     cost: float | None = None
     time: float | None = None
     id: str = ""
+    estimated: bool = False
+    tools: tuple[ToolSpec, ...] | None = None
+
+    def with_output(self, reply: Message) -> RecordedCall:
+        """The same with its output estimated where the usage cannot be that of the whole reply.
+
+        A client that writes down an answer while it comes has the usage with which it began: a
+        few tokens of output beside pages of text.
+        """
+        if self.usage is None:
+            return self
+        counter = FamilyCounter(self.model)
+        tokens = counter.message(spoken(reply)) - counter.family.frame
+        if tokens < max(_FEWEST, self.usage.tokens_out * _FEWER):
+            return self
+        return replace(self, usage=replace(self.usage, tokens_out=tokens), estimated=True)
 
     @property
     def dollars(self) -> float | None:
@@ -74,7 +130,9 @@ class Recording:
     `model` is `provider/model` of its first call. `messages` begin with the system prompt, where it
     is known. `tools` are those of the last call (None: unknown; empty: there were none). `parent`
     is the name of the recording that it belongs to. `skipped` counts what was left out, by reason.
-    `source` is the file that it was read from.
+    `results_as_words`: the program tells results of commands as words of the user, and its calls
+    stand in the text of answers. `source` is the file that it was read from, `project` the folder
+    in which the program worked (empty: not recorded).
     """
 
     name: str
@@ -88,6 +146,39 @@ class Recording:
     parent: str | None = None
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     source: str = ""
+    project: str = ""
+    results_as_words: bool = False
+
+    @property
+    def results(self) -> frozenset[int]:
+        """The places of the messages that are results of tools or commands."""
+        words = len(self.messages)
+        if self.results_as_words:  # what the user says before the first answer is the task
+            words = next(
+                (at for at, said in enumerate(self.messages) if said.role == "assistant"), 0
+            )
+        return frozenset(
+            at
+            for at, message in enumerate(self.messages)
+            if message.role == "tool" or (at > words and message.role == "user")
+        )
+
+    @property
+    def title(self) -> str:
+        """The user's first words, or the name; what clients add counts if there are no others."""
+        return first_words(self.messages) or self.name
+
+    @property
+    def started(self) -> float | None:
+        """When its first call was made, in seconds since 1970 (None: unknown)."""
+        return next((call.time for call in self.calls if call.time is not None), None)
+
+    @property
+    def titled(self) -> str:
+        """The day on which it began, in UTC, and its title: `2026-01-21 I forgot to tell you`."""
+        if self.started is None:
+            return self.title
+        return dated(self.title, self.started)
 
     @property
     def system(self) -> tuple[Message, ...] | None:
@@ -103,6 +194,11 @@ class Recording:
             if call.usage is not None:
                 total = total.plus(call.usage)
         return total
+
+    @property
+    def estimated(self) -> int:
+        """How many calls have an output that was not recorded and is estimated."""
+        return sum(call.estimated for call in self.calls)
 
     @property
     def dollars(self) -> float | None:

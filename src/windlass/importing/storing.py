@@ -36,6 +36,10 @@ PHASE: Final = "conversation"
 """The one phase of an imported session."""
 IMPORTED: Final = "imported"
 """Where the definition of a session says that it was imported, and from what."""
+RESULTS_AS_WORDS: Final = "results_as_words"
+"""Where what was imported says that results of commands are told as words of the user."""
+ESTIMATED_OUTPUT: Final = "tokens_out_estimated"
+"""Where the row of a call says that its output was not recorded, and is estimated."""
 _AT_ONCE: Final = 50
 """Calls of one batch: each has its whole window."""
 _WHY: Final = "as it was recorded"
@@ -63,9 +67,9 @@ def evidence(definition: Mapping[str, Any]) -> str:
     if not isinstance(told, Mapping):
         return ""
     grade = told["grade"]
-    text = f"imported from {told['format']}, grade {grade}: {GRADES[grade]}"
+    text = f"imported from {told['format']}: {GRADES[grade]}"
     if grade == "C":
-        text += "; what was not recorded (tools, often the system prompt) is in no simulated bill"
+        text += "; tools, and often the system prompt, were not recorded"
     return text
 
 
@@ -190,6 +194,7 @@ class _Writer:
                 "kind": told.kind,
                 "file": Path(told.source).name,
                 "skipped": dict(told.skipped),
+                **({RESULTS_AS_WORDS: True} if told.results_as_words else {}),
             },
         }
         return SessionStart(
@@ -233,11 +238,14 @@ class _Writer:
                     "tokens_cached": used.tokens_cached,
                     "tokens_saved": 0,
                 }
+                told: dict[str, Any] = {}
                 if used.tokens_written:
-                    columns["metadata"] = {
-                        "tokens_written": used.tokens_written,
-                        "tokens_written_long": used.tokens_written_long,
-                    }
+                    told["tokens_written"] = used.tokens_written
+                    told["tokens_written_long"] = used.tokens_written_long
+                if call.estimated:
+                    told[ESTIMATED_OUTPUT] = True
+                if told:
+                    columns["metadata"] = told
         if message is not None:
             short = message.content_hash
             self._counts[short] += 1

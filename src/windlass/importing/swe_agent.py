@@ -65,6 +65,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
             tools=None if any(message.tool_calls for message in messages) else (),
             skipped=file.take_skipped(),
             source=str(file.path),
+            results_as_words=not any(message.role == "tool" for message in messages),
         )
 
 

@@ -20,7 +20,7 @@ from windlass.errors import SequenceError, UsageError
 from windlass.loop.chats import Chats, with_block_parts
 from windlass.loop.lists import FormList
 from windlass.loop.reports import Reports, prices_for
-from windlass.loop.window import Chat, ChatWindow, WindowParts, spec
+from windlass.loop.window import Chat, ChatWindow, WindowParts
 from windlass.messages import Message, ToolCall, tool, user
 from windlass.tokens import FamilyCounter, request_tokens, size
 from windlass.window.assemble import tools_needed
@@ -29,12 +29,13 @@ from windlass.window.driver import Driver, NextCall
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL, meant, part_of, reference
+from windlass.window.originals import RECALL, matching, meant, part_of, reference
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.wire.base import Usage
 from windlass.wire.calls import NO_RESULT
 from windlass.wire.editing import cleared, read_edits
 from windlass.wire.forms import TITLES, FormName, ListReading, as_json, form_of, has_objects
+from windlass.wire.tools import read_tools, tools_form, with_tool
 
 _NO_MODEL: Final = "openai/gpt-4o"
 """Whose tokens are counted where no model is named."""
@@ -52,7 +53,8 @@ class Context:
         policy: A profile's name, a dict of options, or a `Policy`.
         prices: What the model's prompt cache charges; default those of `model`, and no cache
             where none is named.
-        tools: The caller's tools in OpenAI's form; the window's list is theirs.
+        tools: The caller's tools in OpenAI's, Anthropic's or Gemini's form, which the window's
+            list has, too.
         max_input_tokens: Most tokens of a window (None: no limit).
         recall: Whether the loop offers the tool `recall`; placeholders name it then.
         calibration: What the model's own count is divided by ours; see `report`.
@@ -81,10 +83,12 @@ class Context:
         self._scale = self.reports.calibration
         self._heard = False
         """Whether a report is yet to be planned by: the call that it is of stands as it was."""
-        self.tools = [dict(one) for one in tools or () if spec(one)]
-        if recall and not any(spec(one).name == RECALL.name for one in self.tools):
-            self.tools.append(RECALL.to_openai())
-        self._specs = tuple(map(spec, self.tools))
+        self._tools, self.specs = read_tools(tools or ())
+        self._offers = recall and not any(one.name == RECALL.name for one in self.specs)
+        """Whether `recall` is offered beside the caller's tools."""
+        if self._offers:
+            self.specs = (*self.specs, RECALL)
+        self._specs = self.specs
         chosen = Policy.of(policy)
         if max_input_tokens is not None:
             chosen = replace(chosen, max_input_tokens=max_input_tokens)
@@ -351,25 +355,52 @@ class Context:
         self.conversation.supply(key, text)
         self._last = None
 
+    @property
+    def takes_marks(self) -> bool:
+        """Whether the model's provider wants cache marks, of a kind that is known."""
+        return self._cache.takes_marks
+
+    def thinking_refused(self) -> None:
+        """The provider refused the thinking of the last window: no later one holds it."""
+        self._driver.thinking_refused()
+        self._last = None
+
+    def knows(self, ref: str) -> bool:
+        """Whether a reference means one of the messages."""
+        hashes = [taken.item.message.content_hash for taken in self.taken]
+        return isinstance(ref, str) and len(matching(ref, hashes)) == 1
+
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
     ) -> str:
         """The original behind a reference; see `ChatWindow.recall`."""
+        asked = {"ref": ref, "grep": grep, "lines": lines, "path": path, "part": part}
+        for name, value in asked.items():
+            if isinstance(value, str):
+                continue
+            wrong = f"recall: {name} is a text, not {value!r:.80}"
+            if not _is_json(value):
+                raise UsageError(wrong)
+            return wrong  # which a model may send
         originals = {taken.item.message.content_hash: taken.item.message for taken in self.taken}
         try:
             original = originals[meant(ref, originals)]
         except KeyError as error:
             results = [message for message in originals.values() if message.role == "tool"]
             listed = ", ".join(map(reference, results[-10:])) or "none yet"
-            raise UsageError(
-                f"the reference {ref!r} names no message here: {error.args[0]}; known: {listed}"
-            ) from None
+            why = error.args[0]
+            return f"The reference {ref!r:.200} names no message here: {why}; known: {listed}"
         try:
             return part_of(original, part, grep=grep, lines=lines, path=path)
         except ValueError as error:
-            raise UsageError(str(error)) from error
+            return f"Nothing is found: {error}"
 
     # ---- for windows and the memo -------------------------------------------------------
+
+    def tools_in(self, form: FormName) -> list[dict[str, Any]]:
+        """The caller's tools, in `form` where none were given, and `recall` if it is offered."""
+        tools = list(self._tools)
+        return with_tool(tools, RECALL, tools_form(tools) or form) if self._offers else tools
 
     def counted(self, messages: Sequence[Message]) -> int:
         """Tokens of a request of these messages and the tools, before any correction."""
@@ -477,6 +508,10 @@ def _unanswered(call: ToolCall) -> Entry:
     message = tool(call, NO_RESULT)
     item = Item(f"open:{call.id}", message, message.role)
     return Entry(item, message, "a call without a result", "repair")
+
+
+def _is_json(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | list | dict)
 
 
 def _as_pin(which: object) -> str | int:

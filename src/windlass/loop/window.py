@@ -26,7 +26,7 @@ from windlass.wire.forms import MODULES, TITLES, FormName, aside, check_places
 from windlass.wire.marks import in_chat
 
 Chat: TypeAlias = Mapping[str, Any]
-"""A message in one of the forms, or a tool in OpenAI's chat form."""
+"""A message or a tool in one of the forms."""
 
 Provider: TypeAlias = FormName
 
@@ -84,8 +84,12 @@ class Counts(Protocol):
     """What a window asks of the context that made it."""
 
     model: str
-    tools: list[dict[str, Any]]
+    specs: tuple[ToolSpec, ...]
     keyed: bool
+
+    def tools_in(self, form: FormName) -> list[dict[str, Any]]:
+        """The caller's tools, in a form where none were given, and `recall` if it is offered."""
+        ...
 
     def counted(self, messages: Sequence[Message]) -> int:
         """Tokens of a request of these messages and the tools, before any correction."""
@@ -130,8 +134,11 @@ class ChatWindow:
         Messages that stand as they were said are the caller's own objects, and shortened ones
         those of the window before, until they change: put nothing into them.
         """
-        self.tools: list[dict[str, Any]] = list(context.tools)
-        """The caller's tools, and `recall` where it was asked for."""
+        self.tools: list[dict[str, Any]] = context.tools_in(cast("FormName", form))
+        """The caller's tools in their form, and `recall` where it was asked for.
+
+        Where no tools were given, it is in the form of the messages.
+        """
 
     @property
     def next_call(self) -> NextCall:
@@ -243,8 +250,10 @@ class ChatWindow:
         messages = tuple(entry.message for entry in self._parts.entries)
         # Of all that was said, so that a tool stays defined when its last call is folded.
         taken = [taken.item.message for taken in self._parts.taken]
-        tools = tools_needed(tuple(map(spec, self.tools)), taken, {})
+        tools = tools_needed(self._context.specs, taken, {})
         model = self._context.model
+        # A list in Anthropic's form has system messages only where its model takes them.
+        late = {"system_anywhere": True} if provider == self._form == "anthropic" else {}
         body = cast("Format", import_module(MODULES[provider])).body(
             Request(
                 model=model.partition("/")[2] or model,
@@ -254,7 +263,8 @@ class ChatWindow:
                 breakpoints=self._parts.next_call.sent.places,
                 long_breakpoints=self._parts.next_call.sent.marks.long,
                 cache_key=cache_key(messages, tools) if self._context.keyed else None,
-            )
+            ),
+            **late,
         )
         return {key: body[key] for key in _CONTEXT_KEYS if key in body}
 
@@ -281,7 +291,8 @@ class ChatWindow:
 
         `grep` is a regular expression, `lines` a range such as `10-40`, `path` a place in a
         JSON text; `part` is one of them, or several, in one text, as the tool `recall` takes it.
-        Raises UsageError for an unknown reference, naming known ones.
+        What a model may get wrong (a reference that nothing has, a pattern, a range) is answered
+        with a sentence for it. Raises UsageError where an argument is not what JSON can hold.
         """
         return self._context.recall(ref, grep, lines, path, part)
 
@@ -315,15 +326,3 @@ def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
         after = context.tokens_of(entry.message)
         ref = reference(entry.message)
         yield Shown(ident, None, "inserted", entry.because, entry.reason, ref, 0, after)
-
-
-def spec(one: Chat) -> ToolSpec:
-    """A tool in OpenAI's form, as Windlass knows it. Raises UsageError where it is none."""
-    function = one.get("function", one) if isinstance(one, Mapping) else None
-    name = function.get("name") if isinstance(function, Mapping) else None
-    if not isinstance(function, Mapping) or not isinstance(name, str) or not name:
-        raise UsageError(f"a tool is an object with a function and its name, not {one!r:.200}")
-    parameters = function.get("parameters") or {"type": "object"}
-    if not isinstance(parameters, Mapping):
-        raise UsageError(f"tool {name!r}: its parameters are a JSON Schema, not {parameters!r:.80}")
-    return ToolSpec(name, str(function.get("description") or ""), parameters)

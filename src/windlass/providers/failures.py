@@ -22,6 +22,7 @@ from windlass.errors import (
 )
 from windlass.foreign import parse_json
 from windlass.redaction import HIDDEN, redacted, redacted_url
+from windlass.wire.thinking import refuses_thinking
 
 OVERLOADED: Final = 529
 """Anthropic's own status: too many requests of all its customers together."""
@@ -44,11 +45,6 @@ _TOO_LONG: Final = (
     "available context size",  # llama.cpp
     "request_too_large",  # Anthropic, 413
 )
-
-_THINKING: Final = re.compile(
-    r"Invalid .?signature.? in .?(redacted_)?thinking|block is bound to a"
-)
-"""Anthropic, on thinking that was changed, and on thinking whose past was."""
 
 _MAXIMUM: Final = r"maximum context length (?:is|of) (?P<limit>\d+) tokens.*?"
 _IN_PARTS: Final = r"\((?P<counted>\d+) (?:in the messages|of text input)\D+(?P<reply>\d+)"
@@ -114,7 +110,7 @@ class Endpoint:
                 return _too_long(text, reason), False
             case 400 | 422 if _is_too_long(reason, codes):
                 return _too_long(text, reason), False
-            case 400 if _THINKING.search(reason):
+            case 400 if refuses_thinking(reason):
                 return ThinkingRefused(text), False
             case 400 | 405 | 422:
                 return BadRequest(text), False

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -23,7 +23,7 @@ import httpx
 from windlass.errors import ProviderError
 from windlass.foreign import parse_json
 from windlass.providers.failures import Endpoint
-from windlass.providers.retry import TransientError
+from windlass.providers.retry import REFUSED_TRIES, TransientError
 
 CONNECT_S: Final = 10.0
 READ_S: Final = 120.0
@@ -119,15 +119,17 @@ class HttpClient:
                 reason = f"no connection within {self._timeout.connect:g} s"
             raise self._unreached(reason) from error
         except (httpx.TransportError, httpx.StreamError) as error:
+            if any(isinstance(each, ConnectionRefusedError) for each in causes(error)):
+                raise self._unreached("nothing listens there", REFUSED_TRIES) from error
             reason = self._endpoint.clean(f"{type(error).__name__}: {error}".removesuffix(": "))
             raise self._unreached(reason) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             reason = self._endpoint.clean(str(error))
             raise ProviderError(f"{self._endpoint.provider}: {reason}") from error
 
-    def _unreached(self, reason: str) -> TransientError:
+    def _unreached(self, reason: str, tries: int | None = None) -> TransientError:
         place = f"{self._endpoint.provider} at {self._endpoint.place}"
-        return TransientError(ProviderError(f"{place}: {reason}"))
+        return TransientError(ProviderError(f"{place}: {reason}"), tries=tries)
 
     def _read(self, text: str) -> dict[str, Any]:
         """One object of an answer. Raises for what is no JSON and for what is an error."""
@@ -159,6 +161,15 @@ class HttpClient:
                 self._pool = _POOLS[loop] = _Pool(loop)
             self._pool.users += 1
         return self._pool.client
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and those it came of."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 class _Pool:

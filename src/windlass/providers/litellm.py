@@ -13,7 +13,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -32,7 +32,7 @@ from windlass.providers.catalog import Key, ProviderEntry
 from windlass.providers.failures import Endpoint
 from windlass.providers.hosted import HostedProvider, timeout_of
 from windlass.providers.http import NO_HEADERS, AnswerPiece
-from windlass.providers.retry import PATIENCE, Patience, TransientError
+from windlass.providers.retry import PATIENCE, REFUSED_TRIES, Patience, TransientError
 
 INSTALL: Final = "pip install 'windlass[litellm]'"
 
@@ -269,9 +269,10 @@ class _Client:
             return await waited
         except Exception as error:  # noqa: BLE001 - litellm raises errors of every package below it
             failed, again = failure_of(error, self._endpoint(body), os.environ, self._timeout)
-            after = _retry_after(error)
+            after = self._patience.seconds_after(_retry_after(error))
+            tries = REFUSED_TRIES if _is_refused(_chain(error)) else None
         if again and isinstance(failed, ProviderError):
-            raise TransientError(failed, self._patience.seconds_after(after))
+            raise TransientError(failed, after, tries=tries)
         raise failed
 
 
@@ -393,6 +394,8 @@ def failure_of(
         return ProviderError(f"{who}: nothing came for {timeout.read:g} s"), True
     if _NOT_SENT in kinds:
         return BadRequest(f"{who} was not asked: {text}"), False
+    if _is_refused(chain):
+        return ProviderError(f"{who} at {endpoint.place}: nothing listens there"), True
     if kinds & _UNREACHABLE or text == _NO_ANSWER:
         return ProviderError(f"{who} was not reached, or broke off: {text}"), True
     status = getattr(error, "status_code", 0)
@@ -431,6 +434,10 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         yield error
         inner = _original(error)
         error = inner if inner is not error else error.__cause__ or error.__context__
+
+
+def _is_refused(errors: Iterable[BaseException]) -> bool:
+    return any(isinstance(each, ConnectionRefusedError) for each in errors)
 
 
 def _kinds(error: BaseException) -> frozenset[str]:

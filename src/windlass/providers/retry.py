@@ -20,6 +20,9 @@ LONGEST_WAIT_S: Final = 60.0
 TOTAL_S: Final = 300.0
 """Seconds after which nothing is tried again, whatever is left of the tries."""
 
+REFUSED_TRIES: Final = 2
+"""Tries where a port refuses: nothing listens there, and waiting longer starts no server."""
+
 _FIRST_WAIT_S: Final = 0.5
 
 
@@ -27,13 +30,16 @@ class TransientError(Exception):
     """Something that may go better the next time, before any text was handed on.
 
     `error` is what to raise when it does not; `after` are the seconds that the
-    provider asked for (None: it did not say).
+    provider asked for (None: it did not say), `tries` those that are worth it at most (None: all).
     """
 
-    def __init__(self, error: ProviderError, after: float | None = None) -> None:
+    def __init__(
+        self, error: ProviderError, after: float | None = None, *, tries: int | None = None
+    ) -> None:
         super().__init__(str(error))
         self.error = error
         self.after = after
+        self.tries = tries
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,7 @@ class Patience:
             except TransientError as failed:
                 wait = self.wait(number, failed.after)
                 late = self.clock() - started + wait > self.total_s
-                if number == self.tries or late:
+                if number >= min(self.tries, failed.tries or self.tries) or late:
                     raise _after(failed.error, number) from failed.__cause__
                 if on_wait is not None:
                     on_wait(wait, str(failed.error), number + 1)

@@ -59,24 +59,31 @@ class CallTokens(NamedTuple):
     tokens: float
     shared: float
 
+    def scaled(self, scale: float) -> CallTokens:
+        """The same in tokens of which a neutral one has so many."""
+        return CallTokens(self.tokens * scale, self.shared * scale)
+
 
 def sent(
     windows: Iterable[Sequence[int]],
     shown: NumberedMessages,
     times: Iterable[float | None] = repeat(None),
     ttl_s: float | None = None,
+    heads: Iterable[int] = repeat(0),
 ) -> list[CallTokens]:
     """Each window's tokens, and the longest prefix it shares with one of the 8 before it.
 
     `times` are when they were sent, in seconds (None: unknown): after more than `ttl_s` a prefix
-    is forgotten.
+    is forgotten. `heads` say which stood in front of the same tools: others share nothing.
     """
-    before: list[tuple[Sequence[int], float | None]] = []
+    before: list[tuple[Sequence[int], float | None, int]] = []
     calls: list[CallTokens] = []
-    for window, time in zip(windows, times, strict=False):
+    for window, time, head in zip(windows, times, heads, strict=False):
         sums = [0.0, *accumulate(map(shown.tokens.__getitem__, window))]
         shared = 0.0
-        for earlier, then in reversed(before):
+        for earlier, then, other in reversed(before):
+            if head != other:
+                continue
             if ttl_s is not None and time is not None and then is not None and time - then > ttl_s:
                 continue
             same = common(window, earlier)
@@ -85,7 +92,7 @@ def sent(
             else:
                 shared = max(shared, sums[same])
         calls.append(CallTokens(sums[-1], shared))
-        before = [*before[1 - LOOK_BACK :], (window, time)]
+        before = [*before[1 - LOOK_BACK :], (window, time, head)]
     return calls
 
 

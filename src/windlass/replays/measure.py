@@ -5,7 +5,7 @@ Money is in fresh input tokens. What a call needed and did not see is taken to b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,13 +39,16 @@ class CallBill:
 
 
 class Ruler:
-    """One recording with all that does not depend on who decides what its calls see."""
+    """One recording with all that does not depend on who decides what its calls see.
 
-    def __init__(self, recording: CallsOnMessages) -> None:
+    `told` are as in `needs_and_own`.
+    """
+
+    def __init__(self, recording: CallsOnMessages, told: Collection[int] = ()) -> None:
         self.calls = recording.calls
         self.shown = NumberedMessages()
         self.originals = self.shown.numbers(recording.messages)
-        self.needs, self.own = needs_and_own(recording)
+        self.needs, self.own = needs_and_own(recording, told)
         self.everything = [self.originals[:at] for at in self.calls]
         """The windows of who sends everything."""
         self.whole = sent(self.everything, self.shown)

@@ -12,7 +12,7 @@ found here in the same way.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from windlass.loop.window import Chat
@@ -25,6 +25,8 @@ LINE_LENGTH: Final = 24
 _MARKED: Final = re.compile(r"[0-9_/@#.]")
 _INSIDE: Final = re.compile(r"[^\s\"'`(){}\[\]<>,;|&=$:!*?\\^~%+]+")
 """A run of characters that may be one identifier, path, number or address."""
+_COMMAND: Final = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
+"""A command in the text of an answer."""
 _WORD: Final = re.compile(r"\w+")
 
 
@@ -116,17 +118,21 @@ def needs_of(recording: CallsOnMessages) -> dict[int, list[NeededText]]:
 
 
 def needs_and_own(
-    recording: CallsOnMessages,
+    recording: CallsOnMessages, told: Collection[int] = ()
 ) -> tuple[dict[int, list[NeededText]], dict[int, list[NeededText]]]:
-    """The needs of each call, and the same of what only the assistant had said."""
+    """The needs of each call, and the same of what only the assistant had said.
+
+    `told` are the places of results that are told as words of the user: then calls are commands in
+    the text of answers.
+    """
     texts = [searched(chat) for chat in recording.messages]
-    roles = [chat["role"] for chat in recording.messages]
+    roles = ["tool" if at in told else chat["role"] for at, chat in enumerate(recording.messages)]
     index = _Index(texts)
     places: dict[str, list[int]] = {}
     needs: dict[int, list[NeededText]] = {}
     own: dict[int, list[NeededText]] = {}
     for at in recording.calls:
-        for kind, text in dict.fromkeys(_candidates(recording, at)):
+        for kind, text in dict.fromkeys(_candidates(recording, at, in_text=bool(told))):
             if text not in places:
                 places[text] = index.holding(text)
             holders = tuple(place for place in places[text] if place < at)
@@ -139,10 +145,13 @@ def needs_and_own(
     return needs, own
 
 
-def _candidates(recording: CallsOnMessages, at: int) -> Iterator[tuple[Kind, str]]:
-    answered = at < len(recording.messages)
-    calls = recording.messages[at].get("tool_calls") or () if answered else ()
-    texts = [text for call in calls for text in arguments(call)]
+def _candidates(
+    recording: CallsOnMessages, at: int, *, in_text: bool
+) -> Iterator[tuple[Kind, str]]:
+    answer = recording.messages[at] if at < len(recording.messages) else {}
+    texts = [text for call in answer.get("tool_calls") or () for text in arguments(call)]
+    if in_text and not texts:
+        texts = _COMMAND.findall(searched(answer)) if answer else []
     used = recording.used
     for value in (
         (value for text in texts for value in values_in(text))

@@ -25,11 +25,6 @@ class ReplayPolicy:
     name: str
     policy: Policy
 
-    @property
-    def is_everything(self) -> bool:
-        """Whether all is sent that was said."""
-        return not self.policy.enabled
-
 
 def policies_of(named: Iterable[PolicyName]) -> tuple[ReplayPolicy, ...]:
     """The policies, each once and in order. Raises UsageError for one that there is not."""

@@ -1,18 +1,16 @@
 """A recording under policies: what each call would have been sent, and what it would have cost.
 
-The windows are those of `Context`, message by message, as a loop would get them. Tokens are the
-neutral count, scaled to what the provider counted of the recorded calls, or to the model's own
-counter. What a transcript lacks (the tools, mostly the system prompt) was sent all the same: it
-stands before the messages of each call as a number of tokens between two bounds.
+The windows are those of `Context`, message by message, as a loop would get them. Tokens, what
+stands in front of the messages of a transcript and what the cache held are as the provider counted
+them, where it did (`counted.py`): so the bill of sending everything is the one that was paid.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from statistics import quantiles
 from typing import Final
 
 from windlass.errors import SequenceError
@@ -20,7 +18,15 @@ from windlass.importing.recording import RecordedCall, Recording
 from windlass.loop.context import Context
 from windlass.loop.window import Chat, ChatWindow
 from windlass.replays.bill import CallTokens, cached_tokens, cost, sent
+from windlass.replays.counted import (
+    CallCounts,
+    RecordedCache,
+    counts_of,
+    recorded_cache,
+    unseen_of,
+)
 from windlass.replays.measure import CallBill, Ruler
+from windlass.replays.needs import NeededText
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces, tokens
 from windlass.replays.policies import ReplayPolicy
 from windlass.replays.pricing import PricedVector
@@ -31,15 +37,9 @@ from windlass.replays.results import (
     ReplayedCall,
     Span,
 )
-from windlass.tokens import FamilyCounter
 from windlass.window.options import Policy
 from windlass.wire.openai import to_openai
 
-UNSEEN_TOKENS: Final = 20_000
-"""What system prompt and tools take at most where nothing is known of them.
-
-Coding agents were seen to send 30 to 83 kB of them.
-"""
 _EVERYTHING: Final = Policy(enabled=False)
 """The policy whose windows are the recorded ones."""
 _EDITED: Final = frozenset({"replaced", "folded", "dropped"})
@@ -71,6 +71,17 @@ class _Chats:
         self.calls = [answer.at for answer in recording.calls]
         self.times = [answer.time for answer in recording.calls]
         self.tools = [spec.to_openai() for spec in recording.tools or ()]
+        told = [
+            recording.tools or () if answer.tools is None else answer.tools
+            for answer in recording.calls
+        ]
+        texts = {id(tools): json.dumps([spec.to_openai() for spec in tools]) for tools in told}
+        kinds = {text: number for number, text in enumerate(dict.fromkeys(texts.values()))}
+        self.heads = [kinds[texts[id(tools)]] for tools in told]
+        """Which calls were sent the same tools."""
+        self.head_tokens = [
+            len(texts[id(tools)]) / CHARACTERS_A_TOKEN if tools else 0.0 for tools in told
+        ]
 
     def dated(self) -> list[Chat]:
         """The messages, with the time at those that were answers of calls."""
@@ -96,8 +107,11 @@ class _Replaying:
         self._recording = order.recording
         self._chats = _Chats(order.recording)
         self._dated = self._chats.dated()
-        self._ruler = Ruler(self._chats)
-        self._scale, self._unseen = self._calibrate()
+        told = order.recording.results if order.recording.results_as_words else ()
+        self._ruler = Ruler(self._chats, told)
+        neutral = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
+        whole = [call.tokens for call in self._ruler.whole]
+        self._counts = counts_of(order.recording, whole, self._chats.head_tokens, neutral)
 
     def replay(self) -> RecordingReplay:
         recording = self._recording
@@ -114,69 +128,46 @@ class _Replaying:
             kind=recording.kind,
             model=recording.model,
             call_count=len(recording.calls),
-            results=sum(message.role == "tool" for message in recording.messages),
+            results=len(recording.results),
+            results_as_words=recording.results_as_words,
             recorded=self._order.recorded,
             recorded_in=recording.usage.tokens_in,
             recorded_cached=recording.usage.tokens_cached,
-            unseen=Span(*(tokens * self._scale for tokens in self._unseen)),
+            unseen=unseen_of(self._counts),
+            estimated=recording.estimated,
+            title=recording.titled,
             outlays=tuple(outlays),
             skipped=dict(recording.skipped),
+            times=tuple(call.time for call in recording.calls),
         )
-
-    # ---- what the provider counted --------------------------------------------------------
-
-    def _calibrate(self) -> tuple[float, Span]:
-        """The model's tokens for a neutral one, and the neutral tokens before the messages."""
-        recording, calls = self._recording, self._chats
-        tools = sum(len(json.dumps(tool)) for tool in calls.tools) / CHARACTERS_A_TOKEN
-        counted = [
-            (call.usage.tokens_in, tools + whole.tokens)
-            for call, whole in zip(recording.calls, self._ruler.whole, strict=True)
-            if call.usage is not None and call.usage.tokens_in
-        ]
-        is_whole = recording.grade != "C" or recording.tools is not None
-        if is_whole and counted:
-            scale = sum(told for told, _ in counted) / max(1.0, sum(ours for _, ours in counted))
-            return scale, Span(tools, tools)
-        counter = FamilyCounter(recording.model)
-        neutral = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
-        scale = sum(map(counter.message, recording.messages)) / neutral if neutral else 1.0
-        if is_whole:
-            return scale, Span(tools, tools)
-        if not counted:
-            return scale, Span(0.0, UNSEEN_TOKENS / scale)
-        rest = sorted(max(0.0, told / scale - ours) for told, ours in counted)
-        tenths = quantiles(rest, n=10) if len(rest) > 1 else rest * 2
-        return scale, Span(tenths[0], tenths[-1])
 
     # ---- what a policy costs --------------------------------------------------------------
 
     def _outlay(self, policy: ReplayPolicy, prices: PricedVector) -> Outlay:
         ruler, vector = self._ruler, prices.vector
         windows, hidden = self._windows(policy, prices)
-        times, ttl_s = self._chats.times, vector.ttl_s
-        calls = sent(windows, ruler.shown, times, ttl_s)
-        whole = sent(ruler.everything, ruler.shown, times, ttl_s) if ttl_s else ruler.whole
+        # What a provider's cache held is known where it told so: no time is waited for.
+        cache = recorded_cache(self._recording, prices)
+        times, ttl_s = self._chats.times, None if any(cache) else vector.ttl_s
+        heads = self._chats.heads
+        calls = sent(windows, ruler.shown, times, ttl_s, heads)
+        whole = sent(ruler.everything, ruler.shown, times, ttl_s, heads)
         missed = ruler.missed(windows, ruler.needs)
-        bounds: list[list[CallBill]] = []
-        everything: list[float] = []
-        cached: list[float] = []
-        for unseen in self._unseen:
-            mine = self._behind(calls, unseen, ttl_s)
-            bounds.append(ruler.bills(mine, missed, vector))
-            cached.append(sum(cached_tokens(call, vector) for call in mine))
-            behind = self._behind(whole, unseen, ttl_s)
-            everything.append(sum(cost(call, vector) for call in behind))
-        costs = [self._costs(bills, prices) for bills in bounds]
-        first = bounds[0]
+        requests = _Requests(calls, whole, missed, cache, ttl_s)
+        figures = [self._figures(counts, requests, prices) for counts in self._counts]
+        first = figures[0].bills
         singles = tuple(
             ReplayedCall(
-                tokens=self._scale * (low.tokens + high.tokens) / 2,
-                hidden=self._scale * (all_of_it.tokens - call.tokens),
+                tokens=(low.tokens + high.tokens) / 2,
+                hidden=self._counts[0].scale * (all_of_it.tokens - call.tokens),
                 cost=(cost_low + cost_high) / 2,
             )
             for low, high, call, all_of_it, cost_low, cost_high in zip(
-                *bounds, calls, whole, *costs, strict=True
+                *(each.bills for each in figures),
+                calls,
+                whole,
+                *(each.costs for each in figures),
+                strict=True,
             )
         )
         differing = (
@@ -186,21 +177,20 @@ class _Replaying:
             )
             if mine != theirs
         )
-        ratios = [
-            sum(bill.bill + bill.again for bill in bills) / total if total else 1.0
-            for bills, total in zip(bounds, everything, strict=True)
-        ]
-        return Outlay(
+        outlay = Outlay(
             policy=policy.name,
             prices=prices.name,
             recordings=1,
             call_count=len(windows),
-            tokens=self._span([sum(bill.tokens for bill in bills) for bills in bounds]),
-            bill=self._span([sum(bill.bill for bill in bills) for bills in bounds]),
-            again=self._span([sum(bill.again for bill in bills) for bills in bounds]),
-            cached=self._span(cached),
-            everything=self._span(everything),
-            dollars=None if prices.rate is None else Span(*map(sum, costs)),
+            tokens=Span.of(sum(bill.tokens for bill in each.bills) for each in figures),
+            bill=Span.of(sum(bill.bill for bill in each.bills) for each in figures),
+            again=Span.of(sum(bill.again for bill in each.bills) for each in figures),
+            cached=Span.of(each.cached for each in figures),
+            everything=Span.of(each.everything for each in figures),
+            dollars=None if prices.rate is None else Span.of(sum(each.costs) for each in figures),
+            everything_dollars=None
+            if prices.rate is None
+            else Span.of(each.everything_costs for each in figures),
             values=sum(bill.values for bill in first),
             values_seen=sum(bill.values_seen for bill in first),
             lines=sum(bill.lines for bill in first),
@@ -212,31 +202,58 @@ class _Replaying:
             else None,
             calls=singles,
             hidden=hidden,
-            worst=max(ratios),
             worst_recording=self._recording.name,
         )
+        return replace(outlay, worst=outlay.ratio.high)
 
-    def _span(self, neutral: Sequence[float]) -> Span:
-        return Span(*(self._scale * one for one in neutral))
-
-    def _costs(self, bills: Sequence[CallBill], prices: PricedVector) -> list[float]:
-        """What each call costs in US dollars, its reply included; else in fresh input tokens."""
+    def _figures(self, counts: CallCounts, requests: _Requests, prices: PricedVector) -> _Figures:
+        """What the calls come to by one of the counts, in tokens of the model."""
+        vector, scale, cache = prices.vector, counts.scale, requests.cache
+        mine, everything = (
+            self._behind(listed, counts.unseen, requests.ttl_s)
+            for listed in (requests.calls, requests.whole)
+        )
+        bills: list[CallBill] = []
         costs: list[float] = []
-        for bill, call in zip(bills, self._chats.answers, strict=True):
-            units = self._scale * (bill.bill + bill.again)
-            dollars = prices.dollars(units)
-            if dollars is not None:
-                reply = self._reply_tokens(call)
-                dollars += prices.output_dollars(self._scale * bill.tokens, reply)
-            costs.append(units if dollars is None else dollars)
-        return costs
+        cached = total = whole_cost = 0.0
+        raw = self._ruler.bills(mine, requests.missed, vector)
+        for at, (bill, call, all_of_it) in enumerate(zip(raw, mine, everything, strict=True)):
+            call, all_of_it = call.scaled(scale), all_of_it.scaled(scale)  # noqa: PLW2901
+            held, factor = cache[at], 1.0
+            if held is None:
+                units, whole_units = cost(call, vector), cost(all_of_it, vector)
+                cached += cached_tokens(call, vector)
+            else:
+                units, whole_units = held.cost(call, all_of_it, vector), held.units
+                cached += held.tokens_of(call, all_of_it)
+                factor = held.factor
+            bill = replace(  # noqa: PLW2901
+                bill,
+                tokens=call.tokens,
+                bill=units * factor,
+                again=bill.again * scale * factor,
+            )
+            bills.append(bill)
+            total += whole_units * factor
+            dollars = prices.dollars(bill.bill + bill.again)
+            whole_dollars = prices.dollars(whole_units * factor)
+            if dollars is not None and whole_dollars is not None:
+                reply = self._reply_tokens(self._chats.answers[at], scale)
+                out, whole_out = (
+                    prices.output_dollars(one.tokens, reply) if held is None else held.output
+                    for one in (call, all_of_it)
+                )
+                dollars += out
+                whole_cost += whole_dollars + whole_out
+            costs.append(bill.bill + bill.again if dollars is None else dollars)
+        return _Figures(bills, costs, cached, total, whole_cost)
 
-    def _reply_tokens(self, call: RecordedCall) -> float:
+    def _reply_tokens(self, call: RecordedCall, scale: float) -> float:
         if call.usage is not None:
             return call.usage.tokens_out
         if call.at >= len(self._chats.messages):
             return 0.0
-        return self._scale * tokens(pieces(self._chats.messages[call.at]))
+        return scale * tokens(pieces(self._chats.messages[call.at]))
 
     def _windows(
         self, policy: ReplayPolicy, prices: PricedVector
@@ -287,17 +304,40 @@ class _Replaying:
         return tuple(listed[:SHOWN])
 
     def _behind(
-        self, calls: Sequence[CallTokens], unseen: float, ttl_s: float | None
+        self, calls: Sequence[CallTokens], unseen: Sequence[float], ttl_s: float | None
     ) -> list[CallTokens]:
-        """The calls behind so many tokens that are the same in all of them."""
-        if not unseen:
-            return list(calls)
-        times = self._chats.times
+        """The calls behind tokens that stand in front of each: what of them two have is shared."""
+        chats = self._chats
         lapsed = [True] + [
-            ttl_s is not None and then is not None and now is not None and now - then > ttl_s
-            for then, now in pairwise(times)
+            head != other
+            or (ttl_s is not None and then is not None and now is not None and now - then > ttl_s)
+            for (then, head), (now, other) in pairwise(zip(chats.times, chats.heads, strict=True))
         ]
-        return [
-            CallTokens(call.tokens + unseen, call.shared + (0.0 if forgotten else unseen))
-            for call, forgotten in zip(calls, lapsed, strict=True)
-        ]
+        behind: list[CallTokens] = []
+        for at, call in enumerate(calls):
+            whole = max(0.0, call.tokens + unseen[at])
+            front = 0.0 if lapsed[at] else max(0.0, min(unseen[at], unseen[at - 1]))
+            behind.append(CallTokens(whole, min(whole, call.shared + front)))
+        return behind
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """The calls under a policy and those of sending everything; what the first lack, and caches."""
+
+    calls: Sequence[CallTokens]
+    whole: Sequence[CallTokens]
+    missed: Sequence[Sequence[NeededText]]
+    cache: Sequence[RecordedCache | None]
+    ttl_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """The calls' bills in fresh input tokens and their costs; what is cached, and everything's."""
+
+    bills: list[CallBill]
+    costs: list[float]
+    cached: float
+    everything: float
+    everything_costs: float

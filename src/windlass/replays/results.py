@@ -15,6 +15,12 @@ class Span(NamedTuple):
     low: float
     high: float
 
+    @classmethod
+    def of(cls, figures: Iterable[float]) -> Span:
+        """From the least to the largest."""
+        listed = list(figures)
+        return cls(min(listed), max(listed))
+
     @property
     def middle(self) -> float:
         """The mean of both."""
@@ -56,9 +62,10 @@ class Outlay:
 
     `bill` and `again` are in fresh input tokens of the model's count: what the input cost, and
     what it costs to fetch again the results that calls needed and did not see (`misses`). Of the
-    `tokens` so many are read from the cache (`cached`). `ratio` is both bills, divided by the bill
-    of sending `everything`. `dollars` are all of it with the output (None: no price is known), but
-    for the `unpriced` recordings. `values` and `lines` were needed, and so many of them in view.
+    `tokens` so many are read from the cache (`cached`); `everything` is the bill of sending
+    everything. `dollars`, and `everything_dollars`, are all of it with the output (None: no price
+    is known), but for the `unpriced` recordings. `ratio` is what the policy costs, divided by what
+    sending everything does. `values` and `lines` were needed, and so many of them in view.
     `first_difference` is the number of the first call that is sent something else than everything
     (None: no call is), `dearest` that of the dearest call, from 1. `calls` are the single ones.
     """
@@ -78,6 +85,7 @@ class Outlay:
     lines: int
     lines_seen: int
     misses: int
+    everything_dollars: Span | None = None
     unpriced: int = 0
     first_difference: int | None = None
     dearest: int | None = None
@@ -88,12 +96,13 @@ class Outlay:
 
     @property
     def ratio(self) -> Span:
-        """Bill with what is fetched again, divided by sending everything."""
-        shares = [
-            (bill + again) / whole if whole else 1.0
-            for bill, again, whole in zip(self.bill, self.again, self.everything, strict=True)
-        ]
-        return Span(min(shares), max(shares))
+        """What it costs with what is fetched again, divided by sending everything."""
+        if self.dollars is not None and self.everything_dollars is not None:
+            pairs = list(zip(self.dollars, self.everything_dollars, strict=True))
+        else:
+            paid = map(sum, zip(self.bill, self.again, strict=True))
+            pairs = list(zip(paid, self.everything, strict=True))
+        return Span.of(one / whole if whole else 1.0 for one, whole in pairs)
 
     @property
     def recall(self) -> float:
@@ -106,10 +115,14 @@ class Outlay:
 class RecordingReplay:
     """One recording under each policy at each of the prices.
 
-    `recorded` is what it cost as it was recorded, in US dollars (None: unknown); of its
+    `title` are the day and the user's first words. `recorded` is what it cost as it was recorded,
+    in US dollars (None: unknown); of its
     `recorded_in` tokens the provider read `recorded_cached` from its cache. `unseen` are the
     tokens that each call sent beside the messages, by estimate where the evidence is a transcript.
-    `results` counts its tool results. `skipped` counts what of the file was left out, by reason.
+    `results` counts its results of tools, which with `results_as_words` are told as words of the
+    user and never shortened; `estimated` the calls whose output was not recorded and is
+    estimated. `skipped` counts what of the file was left out, by reason. `times` say when each
+    call was made, in seconds since 1970 (None: unknown).
     """
 
     name: str
@@ -125,7 +138,11 @@ class RecordingReplay:
     recorded_cached: int
     unseen: Span
     outlays: tuple[Outlay, ...]
+    estimated: int = 0
+    title: str = ""
+    results_as_words: bool = False
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    times: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +181,7 @@ def _total(group: Sequence[tuple[str, Outlay]]) -> Outlay:
     worst, name = max((outlay.ratio.high, name) for name, outlay in group)
     dollars = [outlay.dollars for outlay in outlays]
     known = [one for one in dollars if one is not None]
+    wholes = [outlay.everything_dollars for outlay in outlays]
     return Outlay(
         policy=first.policy,
         prices=first.prices,
@@ -175,6 +193,7 @@ def _total(group: Sequence[tuple[str, Outlay]]) -> Outlay:
         cached=_sum(outlay.cached for outlay in outlays),
         everything=_sum(outlay.everything for outlay in outlays),
         dollars=_sum(known) if known else None,
+        everything_dollars=_sum(whole for whole in wholes if whole is not None) if known else None,
         unpriced=len(dollars) - len(known),
         values=sum(outlay.values for outlay in outlays),
         values_seen=sum(outlay.values_seen for outlay in outlays),

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from windlass.engine.resuming import alone
 from windlass.errors import UsageError
-from windlass.history.base import CallRecord, SessionFilter, Store, StoredRow
+from windlass.history.base import CallRecord, Store, StoredRow
 from windlass.history.nesting import nested, sessions_below
 from windlass.importing.base import read_list
 from windlass.importing.reading import recordings
 from windlass.importing.recording import Grade, RecordedCall, Recording
-from windlass.importing.storing import IMPORTED
+from windlass.importing.storing import ESTIMATED_OUTPUT, IMPORTED, RESULTS_AS_WORDS
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
 from windlass.wire.forms import as_json, form_of_list, has_objects
@@ -29,6 +28,7 @@ def recordings_of(
     model: str | None,
     store: Callable[[], Store],
     on_skip: Callable[[str], None],
+    check_ended: Callable[[Store, str], None],
 ) -> Iterator[Recording]:
     """The recordings that `source` stands for, one at a time.
 
@@ -37,6 +37,7 @@ def recordings_of(
         model: The model of a list of messages.
         store: Opens the store.
         on_skip: Told in one sentence of each file of a folder that is not read.
+        check_ended: Raises where a session still runs.
 
     Raises UsageError for what is none, cannot be read, or still runs.
     """
@@ -46,6 +47,9 @@ def recordings_of(
         yield from recordings(source, on_skip=on_skip if Path(source).is_dir() else None)
     else:
         history, session = _session(source, store)
+        below = nested(sessions_below(history, [session]))
+        for name in (session, *(info.session_id for info in below)):
+            check_ended(history, name)
         yield from of_session(history, session)
 
 
@@ -99,25 +103,24 @@ def of_list(messages: Sequence[Mapping[str, Any]], model: str | None) -> Recordi
 def of_session(store: Store, session_id: str) -> Iterator[Recording]:
     """The conversations of a session and of those under it, as its calls were sent.
 
-    What a window had shortened stands there as it was said. Raises UsageError where it still runs,
-    or made no call.
+    What a window had shortened stands there as it was said. Raises UsageError where it made no
+    call.
     """
     below = nested(sessions_below(store, [session_id]))
     names = [session_id, *(info.session_id for info in below)]
-    found = [recording for name in names for recording in _conversations(store, name)]
+    found = [recording for name in names for recording in conversations_of(store, name)]
     if not found:
         raise UsageError(f"session {session_id!r} made no call that can be replayed")
     yield from found
 
 
-def _conversations(store: Store, session_id: str) -> Iterator[Recording]:
-    infos = store.sessions(SessionFilter(prefix=session_id), limit=None)
-    if any(one.session_id == session_id and one.status == "running" for one in infos):
-        with alone(store, session_id):
-            pass
+def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
+    """The conversations of a session by itself, as in `of_session`."""
     rows = list(store.rows(session_id))
     definition = store.start(session_id).cascade
     grade = _grade(definition)
+    told = definition.get(IMPORTED)
+    as_words = isinstance(told, Mapping) and bool(told.get(RESULTS_AS_WORDS))
     chains: list[_Chain] = []
     ids = {stored.id: stored for stored in rows if stored.id is not None}
     replies = {stored.row.trace_id: stored for stored in rows}
@@ -133,7 +136,7 @@ def _conversations(store: Store, session_id: str) -> Iterator[Recording]:
         chain.add(call, sent, reply, ids)
     for number, chain in enumerate(chains, start=1):
         name = session_id if len(chains) == 1 else f"{session_id}, conversation {number}"
-        yield chain.recording(store, name, grade)
+        yield replace(chain.recording(store, name, grade), results_as_words=as_words)
 
 
 def _grade(definition: Mapping[str, Any]) -> Grade:
@@ -154,7 +157,8 @@ class _Chain:
     listed: list[str] = field(default_factory=list[str])
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
-    tools: tuple[Mapping[str, Any], ...] = ()
+    tools: Sequence[Mapping[str, Any]] = ()
+    specs: tuple[ToolSpec, ...] = ()
     model: str = ""
 
     def goes_on(self, sent: Sequence[str], reply: StoredRow) -> bool:
@@ -195,12 +199,22 @@ class _Chain:
                 row.tokens_out or 0,
                 row.tokens_cached or 0,
                 int(row.metadata.get("tokens_written") or 0),
+                int(row.metadata.get("tokens_written_long") or 0),
             )
         self.model, self.phase = self.model or call.model, row.phase
-        self.tools = call.tools
+        if call.tools != self.tools:
+            self.tools = call.tools
+            self.specs = tuple(ToolSpec(**tool["function"]) for tool in call.tools)
         self.calls.append(
             RecordedCall(
-                len(self.messages), call.model, usage, row.cost, row.timestamp, row.trace_id
+                len(self.messages),
+                call.model,
+                usage,
+                row.cost,
+                row.timestamp,
+                row.trace_id,
+                ESTIMATED_OUTPUT in row.metadata,
+                self.specs,
             )
         )
         if row.message is not None and reply.id is not None and reply.id not in sent:
@@ -209,7 +223,7 @@ class _Chain:
 
     def recording(self, store: Store, name: str, grade: Grade) -> Recording:
         """All of it."""
-        tools = tuple(ToolSpec(**tool["function"]) for tool in self.tools)
+        tools = self.specs
         return Recording(
             name,
             "session",

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from windlass.caching.rates import many, money, table_date
-from windlass.importing.recording import GRADES
+from windlass.cascade.policies import EVERYTHING
+from windlass.importing.recording import ESTIMATED, GRADES
 from windlass.replays.results import Outlay, RecordingReplay, Replay, Span
 
 _MANY: Final = 100_000
@@ -53,23 +54,53 @@ def totals_table(replayed: Replay) -> ReplayTable:
     return ReplayTable(columns, rows, range(first, first + 6 + (2 if one else 0)))
 
 
+def sessions_table(replayed: Replay) -> ReplayTable:
+    """A row for each recording, the dearest first: what it cost, and would under each policy."""
+    prices = replayed.totals[0].prices
+    policies = [outlay.policy for outlay in replayed.totals if outlay.prices == prices]
+    others = [policy for policy in policies if policy != EVERYTHING] or policies
+    rows = []
+    for one in sorted(replayed.recordings, key=lambda each: each.recorded or 0.0, reverse=True):
+        found = {outlay.policy: outlay for outlay in one.outlays if outlay.prices == prices}
+        cells = (
+            cell
+            for policy in others
+            for cell in (cost_text(found[policy]), percents(found[policy].ratio))
+        )
+        recorded = "-" if one.recorded is None else money(one.recorded)
+        rows.append([one.title, f"{one.call_count:,}", recorded, *cells])
+    heads = [head for policy in others for head in (policy, "of everything")]
+    columns = ["session", "calls", "recorded", *heads]
+    return ReplayTable(columns, rows, range(1, len(columns)))
+
+
 def about(replayed: Replay) -> Iterator[str]:
-    """What was replayed, and what it cost."""
+    """What was replayed, what it cost, and what the heads of the table mean."""
     one = only_one(replayed)
     recorded = "not known" if replayed.recorded is None else money(replayed.recorded)
     if replayed.recorded is not None and replayed.unknown:
         recorded += f", and not known of {many(replayed.unknown, 'recording')}"
     if one is not None:
         yield (
-            f"{one.name}: {many(one.call_count, 'call')} of {one.model}, {one.format},"
-            f" grade {one.grade}: {GRADES[one.grade]}"
+            f"{one.title or one.name}: {many(one.call_count, 'call')} of {one.model}, {one.format},"
+            f" {GRADES[one.grade]}"
         )
     else:
         grades = sorted({recording.grade for recording in replayed.recordings})
-        told = ", ".join(f"grade {grade}: {GRADES[grade]}" for grade in grades)
+        told = ", ".join(GRADES[grade] for grade in grades)
         calls = sum(recording.call_count for recording in replayed.recordings)
         yield f"{many(len(replayed.recordings), 'recording')} with {many(calls, 'call')} ({told})"
     yield f"what it cost, as recorded: {recorded}"
+    if estimated := sum(recording.estimated for recording in replayed.recordings):
+        yield ESTIMATED.format(many(estimated, "call"))
+    yield (
+        "cost: input, output and what is fetched again; fetched again: results that a call needed"
+        " and did not see"
+    )
+    yield (
+        "values: names, paths and numbers of results that later calls needed, and how many were in"
+        " view; lines: the same of whole lines"
+    )
 
 
 def notes(replayed: Replay) -> Iterator[str]:
@@ -81,14 +112,9 @@ def notes(replayed: Replay) -> Iterator[str]:
             low, high = (f"{tokens:,.0f}" for tokens in one.unseen)
             unseen = f", here {low} to {high} tokens of each call"
         yield (
-            "grade C: system prompt and tools are not in the transcript; they count by what the"
+            "system prompt and tools are not in the transcript; they count by what the"
             f" provider counted{unseen}"
         )
-    yield (
-        "cost: input, output and what is fetched again; fetched again: results that a call needed"
-        " and did not see"
-    )
-    yield "values, lines: needed by later calls, and in view"
     if told := _caches(replayed):
         yield told
     if replayed.assumed:
@@ -97,11 +123,10 @@ def notes(replayed: Replay) -> Iterator[str]:
         yield f"without a price, and so in no cost: {many(unpriced, 'recording')}"
     if any(outlay.dollars is not None for outlay in replayed.totals):
         yield f"prices: {table_date()}"
-    if one is not None and not one.results:
-        yield (
-            "no message is a result of a tool: what is told as words of the user stays as it is,"
-            " and what later calls needed is not known"
-        )
+    if one is not None and one.results_as_words:
+        yield "results are told as words of the user: what calls need of them counts, and they stay"
+    elif one is not None and not one.results:
+        yield "no message is a result of a tool, so what later calls needed is not known"
     counts: dict[str, int] = {}
     for recording in replayed.recordings:
         for reason, count in recording.skipped.items():

@@ -19,7 +19,7 @@ from windlass.caching.rates import (
 from windlass.caching.shares import SharedStream
 from windlass.history.base import CONTINUES, Store
 from windlass.history.nesting import sessions_below
-from windlass.importing.storing import grade_of
+from windlass.importing.storing import ESTIMATED_OUTPUT
 from windlass.report.requests import (
     Requests,
     SentRequests,
@@ -35,10 +35,11 @@ class CallCost:
     """One call. Tokens in, cached, written and out as the provider reported them.
 
     `number` counts the calls of its session from 1; `phase` is the line that it counts in.
-    `sent_tokens` and `snowball` are what was sent, and what a snowball would have, by the engine's
-    count; `expected` what the cache should have given of the first. Money is in US dollars, output
-    included (None: no price is known): `dollars` was to pay, `simulated_dollars` and
-    `snowball_dollars` are by our count.
+    `sent_tokens` is what was sent by the engine's count, `snowball` what sending everything would
+    have sent by the provider's; `expected` what the cache should have given. `estimated`: the
+    output was not recorded and is estimated. Money is in US dollars, output included (None: no
+    price is known): `dollars` was to pay, `snowball_dollars` would have been for sending
+    everything, and `simulated_dollars` is the bill of what was sent by our count alone.
     """
 
     session_id: str
@@ -57,6 +58,7 @@ class CallCost:
     dollars: float | None
     simulated_dollars: float | None
     snowball_dollars: float | None
+    estimated: bool = False
 
     @property
     def fresh(self) -> int:
@@ -77,6 +79,10 @@ class Paid:
             self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars
         )
 
+    def times(self, factor: float) -> Paid:
+        """The same at so many times the price."""
+        return replace(self, dollars=self.dollars * factor)
+
 
 @dataclass(frozen=True, slots=True)
 class BilledRequest:
@@ -89,7 +95,7 @@ class BilledRequest:
 
 @dataclass(frozen=True)
 class Simulation:
-    """The requests of a session as they are billed by our count, and what each message paid.
+    """The requests of a session as they are billed, and what each message paid of it.
 
     `requests` are by the number of the call; those of models without a price are missing.
     """
@@ -114,8 +120,9 @@ MakeRequests: TypeAlias = Callable[[SessionRecord, FamilyCounter, Prices], Reque
 class Account:
     """A session by itself: its calls and their bills.
 
-    `sent` is the bill of what was sent, by our count; `edited` names what edited each message that
-    was not sent as it was said.
+    `counted` is the bill of what was sent by our count, and `sent` the same so that it comes to
+    what was billed: so each other bill, made alike, is a difference from that. `edited` names what
+    edited each message that was not sent as it was said.
 
     Args:
         store: Where it is.
@@ -142,13 +149,26 @@ class Account:
             sent.append(SentRequests(record, counter))
             return sent[-1]
 
-        self.sent = self.simulated(as_sent)
+        counted = self._counted(as_sent)
+        self.counted = _together(counted, {})
+        self._factors = {model: self._factor(model) for model in self._streams}
+        self.sent = _together(counted, self._factors)
         self.edited = {name: why for made in sent for name, why in made.because.items()}
 
     @cached_property
     def snowball(self) -> Simulation:
-        """The bill of sending everything, by our count."""
+        """The bill of sending everything."""
         return self.simulated(lambda record, counter, _: SnowballRequests(record, counter))
+
+    @property
+    def missing(self) -> int:
+        """Tokens in front of each request that were not recorded."""
+        return max((self.record.missing(self.counter(name)) for name in self._streams), default=0)
+
+    @property
+    def billed(self) -> float:
+        """What was to pay in US dollars; calls without a price are not in it."""
+        return sum(call.dollars or 0.0 for call in self.costs)
 
     def counter(self, model: str) -> FamilyCounter:
         """Who counts for a model of the session."""
@@ -158,13 +178,32 @@ class Account:
         return self._counters[name]
 
     def simulated(self, make: MakeRequests) -> Simulation:
-        """The session's calls with other requests, at the prices of each model."""
-        requests: dict[int, BilledRequest] = {}
-        paid: dict[str, Paid] = {}
+        """The bill of the session's calls with other requests, at the prices of each model."""
+        return _together(self._counted(make), self._factors)
+
+    def _factor(self, model: str) -> float:
+        """How many times the bill by our count was billed for a model's calls.
+
+        Where windows shortened calls, the run itself told what they saved, by our count: 1.
+        """
+        if self.free[model] or self.record.has_windows:
+            return 1.0
+        counted = [
+            (call.row.cost, ours)
+            for call in self._streams[model]
+            if call.row.cost and (ours := self.counted.dollars(call.number))
+        ]
+        ours = sum(dollars for _, dollars in counted)
+        return sum(paid for paid, _ in counted) / ours if ours else 1.0
+
+    def _counted(self, make: MakeRequests) -> dict[str, Simulation]:
+        """By our count, for each model."""
+        counted: dict[str, Simulation] = {}
         for model, calls in self._streams.items():
             price = rate(self.names[model])
             if price is None:
                 continue
+            requests: dict[int, BilledRequest] = {}
             # What is assumed of a model is told where the model is asked for.
             prices = prices_of(self.names[model], warn=lambda _: None)
             counter = self.counter(model)
@@ -176,40 +215,33 @@ class Account:
                 at = None if self.free[model] else call.row.timestamp
                 kept, pieces, names = made.new(call)
                 bill = stream.bill(kept, pieces, names, at)
-                out = 0 if call.row.message is None else counter.message(call.row.message)
+                out = 0
+                if call.row.message is not None:
+                    out = self.record.tokens(counter, call.row.message)
                 if CONTINUES in call.row.metadata:  # it has the text of two replies
                     out = min(out, call.row.tokens_out or out)
                 dollars = input_dollars(price, bill.units)
                 dollars += output_dollars(price, bill.tokens, out)
                 requests[call.number] = BilledRequest(bill.tokens, bill.cached, dollars)
-            for name, share in stream.shares().items():
-                added = Paid(share.calls, share.tokens, input_dollars(price, share.units))
-                paid[name] = paid[name] + added if name in paid else added
-        return Simulation(requests, paid)
+            counted[model] = Simulation(
+                requests,
+                {
+                    name: Paid(share.calls, share.tokens, input_dollars(price, share.units))
+                    for name, share in stream.shares().items()
+                },
+            )
+        return counted
 
-    @cached_property
-    def missing(self) -> int:
-        """Tokens of each request that were not recorded: by the provider's count of the first call.
-
-        0 where all was recorded, or the provider's count is not known.
-        """
-        if grade_of(self.record.start.cascade) != "C":
+    def _snowball_tokens(self, call: SessionCall) -> int:
+        """What sending everything would have sent at a call, as the provider counts."""
+        told, ours = call.row.tokens_in, call.sent_tokens
+        if call.inherited:
             return 0
-        counted = ((call.row.tokens_in, call.sent_tokens) for call in self.calls)
-        return next((max(0, told - sent) for told, sent in counted if told), 0)
-
-    def with_missing(self) -> tuple[float, float]:
-        """The bill of what was sent, and a snowball's, with what was not recorded, in US dollars.
-
-        It stands in front of each request, so the cache holds it.
-        """
-
-        def total(kind: Callable[[SessionRecord, FamilyCounter, int], Requests]) -> float:
-            return self.simulated(
-                lambda record, counter, _: kind(record, counter, self.missing)
-            ).total
-
-        return total(SentRequests), total(SnowballRequests)
+        if not told or not ours:
+            return call.full_tokens
+        # What of a transcript was not recorded stands in front of either.
+        factor = 1.0 if self.record.missing(self.counter(call.model)) else told / ours
+        return told + round((call.full_tokens - ours) * factor)
 
     @cached_property
     def costs(self) -> Sequence[CallCost]:
@@ -219,7 +251,7 @@ class Account:
     def _costs(self) -> Iterator[CallCost]:
         for call in self.calls:
             row = call.row
-            simulated = 0.0 if call.inherited else self.sent.dollars(call.number)
+            simulated = 0.0 if call.inherited else self.counted.dollars(call.number)
             billed = self.sent.requests.get(call.number)
             yield CallCost(
                 session_id=self.record.session_id,
@@ -233,12 +265,27 @@ class Account:
                 tokens_written=row.metadata.get("tokens_written", 0),
                 tokens_out=row.tokens_out or 0,
                 sent_tokens=call.sent_tokens,
-                snowball=0 if call.inherited else call.full_tokens,
+                snowball=self._snowball_tokens(call),
                 expected=0 if billed is None else billed.cached,
                 dollars=simulated if self.free[call.model] else row.cost,
                 simulated_dollars=simulated,
                 snowball_dollars=0.0 if call.inherited else self.snowball.dollars(call.number),
+                estimated=ESTIMATED_OUTPUT in row.metadata,
             )
+
+
+def _together(counted: Mapping[str, Simulation], factors: Mapping[str, float]) -> Simulation:
+    """The bills of several models as one, each so many times (1, where it is not said)."""
+    requests: dict[int, BilledRequest] = {}
+    paid: dict[str, Paid] = {}
+    for model, each in counted.items():
+        factor = factors.get(model, 1.0)
+        for number, billed in each.requests.items():
+            requests[number] = replace(billed, dollars=billed.dollars * factor)
+        for name, share in each.paid.items():
+            added = share.times(factor)
+            paid[name] = paid[name] + added if name in paid else added
+    return Simulation(requests, paid)
 
 
 @dataclass(frozen=True)

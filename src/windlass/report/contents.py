@@ -109,6 +109,8 @@ def _cost_of_message(
         lists = {id(call.tools): call.tools for call in sent}.values()
         names = {tool["function"]["name"] for tools in lists for tool in tools}
         what = f"definitions of tools ({len(names)})" if names else "what opens each answer"
+        if account.missing:
+            what = "what was not recorded (tools, system prompt)"
         calls = len(sent) or paid.calls
         tokens = paid.tokens // max(1, calls)
         return MessageCost(record.session_id, TOOLS, what, "", None, 0, tokens, calls, *common[1:])
@@ -122,7 +124,7 @@ def _cost_of_message(
         prefix + record.line(row),
         row.turn,
         message.chars,
-        counter.message(message),
+        record.tokens(counter, message),
         *common,
     )
 
@@ -155,7 +157,7 @@ def call_report_of(prefix: str, account: Account, cost: CallCost) -> CallReport:
     for shown in call.shown:
         message = record.sent(shown)[1]
         pictures = sum(counter.picture(picture) for picture in message.pictures)
-        tokens = counter.message(message)
+        tokens = record.tokens(counter, message)
         sizes[shown.message_id] = tokens
         kind = "tool results" if message.role == "tool" else message.role
         found["system" if message.is_system else kind].append([1, tokens - pictures, message.chars])

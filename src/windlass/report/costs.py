@@ -1,10 +1,10 @@
 """What a session's phases and tasks sent and cost, beside what a snowball would have.
 
 A call of a hosted model cost what its reported usage cost; the record has it. A call of
-a model that costs nothing is told at the prices of a hosted one. Beside either stand two
-simulated bills, made alike: the requests as they were sent, and the requests a plain
-snowball would have sent at the same calls, each at the prices of its model and with that
-model's prompt cache (`shares.SharedStream`), counted by that model's own counter.
+a model that costs nothing is told at the prices of a hosted one. Two bills are made alike by our
+count, at the prices of the model and with its prompt cache (`shares.SharedStream`): of the
+requests as they were sent, and of those a plain snowball would have sent. What a snowball would
+have cost is so many times what was billed as the second is of the first.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ class PhaseCost:
     """One phase's line. Tokens in, cached, written and out as the provider reported them.
 
     `tokens_in`, `tokens_out` and money also count the summaries that its windows asked for.
-    `snowball` are the input tokens a snowball would have sent, by the engine's count.
+    `snowball` are the input tokens a snowball would have sent, as the provider counts; the output
+    of `estimated` calls was not recorded and is estimated.
     Money is in US dollars, output included; None: no price is known. `dollars` is what was
     to pay, of a model that costs nothing what the hosted one would have billed;
-    `simulated_dollars` and `snowball_dollars` what the requests, and a snowball's, cost by
-    our count and the model's rules for its cache.
+    `snowball_dollars` what a snowball would have cost, `simulated_dollars` what the requests cost
+    by our count and the model's rules for its cache alone.
     """
 
     phase: str
@@ -41,6 +42,7 @@ class PhaseCost:
     dollars: float | None = 0.0
     simulated_dollars: float | None = 0.0
     snowball_dollars: float | None = 0.0
+    estimated: int = 0
 
     @property
     def fresh(self) -> int:
@@ -55,6 +57,7 @@ class PhaseCost:
         self.tokens_written += other.tokens_written
         self.tokens_out += other.tokens_out
         self.snowball += other.snowball
+        self.estimated += other.estimated
         self.dollars = _sum(self.dollars, other.dollars)
         self.simulated_dollars = _sum(self.simulated_dollars, other.simulated_dollars)
         self.snowball_dollars = _sum(self.snowball_dollars, other.snowball_dollars)
@@ -101,7 +104,8 @@ class SessionCost:
     the web, which stand in no phase's line (None: none were made). `windows` is what its windows
     `saved`, `spent` on models and netted in US dollars, beside the same calls without windows
     (empty: none had a price, or the session has not ended). `status` and `reason` say how it
-    ended (`running`: it has not, or was killed).
+    ended (`running`: it has not, or was killed). `is_everything`: each call was sent everything, so
+    that there is nothing beside the bill.
     """
 
     phases: tuple[PhaseCost, ...]
@@ -112,6 +116,7 @@ class SessionCost:
     windows: Mapping[str, Any] = field(default_factory=dict[str, Any])
     status: str = "running"
     reason: str | None = None
+    is_everything: bool = False
 
 
 _ADDED: Final = ("calls", "saved", "spent", "net")
@@ -157,6 +162,7 @@ def _with_child(whole: SessionCost, prefix: str, child: SessionCost) -> SessionC
         billed=whole.billed or child.billed,
         search=_searches_together(searches),
         windows=windows,
+        is_everything=whole.is_everything and child.is_everything,
     )
 
 
@@ -187,6 +193,7 @@ def _own_cost(account: Account) -> SessionCost:
             line.tokens_written += call.tokens_written
             line.tokens_out += call.tokens_out
             line.snowball += call.snowball
+            line.estimated += call.estimated
             line.dollars = _sum(line.dollars, call.dollars)
             line.simulated_dollars = _sum(line.simulated_dollars, call.simulated_dollars)
             line.snowball_dollars = _sum(line.snowball_dollars, call.snowball_dollars)
@@ -212,6 +219,7 @@ def _own_cost(account: Account) -> SessionCost:
         windows=ended[-1].details.get(SAVINGS, {}) if ended else {},
         status=ended[-1].status if ended else "running",
         reason=ended[-1].reason if ended else None,
+        is_everything=all(call.full_tokens == call.sent_tokens for call in account.calls),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from windlass.caching.rates import many
 from windlass.history.base import CallRecord, SessionFilter, SessionInfo, Store
+from windlass.history.nesting import nested, sessions_below
 from windlass.messages import Message
 
 
@@ -14,7 +15,8 @@ from windlass.messages import Message
 class Difference:
     """The first call in which two sessions differ, from 1, and how (None: in none).
 
-    `what` says it in words, `texts` are what each has there. `sessions` tell of both.
+    `what` says it in words, `texts` are what each has there. `sessions` tell of both, each with all
+    sessions under it.
     """
 
     call: int | None
@@ -77,7 +79,8 @@ class _Calls:
         self._said = {each.id: each.row.message for each in rows if each.id and each.row.message}
         self._replies = {each.row.trace_id: each.row.message for each in rows}
         listed = store.sessions(SessionFilter(prefix=session_id))
-        self.info = next(info for info in listed if info.session_id == session_id)
+        own = next(info for info in listed if info.session_id == session_id)
+        self.info = nested([own], sessions_below(store, [session_id]))[0]
 
     def asked(self, call: CallRecord) -> list[Message]:
         """What a call was sent."""

@@ -1,7 +1,7 @@
 """What of a session's bill could have been less, in words, with the setting that helps.
 
-Each figure is the bill of the same calls by our count, as the columns of the report have it: what
-was sent, and what would have been sent with the setting.
+Each figure is a difference from what was billed. What windows would save is what `windlass replay`
+says of the same calls, with the same range, and nothing is advised that it does not find.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 from windlass.caching.rates import cost, many, money, rate
 from windlass.history.base import BORN
 from windlass.importing.storing import IMPORTED
+from windlass.replays.results import Span
 from windlass.report.account import Account, Simulation
 from windlass.report.contents import what_is
 from windlass.report.requests import (
@@ -31,8 +32,8 @@ WINDOWS: Final = "windows of Windlass (windlass.Context)"
 
 _MOST: Final = 5
 """Findings that are told."""
-_WORTH: Final = 0.02
-"""The share of a bill from which on it is told that it could be saved."""
+_WORTH: Final = 0.01
+"""The share of a bill, and the US dollars, from which on it is told that they could be saved."""
 _MESSAGES: Final = 3
 """Messages of a session of which a finding is told."""
 
@@ -42,18 +43,20 @@ class Finding:
     """Something that cost more than it had to.
 
     `text` says it in a sentence; `setting` is what helps. `dollars` is what it cost, `would_be`
-    what it would cost with the setting, in US dollars.
+    what it would cost with the setting at least, and `most` at most (None: that is one figure), in
+    US dollars.
     """
 
     text: str
     setting: str
     dollars: float
     would_be: float
+    most: float | None = None
 
     @property
     def saved(self) -> float:
-        """What the setting would save."""
-        return self.dollars - self.would_be
+        """What the setting would save for sure."""
+        return self.dollars - (self.would_be if self.most is None else self.most)
 
 
 def findings_of(accounts: Iterable[tuple[str, Account]]) -> list[Finding]:
@@ -61,24 +64,64 @@ def findings_of(accounts: Iterable[tuple[str, Account]]) -> list[Finding]:
 
     Accounts come with what stands before the names of their phases.
     """
-    findings = [finding for prefix, account in accounts for finding in _findings(prefix, account)]
-    return sorted(findings, key=lambda finding: finding.saved, reverse=True)[:_MOST]
+    listed = list(accounts)
+    worth = max(_WORTH, _WORTH * sum(account.billed for _, account in listed))
+    found = [
+        finding
+        for prefix, account in listed
+        for finding in _findings(prefix, account)
+        if finding.saved >= worth
+    ]
+    return sorted(found, key=lambda finding: finding.saved, reverse=True)[:_MOST]
 
 
 def _findings(prefix: str, account: Account) -> Iterator[Finding]:
-    total = account.sent.total
-    made = [*_minimal(prefix, account), *_cache(account)]
-    made += [*_lost(account)] if account.record.has_windows else [*_shortened(prefix, account)]
-    yield from (finding for finding in made if finding.saved > _WORTH * total)
+    yield from _minimal(prefix, account)
+    yield from _cache(account)
+    if account.record.has_windows:
+        yield from _lost(account)
+    else:
+        yield from _shortened(prefix, account)
+
+
+def _replayed(account: Account, policy: str) -> Span:
+    """The share of everything that a policy comes to on the account's calls."""
+    from windlass.replays.policies import policies_of
+    from windlass.replays.pricing import priced
+    from windlass.replays.replaying import ReplayOrder, replay_recording
+    from windlass.replays.sources import conversations_of
+
+    record, paid, whole = account.record, [0.0, 0.0], [0.0, 0.0]
+    for recording in conversations_of(record.store, record.session_id):
+        prices = (priced(account.names[recording.model], recording.model),)
+        replayed = replay_recording(ReplayOrder(recording, policies_of([policy]), prices, None))
+        if isinstance(replayed, str):
+            continue
+        (outlay,) = replayed.outlays
+        for at in (0, 1):
+            paid[at] += 0.0 if outlay.dollars is None else outlay.dollars[at]
+            whole[at] += 0.0 if outlay.everything_dollars is None else outlay.everything_dollars[at]
+    return Span.of(one / of if of else 1.0 for one, of in zip(paid, whole, strict=True))
 
 
 def _shortened(prefix: str, account: Account) -> Iterator[Finding]:
-    """What windows would save: of single messages, and of all calls."""
+    """What windows would save: of all calls, and of single messages."""
     from windlass.report.shortened import ShortenedRequests
     from windlass.window.options import Policy
 
-    record, sent = account.record, account.sent
+    record, sent, billed = account.record, account.sent, account.billed
+    if not any(rate(name) for name in account.names.values()):
+        return
     setting = WINDOWS if IMPORTED in record.start.cascade else AUTO
+    share = _replayed(account, "default")
+    low, high = (billed * one for one in share)
+    if high >= billed:
+        return
+    text = (
+        f"the {many(len(account.calls), 'call')} of {prefix.removesuffix(' > ') or 'the session'}"
+        f" cost {money(billed)}; with {setting} it would be {in_range(low, high)}"
+    )
+    yield Finding(text, setting, billed, low, high)
     policy = Policy.of("default")
     shortened = account.simulated(
         lambda record, counter, prices: ShortenedRequests(record, counter, policy, prices)
@@ -95,11 +138,12 @@ def _shortened(prefix: str, account: Account) -> Iterator[Finding]:
             f" it would be {money(_dollars(shortened, name))}"
         )
         yield Finding(text, setting, paid.dollars, _dollars(shortened, name))
-    text = (
-        f"the {many(len(account.calls), 'call')} of {prefix.removesuffix(' > ') or 'the session'}"
-        f" cost {money(sent.total)}; with {setting} it would be {money(shortened.total)}"
-    )
-    yield Finding(text, setting, sent.total, shortened.total)
+
+
+def in_range(low: float, high: float) -> str:
+    """US dollars from the least to the most, for people."""
+    one, other = money(low), money(high)
+    return one if one == other else f"{one} - {other}"
 
 
 def _dollars(simulation: Simulation, name: str) -> float:
@@ -146,18 +190,20 @@ def _minimal(prefix: str, account: Account) -> Iterator[Finding]:
     if not phases:
         return
     minimal = account.simulated(lambda record, counter, _: _MinimalRequests(record, counter))
+    billed = account.billed
+    would_be = billed * minimal.total / account.sent.total if account.sent.total else 0.0
     names = f"phase {prefix}{phases[0]}" if len(phases) == 1 else f"{len(phases)} phases"
     text = (
         f"{names} had what was said before sent with each call: the session's calls cost"
-        f" {money(account.sent.total)}; with {MINIMAL}, which hands on the output of the phase"
-        f" before, it would be {money(minimal.total)}"
+        f" {money(billed)}; with {MINIMAL}, which hands on the output of the phase"
+        f" before, it would be {money(would_be)}"
     )
-    yield Finding(text, MINIMAL, account.sent.total, minimal.total)
+    yield Finding(text, MINIMAL, billed, would_be)
 
 
 def _lost(account: Account) -> Iterator[Finding]:
     """What windows cost beside sending everything."""
-    sent, everything = account.sent.total, account.snowball.total
+    sent, everything = account.billed, account.snowball.total
     text = (
         f"windows cost more than they saved: the calls cost {money(sent)}; without {AUTO} it would"
         f" be {money(everything)}"
@@ -169,11 +215,15 @@ def _cache(account: Account) -> Iterator[Finding]:
     """What it cost that the provider did not read from its cache what it could hold."""
     paid = would_be = 0.0
     expected = reported = 0
+    before: dict[str, int] = {}
     for call in account.costs:
         price = rate(account.names[call.model])
         if account.free[call.model] or price is None or not call.tokens_in:
             continue
         held = min(call.expected, call.tokens_in)
+        if account.missing:  # our count of a transcript is rough: the provider's is not
+            held = min(held and before.get(call.model, 0), call.tokens_in)
+        before[call.model] = call.tokens_in
         if held > call.tokens_cached:
             usage = (call.tokens_in, 0)
             paid += cost(call.model, *usage, call.tokens_cached, call.tokens_written) or 0.0

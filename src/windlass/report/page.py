@@ -7,6 +7,7 @@ and lines, whose labels are text of the page, so that they are as large on a nar
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -26,6 +27,11 @@ def page(template: str, **values: Any) -> Iterator[str]:
     yield from map(escaped, _environment().get_template(template).generate(**values))
 
 
+def _moment(seconds: float) -> str:
+    """A time, in seconds since 1970, to the minute in UTC."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M}"
+
+
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
@@ -38,4 +44,5 @@ def _environment() -> jinja2.Environment:
     environment.globals["mark"] = MARK
     environment.filters["money"] = money
     environment.filters["number"] = "{:,}".format
+    environment.filters["moment"] = _moment
     return environment

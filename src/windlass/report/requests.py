@@ -26,6 +26,8 @@ from windlass.history.base import (
     StoredRow,
     continued,
 )
+from windlass.importing.recording import spoken
+from windlass.importing.storing import grade_of
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.tokens import FamilyCounter
 from windlass.window.entries import INJECT
@@ -73,6 +75,8 @@ class SessionRecord:
         self.session_id = session_id
         self._calls = {call.trace_id: call for call in store.calls(session_id)}
         self.rows = list(store.rows(session_id))
+        self._grade = grade_of(self.start.cascade)
+        self._missing: int | None = None
         self._refined = {
             (stored.row.phase, stored.row.sounding_index)
             for stored in self.rows
@@ -131,6 +135,29 @@ class SessionRecord:
             if row.node_type == NodeType.DECISION and row.metadata.get("kind") == SOUNDINGS:
                 said = apart.get((row.phase, row.metadata.get("winner", -1)), said)
 
+    def tokens(self, counter: FamilyCounter, message: Message) -> int:
+        """A message by our count; of an imported one's thinking the words, not the signature."""
+        return counter.message(spoken(message) if self._grade else message)
+
+    def missing(self, counter: FamilyCounter) -> int:
+        """Tokens in front of each request that were not recorded, by the provider's first count.
+
+        0 where all was recorded, or the provider's count is not known.
+        """
+        if self._grade != "C":
+            return 0
+        if self._missing is None:
+            self._missing = max(0, self._unseen(counter))
+        return self._missing
+
+    def _unseen(self, counter: FamilyCounter) -> int:
+        for call in self.calls():
+            if told := call.row.tokens_in:
+                sent = (self.sent(shown)[1] for shown in call.shown)
+                ours = sum(self.tokens(counter, message) for message in sent)
+                return told - ours - tokens_of_tools(counter, call.tools)
+        return 0
+
     def line(self, row: Row) -> str:
         """The line that a row counts in: soundings, refinements and evaluations stand apart."""
         name = row.phase or "-"
@@ -168,27 +195,23 @@ class NewPieces(NamedTuple):
 
 
 class Requests(ABC):
-    """The requests of a model. `missing` tokens stand in front of each, of which nothing is known.
+    """The requests of a model."""
 
-    That is what of an imported session's requests was not recorded.
-    """
-
-    def __init__(self, record: SessionRecord, counter: FamilyCounter, missing: int = 0) -> None:
+    def __init__(self, record: SessionRecord, counter: FamilyCounter) -> None:
         self.record = record
         self.counter = counter
-        self._missing = missing
         self._tools: Sequence[Mapping[str, Any]] | None = None
         self._head = ("", 0)
 
     def weighed(self, key: str, message: Message) -> tuple[str, int]:
         """A message as a piece."""
-        return key, self.counter.message(message)
+        return key, self.record.tokens(self.counter, message)
 
     def is_same_head(self, tools: Sequence[Mapping[str, Any]]) -> bool:
         """Whether the tools, which stand first, are those of the request before."""
         if self._tools is not None and (tools is self._tools or tools == self._tools):
             return True
-        tokens = tokens_of_tools(self.counter, tools) + self._missing
+        tokens = tokens_of_tools(self.counter, tools) + self.record.missing(self.counter)
         self._tools, self._head = tools, (f"tools:{canonical_json(list(tools))}", tokens)
         return False
 
@@ -206,8 +229,8 @@ class Requests(ABC):
 class SentRequests(Requests):
     """What was sent; `because` names what edited each message that was not sent as it was said."""
 
-    def __init__(self, record: SessionRecord, counter: FamilyCounter, missing: int = 0) -> None:
-        super().__init__(record, counter, missing)
+    def __init__(self, record: SessionRecord, counter: FamilyCounter) -> None:
+        super().__init__(record, counter)
         self._shown: Sequence[ShownMessage] = ()
         self.because: dict[str, str] = {}
 

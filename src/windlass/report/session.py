@@ -58,8 +58,7 @@ class SessionReport:
     for most. `savings` are beside a snowball and add up to it; empty where nothing else was sent.
     `thinking` says in sentences whose thinking was left out, and why.
     `by_provider` says in sentences what providers did to the contexts of calls.
-    `missing` are the tokens of a request that an imported session has no record of; the bills by
-    our count are then between those of `costs` and `most_simulated` and `most_snowball`.
+    `missing` are the tokens in front of each request of which an imported session has no record.
     """
 
     session_id: str
@@ -73,8 +72,6 @@ class SessionReport:
     thinking: tuple[str, ...] = ()
     by_provider: tuple[str, ...] = ()
     missing: int = 0
-    most_simulated: float | None = None
-    most_snowball: float | None = None
     calls: tuple[CallCost, ...] = field(default=(), repr=False)
 
 
@@ -90,7 +87,6 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
     dearest = max(calls, key=_weight, default=None)
     by_session = {account.record.session_id: (prefix, account) for prefix, account in accounts}
     missing = max(account.missing for _, account in accounts)
-    most = _with_missing(accounts) if missing else (None, None)
     return SessionReport(
         session_id=session_id,
         costs=costs,
@@ -111,8 +107,6 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
             )
         ),
         missing=missing,
-        most_simulated=most[0],
-        most_snowball=most[1],
         calls=calls,
     )
 
@@ -126,12 +120,6 @@ def _thinking(accounts: Iterable[tuple[str, Account]]) -> Iterator[str]:
 
 def _weight(call: CallCost) -> tuple[float, int]:
     return call.dollars or 0.0, call.tokens_in or call.sent_tokens
-
-
-def _with_missing(accounts: Iterable[tuple[str, Account]]) -> tuple[float, float]:
-    """The bills by our count with what was not recorded."""
-    totals = [account.with_missing() for _, account in accounts]
-    return sum(total[0] for total in totals), sum(total[1] for total in totals)
 
 
 def _growth(calls: Sequence[CallCost]) -> Iterator[PhaseGrowth]:

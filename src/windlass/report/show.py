@@ -14,6 +14,7 @@ from typing import Any, Final, overload
 from windlass.errors import UsageError
 from windlass.history.base import (
     BORN,
+    CHAT,
     FORKED_FROM,
     RAN,
     STEPS,
@@ -30,6 +31,7 @@ from windlass.history.details import CallDetails
 from windlass.history.nesting import nested, sessions_below
 from windlass.messages import Message
 from windlass.operators.model import OPERATORS
+from windlass.titles import dated, first_words
 from windlass.window.entries import INJECT
 
 
@@ -157,6 +159,17 @@ class RecordedSession:
         return cls(store, session_id, start, list(store.rows(session_id)), store.calls(session_id))
 
 
+def words_of(store: Store, session_id: str, most: int = 60) -> str:
+    """The user's first words in a session; its cascade's name where there are none."""
+    said = (each.row.message for each in store.rows(session_id) if each.row.message is not None)
+    return first_words(said, most) or store.start(session_id).cascade_id
+
+
+def title_of(store: Store, session_id: str) -> str:
+    """What people know a session by: its day and its first words."""
+    return dated(words_of(store, session_id), store.start(session_id).timestamp)
+
+
 def view_session(store: Store, session_id: str) -> SessionView:
     """The whole session. Raises UsageError where it is unknown."""
     return view_recorded(RecordedSession.read(store, session_id))
@@ -197,12 +210,17 @@ def view_recorded(session: RecordedSession) -> SessionView:
         parent_phase=start.parent_phase,
         sounding_index=start.sounding_index,
         children=tuple(nested(sessions_below(store, [session_id]))),
-        resume=None if ended and ended[-1].status == "completed" else _resume(start, session_id),
+        resume=_resume(start, session_id, bool(ended) and ended[-1].status == "completed"),
         forked_from=start.cascade.get(RAN, {}).get(FORKED_FROM),
     )
 
 
-def _resume(start: SessionStart, session_id: str) -> str | None:
+def _resume(start: SessionStart, session_id: str, completed: bool) -> str | None:
+    phases: Sequence[Mapping[str, Any]] = start.cascade.get("phases") or ({},)
+    if phases[-1].get("instructions") == CHAT:
+        return f"windlass chat --session {session_id}"
+    if completed:
+        return None
     commands = {OPERATORS: "evaluate", RAN: "run"}
     command = next((commands[key] for key in commands if key in start.cascade), None)
     if start.parent_id is not None or command is None:

@@ -62,14 +62,9 @@ async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutp
     returns holds up neither the run nor the end of the interpreter; an async one runs
     as a task and must not block the event loop.
     """
-    try:
-        # By a schema, because that may search for patterns that others wrote, and wait.
-        if tool.parse is None:
-            arguments = await asyncio.to_thread(_arguments, tool, call)
-        else:
-            arguments = _arguments(tool, call)
-    except ValueError as problem:
-        return _failure(str(problem))
+    arguments = await _checked_arguments(tool, call)
+    if isinstance(arguments, ToolOutput):
+        return arguments
     cancellation = Cancellation()
     if tool.context_parameter is not None:
         arguments[tool.context_parameter] = dataclasses.replace(context, cancellation=cancellation)
@@ -89,6 +84,22 @@ async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutp
         f"{tool.spec.name!r} did not finish within its time limit of {tool.timeout_s:g} s; "
         "it was given up and has no result"
     )
+
+
+async def wrong_arguments(tool: Tool, call: ToolCall) -> ToolOutput | None:
+    """The failure that wrong arguments are (None: the tool takes them)."""
+    arguments = await _checked_arguments(tool, call)
+    return arguments if isinstance(arguments, ToolOutput) else None
+
+
+async def _checked_arguments(tool: Tool, call: ToolCall) -> dict[str, Any] | ToolOutput:
+    try:
+        # By a schema, because that may search for patterns that others wrote, and wait.
+        if tool.parse is None:
+            return await asyncio.to_thread(_arguments, tool, call)
+        return _arguments(tool, call)
+    except ValueError as problem:
+        return _failure(str(problem))
 
 
 def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from windlass.wire.editing import compactions, read_edits
 from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
 from windlass.wire.thinking import claude_version
+from windlass.wire.tools import write_tools
 
 _PROVIDER: Final = "anthropic"
 _WITH: Final = "with"
@@ -89,14 +90,7 @@ def body(
     if system := [block for message in messages[:head] for block in _plain(message.parts)]:
         payload["system"] = system
     if request.tools:
-        payload["tools"] = [
-            {
-                "name": names[spec.name],
-                **({"description": spec.description} if spec.description else {}),
-                "input_schema": {"type": "object", **spec.parameters},
-            }
-            for spec in request.tools
-        ]
+        payload["tools"] = write_tools(request.tools, names, "anthropic")
         payload["tool_choice"] = tool_choice(request, names)
     payload |= controls(request, turns, names)
     # With thinking on, the API takes no temperature but 1.
@@ -262,7 +256,7 @@ def _reply_blocks(
 
 _FINISH: Final[dict[str, Finish]] = {
     "max_tokens": "length",
-    "model_context_window_exceeded": "length",
+    "model_context_window_exceeded": "window",
     "refusal": "refusal",
 }
 _HARMLESS: Final = frozenset(

@@ -13,7 +13,7 @@ from windlass.wire.editing import ProviderEdits, ServerClear
 ToolChoice: TypeAlias = str
 """`auto`, `none`, `required`, or the name of the tool that must be called."""
 
-Finish: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "filter"]
+Finish: TypeAlias = Literal["stop", "tool_calls", "length", "window", "refusal", "filter"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from windlass.wire.calls import (
     words,
 )
 from windlass.wire.forms import ListReading
+from windlass.wire.tools import write_tools
 
 _PROVIDER: Final = "gemini"
 _PART: Final = "part"
@@ -99,16 +100,9 @@ def body(
     if system := [part for message in messages[:head] for part in _plain(message.parts)]:
         payload["systemInstruction"] = {"parts": system}
     if request.tools:
-        declared = [
-            {
-                "name": names[spec.name],
-                "description": spec.description,
-                "parametersJsonSchema": {"type": "object", **spec.parameters},
-            }
-            for spec in request.tools
-        ]
-        payload["tools"] = [{"functionDeclarations": declared}]
-        payload["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice, names)}
+        payload["tools"] = write_tools(request.tools, names, "gemini")
+        if any("functionDeclarations" in tool for tool in payload["tools"]):
+            payload["toolConfig"] = {"functionCallingConfig": _choice(request.tool_choice, names)}
     payload["generationConfig"] = _generation(request)
     return payload
 

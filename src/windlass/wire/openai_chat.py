@@ -32,6 +32,7 @@ from windlass.wire.calls import (
 )
 from windlass.wire.marks import mark_keys, marked
 from windlass.wire.openai import from_openai, to_openai
+from windlass.wire.tools import write_tools
 
 _PROVIDER: Final = "openai"
 _THINKS_ALOUD: Final = re.compile(r"deepseek-v(?:[4-9]|\d\d)")
@@ -66,9 +67,7 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
         "max_completion_tokens": request.max_output_tokens,
     }
     if request.tools:
-        payload["tools"] = [
-            replace(spec, name=names[spec.name]).to_openai() for spec in request.tools
-        ]
+        payload["tools"] = write_tools(request.tools, names, "openai")
         payload["tool_choice"] = _choice(request.tool_choice, names)
     if request.temperature is not None:
         payload["temperature"] = request.temperature

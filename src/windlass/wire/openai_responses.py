@@ -30,6 +30,7 @@ from windlass.wire.calls import (
     with_wire_ids,
 )
 from windlass.wire.forms import ListReading
+from windlass.wire.tools import write_tools
 
 NOT_SENT: Final = frozenset({"at", "usage"})
 _PROVIDER: Final = "responses"
@@ -81,16 +82,7 @@ def body(request: Request) -> dict[str, Any]:
         "input": _listed(with_wire_ids(request.messages), names, request),
     }
     if request.tools:
-        payload["tools"] = [
-            {
-                "type": "function",
-                "name": names[spec.name],
-                "description": spec.description,
-                "parameters": dict(spec.parameters),
-                "strict": False,
-            }
-            for spec in request.tools
-        ]
+        payload["tools"] = write_tools(request.tools, names, "responses")
     if request.cache_key is not None:
         payload["prompt_cache_key"] = request.cache_key
     return payload

@@ -112,6 +112,15 @@ def thinking_rules(model: str) -> ThinkingRules:
     )
 
 
+_REFUSAL: Final = re.compile(r"Invalid .?signature.? in .?(redacted_)?thinking|block is bound to a")
+"""Anthropic, on thinking that was changed, and on thinking whose past was."""
+
+
+def refuses_thinking(text: str) -> bool:
+    """Whether a refusal, in its provider's words, is of thinking that a request holds."""
+    return _REFUSAL.search(text) is not None
+
+
 def takes_choice(model: str, choice: str) -> bool:
     """Whether a model takes a `tool_choice`: some leave it to themselves whether to call.
 

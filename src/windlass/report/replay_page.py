@@ -25,11 +25,13 @@ DEAREST: Final = 12
 
 def replay_page(replayed: Replay) -> Iterator[str]:
     """The pieces of the page."""
-    one = only_one(replayed)
+    one, told = only_one(replayed), list(about(replayed))
+    if one is not None:
+        told[0] = told[0].removeprefix(f"{one.title}: ")  # the heading says it
     return page(
         "replay.html",
-        title="What it cost, and what it would have cost",
-        about=list(about(replayed)),
+        title=one.title if one is not None else "What it cost, and what it would have cost",
+        about=told,
         notes=list(notes(replayed)),
         table=totals_table(replayed),
         groups=[_group(replayed.totals, prices) for prices in _prices(replayed.totals)],
@@ -37,6 +39,7 @@ def replay_page(replayed: Replay) -> Iterator[str]:
         hidden=[] if one is None else [outlay for outlay in one.outlays if outlay.hidden],
         recordings=[] if one is not None else _recordings(replayed),
         policies=list(replayed.policies),
+        times=() if one is None else one.times,
         skipped=replayed.skipped,
     )
 
@@ -70,6 +73,7 @@ def _calls(one: RecordingReplay, prices: str) -> dict[str, Any]:
     order = sorted(range(len(first.calls)), key=lambda at: -first.calls[at].cost)[:DEAREST]
     return {
         "prices": prices,
+        "unit": "fresh input tokens" if first.dollars is None else "US dollars",
         "text": lambda cost: amount_text(first, cost),
         "policies": [outlay.policy for outlay in outlays],
         "series": [(outlay.policy, [call.cost for call in outlay.calls]) for outlay in outlays],

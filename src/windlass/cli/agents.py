@@ -1,0 +1,126 @@
+"""Sessions of coding agents on this machine: listed, chosen by a word, and what folders cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import cast, get_args
+
+from windlass.caching.rates import age_note, many, money, override
+from windlass.cli.output import note, out, print_table, printed_as_json
+from windlass.cli.report import ranked_table
+from windlass.cli.store import open_existing, read_settings
+from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.importing.places import (
+    AgentSession,
+    agent_files,
+    agent_folders,
+    agent_sessions,
+    find_agent_session,
+    is_number,
+)
+from windlass.importing.reading import recordings
+from windlass.importing.recording import ESTIMATED, Recording
+from windlass.recordings import import_sessions
+from windlass.report.folders import By, folder_report, project_of
+
+
+def list_agent_sessions(verb: str) -> None:
+    """Print the newest sessions of coding agents. Raises UsageError where there are none.
+
+    `verb` is the command that takes one of them.
+    """
+    with override(read_settings(None).prices):
+        listed = list(agent_sessions())
+    if not listed:
+        raise UsageError(_nothing())
+    if printed_as_json(listed):
+        return
+    columns = ["", "project", "first words", "began", "calls", "cost"]
+    print_table(columns, [_row(session) for session in listed], right=[0, 4, 5], whole=[0])
+    if estimated := sum(session.estimated for session in listed):
+        out.print(f"~: {ESTIMATED.format(many(estimated, 'call'))}")
+    out.print(
+        f"\none of them: windlass {verb} NUMBER, or latest, or the beginning of a session's name"
+    )
+    out.print("all of them: windlass report --by day, project, model or session")
+
+
+def _nothing() -> str:
+    looked = ", ".join(str(folder.path) for folder in agent_folders())
+    where = f" in {looked}" if looked else ": no folder of Claude Code or Codex is there"
+    return f"no session of a coding agent was found{where}; name a file, a folder or a session"
+
+
+def _row(session: AgentSession) -> list[str]:
+    began = "-"
+    if session.started is not None:
+        began = f"{datetime.fromtimestamp(session.started).astimezone():%Y-%m-%d %H:%M}"
+    project = project_of(session.project) if session.project else session.program
+    cost = f"{'~' if session.estimated else ''}{money(session.dollars)}"
+    return [str(session.number), project, session.title, began, f"{session.calls:,}", cost]
+
+
+def find_agent_recording(name: str, store: str | None) -> Path | None:
+    """The file of the coding agent's session that a word stands for.
+
+    None: it is a file, a folder or a session of the store, which go first except before a number of
+    the list, or nothing. With `store` only that one is looked into. Raises UsageError where several
+    sessions of agents are called so.
+    """
+    if store is not None or Path(name).exists():
+        return None
+    if not is_number(name):
+        with suppress(UsageError), open_existing(None) as history:
+            history.find_session(name)
+            return None
+    return find_agent_session(name)
+
+
+def import_agent_session(path: Path) -> str:
+    """The session of the store that an agent's session became."""
+    imported = import_sessions(path, on_skip=note)
+    note(f"imported into the store: {path}")
+    return imported.sessions[0].session_id
+
+
+def is_empty_store(store: str | None) -> bool:
+    """Whether no store is there, or no session in it."""
+    try:
+        with open_existing(store) as history:
+            return not history.sessions(limit=1)
+    except (UsageError, StoreError):
+        return True
+
+
+def has_agent_sessions() -> bool:
+    """Whether a coding agent keeps sessions on this machine."""
+    return bool(agent_files())
+
+
+def show_folder(path: Path | None, by: str) -> None:
+    """Print what the recordings of a file or folder cost; of all agents' folders without one."""
+    kinds = get_args(By)
+    if by not in kinds:
+        raise UsageError(f"--by {by!r}: {did_you_mean(by, kinds)}")
+    folders = [path] if path is not None else [folder.path for folder in agent_folders()]
+    if not folders:
+        raise UsageError(_nothing())
+    with override(read_settings(None).prices):
+        report = folder_report(_of(folders), cast("By", by))
+    if printed_as_json(report):
+        return
+    table = ranked_table(report.by, [*report.rows, report.total], summed=True)
+    print_table(table.columns, table.rows, right=table.right)
+    if report.estimated:
+        out.print(ESTIMATED.format(many(report.estimated, "call")))
+    if old := age_note():
+        out.print(old)
+    out.print("what other windows would have cost: windlass replay FOLDER")
+
+
+def _of(folders: Iterable[Path]) -> Iterator[Recording]:
+    for folder in folders:
+        yield from recordings(folder, on_skip=note)

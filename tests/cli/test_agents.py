@@ -1,0 +1,207 @@
+"""`windlass replay` and `windlass report` of coding agents' sessions, found without a path."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+from tests.importing.making import Session, call, result, text, used, write_lines
+from tests.replays.making import session_file
+from windlass.importing.reading import recordings
+
+
+def claude_session(path: Path, name: str, words: str, project: str, when: float) -> Path:
+    """A session of two calls in a project, the file of which was changed then."""
+    session = Session(name)
+    session.user("<command-name>/clear</command-name>", cwd=project)
+    session.user(words)
+    session.answer(f"{name}-1", text("looking"), call("t1", path="a.py"), usage=used(9_000, 40))
+    session.user([result("t1", "fine")])
+    session.answer(f"{name}-2", text("done"), usage=used(100, 20, read=9_000))
+    write_lines(path, session.records)
+    os.utime(path, (when, when))
+    return path
+
+
+@pytest.fixture
+def agents(windlass: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
+    """Three sessions of Claude Code and one of Codex, in folders that variables name."""
+    home = tmp_path_factory.mktemp("agents")
+    projects = home / "claude" / "projects"
+    claude_session(projects / "p" / "aaa-1.jsonl", "aaa-1", "Mend the tests", "/w/cart", 1_000)
+    claude_session(projects / "p" / "aab-2.jsonl", "aab-2", "Write the page", "/w/cart", 3_000)
+    claude_session(projects / "q" / "bbb-3.jsonl", "bbb-3", "Why is it slow?", "/w/shop", 2_000)
+    other = Session("bbb-3")
+    other.user("Look there.", isSidechain=True, agentId="a7")
+    other.answer("side-1", text("there"), usage=used(500), isSidechain=True, agentId="a7")
+    write_lines(projects / "q" / "bbb-3" / "subagents" / "agent-a7.jsonl", other.records)
+    rollout = home / "codex" / "sessions" / "2026" / "rollout-2026-01-02-cc9.jsonl"
+    write_lines(rollout, codex_records())
+    os.utime(rollout, (500, 500))
+    windlass.patch.setenv("CLAUDE_CONFIG_DIR", str(home / "claude"))
+    windlass.patch.setenv("CODEX_HOME", str(home / "codex"))
+    return windlass
+
+
+def codex_records() -> list[dict[str, Any]]:
+    told = {"input_tokens": 5_000, "cached_input_tokens": 0, "output_tokens": 50}
+    words = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}
+    said = {**words, "role": "assistant", "content": [{"type": "output_text", "text": "Hello"}]}
+    count = {"type": "token_count", "info": {"total_token_usage": told, "last_token_usage": told}}
+    payloads = [
+        ("session_meta", {"id": "cc9", "cwd": "/w/codex-work", "instructions": "Be."}),
+        ("turn_context", {"model": "gpt-5"}),
+        ("response_item", words),
+        ("response_item", said),
+        ("event_msg", count),
+    ]
+    return [
+        {"timestamp": f"2026-01-02T10:00:0{at}Z", "type": kind, "payload": payload}
+        for at, (kind, payload) in enumerate(payloads)
+    ]
+
+
+def files_below(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("verb", ["replay", "report"])
+def test_the_newest_are_listed_and_nothing_is_written(agents: CommandLine, verb: str) -> None:
+    listed = agents(verb, "--json").json
+    assert [each["title"] for each in listed] == [
+        *("Write the page", "Why is it slow?", "Mend the tests", "Hi")
+    ]
+    assert [each["calls"] for each in listed] == [2, 3, 2, 1]
+    assert [each["program"] for each in listed] == ["claude-code"] * 3 + ["codex"]
+    assert listed[3]["dollars"] == pytest.approx((5_000 * 1.25 + 50 * 10) / 1e6)
+    said = agents(verb)
+    assert said.code == 0
+    rows = [line.split() for line in said.out.splitlines()]
+    assert rows[1][:5] == ["1", "cart", "Write", "the", "page"]
+    assert rows[2][1] == "shop"
+    assert rows[4][1] == "codex-work"
+    assert f"windlass {verb} NUMBER" in said.out
+    assert files_below(agents.folder) == set()
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        *(("latest", "aab-2"), ("2", "bbb-3"), ("4", "cc9")),
+        *(("aaa", "aaa-1"), ("bbb-3", "bbb-3"), ("cc9", "cc9")),
+    ],
+)
+def test_one_of_them_is_replayed_and_reported(agents: CommandLine, word: str, name: str) -> None:
+    replayed = agents("replay", word, "--json").json
+    assert replayed["recordings"][0]["name"] == name
+    assert files_below(agents.folder) == set()  # a replay stores nothing
+    report = agents("report", word, "--json").json
+    assert report["total"]["dollars"] == pytest.approx(replayed["recorded"])
+    assert {path.relative_to(agents.folder).parts[0] for path in files_below(agents.folder)} == {
+        ".windlass"
+    }
+
+
+def test_a_session_comes_with_its_side_chains(agents: CommandLine) -> None:
+    replayed = agents("replay", "2", "--json").json
+    assert [each["kind"] for each in replayed["recordings"]] == ["session", "side chain"]
+    assert agents("report", "2", "--json").json["total"]["calls"] == 3
+
+
+def test_what_fits_several_or_none_is_refused(agents: CommandLine) -> None:
+    said = agents("replay", "aa")
+    assert (said.code, "aa" in said.complaint) == (2, True)
+    assert "the beginning of several sessions: aab-2, aaa-1" in said.complaint
+    for word in ("zzz", "99"):
+        assert agents("replay", word).code == 2
+
+
+def test_the_store_goes_first_where_it_has_sessions(agents: CommandLine) -> None:
+    path = session_file(agents.folder / "own.jsonl", name="own")
+    assert agents("import", str(path)).code == 0
+    (recording,) = agents("replay", "latest", "--json").json["recordings"]
+    assert recording["name"].startswith("claude-code-")
+    assert "by cascade" in agents("report").out
+    # The list and its numbers are those of the agents all the same.
+    assert len(agents("replay", "--json").json) == 4
+    assert agents("replay", "1", "--json").json["recordings"][0]["name"] == "aab-2"
+
+
+def test_without_any_the_folders_are_named(windlass: CommandLine, tmp_path: Path) -> None:
+    windlass.patch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "none"))
+    said = windlass("replay")
+    assert said.code == 2
+    assert "name a file, a folder or a session" in said.complaint
+
+
+class TestByWhat:
+    def test_a_row_for_each(self, agents: CommandLine) -> None:
+        whole = agents("report", "--by", "project", "--json").json
+        assert {row["name"]: row["calls"] for row in whole["rows"]} == {
+            "cart": 4,
+            "shop": 3,  # with its side chain, which does not say where it worked
+            "codex-work": 1,
+        }
+        assert whole["total"]["sessions"] == 4
+        for by, names in (
+            ("day", ["2026-01-21", "2026-01-02"]),
+            ("model", ["anthropic/claude-opus-4-5-20251101", "openai/gpt-5"]),
+        ):
+            rows = agents("report", "--by", by, "--json").json["rows"]
+            assert [row["name"] for row in rows] == names
+            for key in ("calls", "tokens_in", "dollars"):
+                assert sum(row[key] for row in rows) == pytest.approx(whole["total"][key])
+        said = agents("report", "--by", "model")
+        assert said.out.splitlines()[0].split()[0] == "model"
+        assert said.out.splitlines()[3].split()[:3] == ["all", "4", "8"]
+
+    def test_a_folder_by_session_costs_what_its_recordings_cost(self, agents: CommandLine) -> None:
+        folder = Path(os.environ["CLAUDE_CONFIG_DIR"]) / "projects"
+        rows = agents("report", str(folder), "--json").json["rows"]
+        assert {row["within"]: row["name"] for row in rows} == {
+            "aaa-1": "2026-01-21 Mend the tests",
+            "aab-2": "2026-01-21 Write the page",
+            "bbb-3": "2026-01-21 Why is it slow?",
+        }
+        dollars = sum(recording.dollars or 0.0 for recording in recordings(folder))
+        assert sum(row["dollars"] for row in rows) == pytest.approx(dollars)
+        assert files_below(agents.folder) == set()
+
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            (("--by", "week"), "day, model, project, session"),
+            (("s1", "--by", "day"), "--by is for a folder"),
+            (("--by", "day", "--calls"), "for a report of one session"),
+            ((".", "--calls"), "takes --by and no other option"),
+        ],
+    )
+    def test_what_does_not_fit_is_refused(
+        self, agents: CommandLine, arguments: tuple[str, ...], complaint: str
+    ) -> None:
+        said = agents("report", *arguments)
+        assert (said.code, complaint in said.complaint) == (2, True), said.complaint
+
+    def test_a_replay_of_a_folder_has_a_row_for_each_session(self, agents: CommandLine) -> None:
+        folder = os.environ["CLAUDE_CONFIG_DIR"]
+        said = agents("replay", folder)
+        lines = said.out.splitlines()
+        head = next(at for at, line in enumerate(lines) if line.startswith("session "))
+        assert lines[head].split() == [
+            "session",
+            "calls",
+            "recorded",
+            "default",
+            "of",
+            "everything",
+        ]
+        told = json.loads(agents("replay", folder, "--json").out)
+        assert len(told["recordings"]) == 4
+        for recording in told["recordings"]:
+            (row,) = [line for line in lines[head:] if line.startswith(recording["title"])]
+            assert "100 %" in row

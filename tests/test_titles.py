@@ -1,0 +1,29 @@
+"""What conversations are called by: whose words, and how much of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from windlass.messages import Message, assistant, user
+from windlass.titles import dated, first_words
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ([user("Fix the\n  parser.")], "Fix the parser."),
+        ([assistant("Hello"), user("Fix it.")], "Fix it."),
+        ([user("<command-name>/init</command-name>"), user("Fix it.")], "Fix it."),
+        ([user("<command-name>/init")], "/init"),
+        ([user("<user_query>\nFix it.")], "Fix it."),
+        ([user("a" * 99)], "a" * 59 + "…"),
+        ([assistant("I begin.")], "I begin."),
+        ([], ""),
+    ],
+)
+def test_the_users_own_first_words(said: list[Message], words: str) -> None:
+    assert first_words(said) == words
+
+
+def test_the_day_stands_before_them() -> None:
+    assert dated("Fix it.", 1_769_000_000.0) == "2026-01-21 Fix it."
