@@ -307,3 +307,13 @@ class TestOneListOfOptions:
         assert found == Policy(profile="lean", window=3)
         again = json.loads(made.model_dump_json(by_alias=True, exclude_unset=True))
         assert compile_rule(Cascade.model_validate(again), phase) == compile_rule(made, phase)
+
+
+@pytest.mark.parametrize("cuts", ["firm", None])
+def test_cuts_can_be_firm_or_off(cuts: str | None) -> None:
+    inner = {"intra_phase": {"cuts": cuts}}
+    data = {"cascade_id": "c", "phases": [{"name": "a", "instructions": "x"}]}
+    cascade = Cascade.model_validate({**data, "auto_context": inner})
+    policy = compile_rule(cascade, cascade.phases[0]).policy
+    assert policy is not None
+    assert policy.cuts == cuts

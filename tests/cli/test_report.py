@@ -283,7 +283,7 @@ class TestReportAndReplay:
     def test_what_replay_finds_dearer_is_not_advised(
         self, imported: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.replays.measure.FETCH_OUTPUT_TOKENS", 0)
+        monkeypatch.setattr("windlass.caching.prices.FETCH_OUTPUT_TOKENS", 0)
         monkeypatch.setattr(Ruler, "missed", all_missed)
         (ratio,) = [
             outlay["worst"]

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import windlass
 from tests.caching.requests import bill_stream
 from tests.window.conversations import chats
-from windlass.caching.prices import Prices
+from windlass.caching.prices import Prices, fetch_cost
 from windlass.caching.rates import prices_of
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation, Window
@@ -338,10 +338,12 @@ class TestBounds:
         # Both cost 2,000 * 1.25 and 2,000 * 0.1 + 3,100 * 1.25 by then; the set-up is 230.
         everything = 2_500 + 200 + 3_875
         said = _said(3_000, 50)
-        reached = 1 + 230 / everything
+        # And the text that is hidden may have to be fetched again.
+        again = fetch_cost(5_100, 3_000, read=0.1, write=1.25)
+        reached = 1 + (230 + again) / everything
         assert _decided(_windows(said, policy, guard=reached - 0.001)[2]).verdict == "defer"
         assert _decided(_windows(said, policy, guard=reached + 0.001)[2]).verdict == "commit"
-        short = reached - 1.001
+        short = 230 / everything - 0.001
         assert _decided(_windows(said, policy, over=short, sure=0)[2]).verdict == "defer"
         assert _decided(_windows(said, policy, over=short, sure=1)[2]).verdict == "commit"
 

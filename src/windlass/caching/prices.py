@@ -66,5 +66,22 @@ def tier_factor(tiers: Sequence[tuple[int, float]], tokens: int) -> float:
     return next((factor for above, factor in reversed(tiers) if tokens > above), 1.0)
 
 
+FETCH_OUTPUT_TOKENS: Final = 60
+"""Tokens of the call that fetches a result again."""
+OUTPUT_PRICE: Final = 5.0
+"""A token of output costs so many fresh input tokens."""
+CALLS_CARRIED: Final = 3
+"""Further calls that read a result which was fetched again."""
+
+
+def fetch_cost(window: float, result: float, *, read: float, write: float) -> float:
+    """What fetching a result again costs, in fresh input tokens: a call, and reads of the result.
+
+    `window` are the tokens of the call that lacks it, `result` its own.
+    """
+    asked = window * read + FETCH_OUTPUT_TOKENS * OUTPUT_PRICE
+    return asked + result * (write + CALLS_CARRIED * read)
+
+
 UNCACHED: Final = Prices(read=1.0, write=1.0, minimum=0, step=1, ttl_s=None)
 """The prices of a model without a prompt cache: every token is fresh, every time."""

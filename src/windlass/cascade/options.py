@@ -139,7 +139,7 @@ def _type_of(option: Option) -> Any:
         return _switchable(BLOCK_PARTS[option.kind]) | None
     kind: Any = option.kind
     if get_origin(kind) is Literal:
-        return kind
+        return kind | None if option.optional else kind
     if kind == policies.Names:
         return Annotated[Sequence[Text], AfterValidator(without_repeats)]
     bounds = option.bounds

@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from windlass.caching.prices import fetch_cost
 from windlass.replays.bill import CallTokens, Vector, cost, sent
 from windlass.replays.needs import CallsOnMessages, NeededText, needs_and_own
 from windlass.replays.numbered import NumberedMessages
-
-FETCH_OUTPUT_TOKENS: Final = 60
-OUTPUT_PRICE: Final = 5.0
-"""A token of output costs so many fresh input tokens."""
-CALLS_CARRIED: Final = 3
-"""Further calls that read a result which was fetched again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +80,12 @@ class Ruler:
             values, lines = kinds.count("value"), kinds.count("line")
             kinds_lost = [need.kind for need in lost]
             again = [
-                call.tokens * vector.read
-                + FETCH_OUTPUT_TOKENS * OUTPUT_PRICE
-                + self.shown.tokens[self.originals[place]]
-                * (vector.write + CALLS_CARRIED * vector.read)
+                fetch_cost(
+                    call.tokens,
+                    self.shown.tokens[self.originals[place]],
+                    read=vector.read,
+                    write=vector.write,
+                )
                 for place in fetched(lost)
             ]
             bills.append(

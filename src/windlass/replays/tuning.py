@@ -38,7 +38,6 @@ _DIGITS: Final = 3
 DEFAULT: Final = "default"
 CANDIDATES: Final[Mapping[str, Mapping[str, Any]]] = {
     DEFAULT: {},
-    "lean": {"profile": "lean"},
     "careful": {"profile": "careful"},
     **{
         ",".join(f"{name}={value}" for name, value in options.items()): options

@@ -80,7 +80,8 @@ class Policy(
     guard: Factor | None = None
     """How many times the bill of sending everything may be reached.
 
-    It holds at any call. 1.01, for example, costs some of the saving.
+    It holds at any call, with the largest result that an edit hides fetched again. 1.01, for
+    example, costs some of the saving.
     """
     server_clear: ServerClearOptions | None = None
     """Has the provider clear old tool uses before its model reads a call.

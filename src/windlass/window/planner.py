@@ -15,7 +15,8 @@ among those that are worth their risk, because the run may end before it pays:
     gain > margin * set-up    and    bill + set-up - sure * r * D <= (1 + over) * everything
 
 with what the windows and what sending everything cost so far; `sure` calls it goes on. A
-user's `guard` is met without such hope: bill + set-up <= guard * everything.
+user's `guard` is met without such hope, and with the largest text that the edits hide fetched
+again: bill + set-up + fetch <= guard * everything.
 
 - Nothing is paid for what was never sent, nor where the prefix breaks anyway: behind an edit
   that settings force, in a cache that expired (cold), in a prefix too short to be kept.
@@ -39,7 +40,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from windlass.caching.prices import UNCACHED, Prices
+from windlass.caching.prices import UNCACHED, Prices, fetch_cost
 from windlass.messages import Message
 from windlass.window.blocks import NOTHING, BlockTokens
 from windlass.window.decision import Decision, Ledger, Offer, Verdict, Wait
@@ -184,6 +185,8 @@ class Planning:
         self._offers: dict[int, Offer] = {}
         self._written: dict[int, tuple[int, Message | None]] = {}
         """What the offers of this call write, and how many edits there were then."""
+        self._free: Sequence[Offer] = ()
+        """The offers that may be made, in order."""
         self.decision: Decision | None = None
         self.ledger = ledger
 
@@ -219,6 +222,7 @@ class Planning:
         # Thinking behind an edit that settings force goes, and holds nothing any more.
         end = self._kept if self._kept < self._written_until else None
         free = [offer for offer in waiting if not pending.holds(offer.first, end)]
+        self._free = free
         chosen = self._chosen(free)
         if not free and waiting and self.decision is None:
             self.decision = self._said("held", waiting[0].first, len(waiting))
@@ -373,10 +377,20 @@ class Planning:
         if one.gain <= margin * one.setup:
             return False
         bill = ledger.bill + one.setup
-        if planner.guard is not None and bill + self._step > planner.guard * ledger.everything:
-            return False
+        if planner.guard is not None:
+            prices = self._prices
+            again = fetch_cost(
+                self._window, self._largest(one), read=prices.read, write=prices.write
+            )
+            if bill + self._step + again > planner.guard * ledger.everything:
+                return False
         bill -= planner.sure * self._prices.read * one.removed
         return bill <= (1 + planner.over) * ledger.everything
+
+    def _largest(self, one: _Set) -> int:
+        """Tokens of the largest text that a set hides: it may have to be fetched again."""
+        hidden = [offer for offer in self._free if offer.first >= one.position]
+        return max((offer.removed + offer.put for offer in hidden), default=0)
 
     def _waits(self, waiting: Sequence[Offer], left: Sequence[Offer]) -> tuple[Wait, ...]:
         """The offers that were left, each with the call at which a set with it would pay."""
