@@ -23,12 +23,13 @@ from tests.caching.requests import bill_stream
 from tests.window.conversations import chats
 from windlass.caching.prices import Prices, fetch_cost
 from windlass.caching.rates import prices_of
-from windlass.messages import Message, Text, ToolCall, assistant, tool, user
+from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation, Window
 from windlass.window.decision import Decision, Offer
 from windlass.window.entries import Item
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.planner import Planner, Planning
+from windlass.window.thoughts import Thinking
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
 AUTOMATIC = Prices(read=0.1, write=1.0, minimum=1_024, step=128, ttl_s=None)
@@ -76,12 +77,12 @@ def _windows(
     policy: Shorten,
     prices: Prices = ANTHROPIC,
     times: Sequence[float | None] = (),
+    bound: Thinking | None = None,
     **options: Any,
 ) -> list[Window]:
     """The window of each call; the last one sees everything."""
-    conversation = Conversation(
-        (policy,), count=_chars, planner=Planner(prices, tells=True, **options)
-    )
+    planner = Planner(prices, tells=True, **options)
+    conversation = Conversation((policy,), count=_chars, planner=planner, bound=bound)
     seen: list[Window] = []
     for number, message in enumerate(said):
         if message.role == "assistant":
@@ -89,6 +90,16 @@ def _windows(
         at = times[number] if times else None
         conversation.append(Item(f"i{number}", message, message.role), at=at)
     return [*seen, conversation.window()]
+
+
+def _thinking(said: Sequence[Message]) -> list[Message]:
+    """The same, each call with signed thinking."""
+    block = json.dumps({"type": "thinking", "thinking": "Well.", "signature": "s"})
+    thought = Opaque("anthropic", "thinking", block, "claude-opus-5-5")
+    return [
+        message.with_parts(thought, *message.parts) if message.tool_calls else message
+        for message in said
+    ]
 
 
 def _decided(window: Window) -> Decision:
@@ -300,6 +311,47 @@ class TestFreeMoments:
         forced = Shorten({4: [(2, 10)]}, must=True)
         one = _decided(_windows(_said(3_000, 3_000, 50), forced)[3])
         assert (one.verdict, one.position, one.waits) == ("forced", 2, ())
+
+
+class TestEpochs:
+    """Where thinking is bound to what stands before it and goes with an edit."""
+
+    @staticmethod
+    def verdict(
+        *results: int, keep: int = 100, bound: Thinking | None = "strip", **options: Any
+    ) -> str:
+        """What becomes of a cut of the first result, once two calls have thought behind it."""
+        windows = _windows(
+            _thinking(_said(*results)), Shorten({4: [(2, keep)]}), bound=bound, over=9, **options
+        )
+        return _decided(windows[3]).verdict
+
+    def test_one_frees_4000_tokens_or_more(self) -> None:
+        # Behind it stand a word, a result and a word: 250 tokens.
+        assert self.verdict(4_090, 50, 50, least_calls=40) == "defer"  # 3,990 go
+        assert self.verdict(4_110, 50, 50, least_calls=40) == "commit"
+        assert self.verdict(4_090, 50, 50, least_calls=40, bound=None) == "commit"
+        assert self.verdict(4_110, 50, 50, least_calls=40, bound="keep") == "held"
+
+    def test_it_gains_half_as_much_again_as_it_costs(self) -> None:
+        # 5,000 tokens go: 5,000 * .1 * N against 1.15 * (S + d) and 300 for each of two thoughts.
+        for behind, verdict in ((1_800, "commit"), (2_400, "defer")):
+            assert self.verdict(5_100, behind, 50, least_calls=9) == verdict
+            assert self.verdict(5_100, behind, 50, least_calls=9, bound=None) == "commit"
+
+    def test_each_thought_has_a_price(self) -> None:
+        assert self.verdict(5_100, 50, 50, least_calls=3) == "commit"
+        assert self.verdict(5_100, 50, 50, least_calls=3, thought=800) == "defer"
+
+    def test_a_cold_cache_costs_nothing_but_the_thoughts(self) -> None:
+        said = _thinking(_said(5_100, 9_000, 50))
+        cut = Shorten({4: [(2, 100)]})
+        late = [None, 0, 0, 10, 10, 900, 900]  # a pause before the fourth call
+        cold = _windows(said, cut, times=late, bound="strip", least_calls=3, over=9)[3]
+        assert _decided(cold).verdict == "cold"
+        assert cold.entries[2].edited
+        dear = _windows(said, cut, times=late, bound="strip", least_calls=3, over=9, thought=900)
+        assert not dear[3].entries[2].edited
 
 
 class TestBounds:
