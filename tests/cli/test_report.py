@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -134,6 +135,23 @@ def test_a_session_and_a_store_are_pages_of_their_own(snowball: CommandLine) -> 
     assert is_page(page)
     assert "The dearest sessions" in page
     assert snowball("report", "s1", "--html", "two.html", "--json").json["total"]["calls"] == 4
+
+
+def test_a_page_tells_of_each_message_whether_the_dearest_call_was_sent_it(
+    windlass: CommandLine,
+) -> None:
+    for at in range(12):
+        windlass.write(f"{at}.txt", "word " * (9_000 if at == 11 else 100 + at))
+    asked = [calls(call("read_file", json.dumps({"path": f"{at}.txt"}))) for at in range(12)]
+    windlass.script = by_phase({"a": [*asked, "said"]})  # type: ignore[assignment]
+    windlass.write("c.json", cascade(phase("a", tackle=["read_file"])))
+    assert windlass("run", "c.json", "--session", "s1").code == 0
+    assert windlass("report", "s1", "--html", "one.html").code == 0
+    page = (windlass.folder / "one.html").read_text(encoding="utf-8")
+    table = page.partition("<th>message</th>")[2].partition("</table>")[0]
+    rows = [row for row in table.split("<tr>")[1:] if "<td" in row]
+    assert len(rows) > 10
+    assert all("<td>yes</td>" in row for row in rows), "all but the last reply was sent"
 
 
 def test_nothing_that_was_said_acts_on_a_page(windlass: CommandLine) -> None:

@@ -48,7 +48,7 @@ def test_the_demo_runs_with_the_local_model(tmp_path: Path) -> None:
     assert (tmp_path / chart).read_bytes().startswith(b"\x89PNG")
     report = root / "reports" / "sales_report.md"
     assert report.read_text(encoding="utf-8").strip() in told
-    for told_of in ("tokens sent", "reported cached", "snowball would send", "claude-sonnet"):
+    for told_of in ("tokens sent", "reported cached", "sending everything", "claude-sonnet"):
         assert told_of in told
 
 

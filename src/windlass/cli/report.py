@@ -237,12 +237,21 @@ def _messages(messages: Iterable[MessageCost]) -> CostTable:
 
 def _paid(report: SessionReport) -> CostTable:
     """The messages that were paid for most, and which of them the dearest call was sent."""
-    sent = {each.message_id: each for each in (report.dearest.messages if report.dearest else ())}
-    listed = list((sent | {each.message_id: each for each in report.messages}).values())
+    dearest = report.dearest
+    found = [*(dearest.messages if dearest else ()), *report.messages]
+    listed = list({(each.session_id, each.message_id): each for each in found}.values())
     listed.sort(key=lambda message: message.dollars or 0.0, reverse=True)
+
+    def is_sent(message: MessageCost) -> bool:
+        return (
+            dearest is not None
+            and message.session_id == dearest.cost.session_id
+            and message.message_id in dearest.sent
+        )
+
     table = _messages(listed)
     rows = [
-        [*row, "yes" if message.message_id in sent else ""]
+        [*row, "yes" if is_sent(message) else ""]
         for row, message in zip(table.rows, listed, strict=True)
     ]
     return CostTable([*table.columns, "in the dearest call"], rows, table.right)
@@ -318,7 +327,7 @@ def _page(report: SessionReport) -> dict[str, Any]:
         "lines": _lines(report),
         "is_everything": costs.is_everything,
         "number": "{:,}".format,
-        "prices": _price_note(costs),
+        "prices": _price_note(costs).splitlines(),
         "tables": {
             "phases": _phases(costs, parts=True),
             "growth": _growth(report.growth),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass.errors import UsageError
@@ -54,12 +54,14 @@ class MessageCost:
 class CallReport:
     """One call: what it cost, what its context was made of, and its largest messages.
 
-    The `tokens` of those are what was sent of them in this call.
+    The `tokens` of those are what was sent of them in this call. `sent` are the ids of all that
+    it was sent.
     """
 
     cost: CallCost
     parts: tuple[ContextPart, ...]
     messages: tuple[MessageCost, ...]
+    sent: frozenset[str] = field(default=frozenset(), repr=False)
 
 
 def call_report(store: Store, session_id: str, number: int, price_as: str) -> CallReport:
@@ -176,4 +178,5 @@ def call_report_of(prefix: str, account: Account, cost: CallCost) -> CallReport:
             replace(_cost_of_message(prefix, account, each, paid.get(each)), tokens=sizes[each])
             for each in largest
         ),
+        frozenset(sizes) | ({TOOLS} if call.tools or account.missing else frozenset()),
     )
