@@ -32,7 +32,10 @@ SHORT_RESULTS: Final = Variant(
     "auto, short results",
     cascade={
         "auto_context": {
-            "intra_phase": {"compress": {"above_chars": 3_000, "max_result_tokens": 500}}
+            "intra_phase": {
+                "cuts": None,
+                "compress": {"above_chars": 3_000, "max_result_tokens": 500},
+            }
         }
     },
 )

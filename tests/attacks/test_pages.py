@@ -34,9 +34,8 @@ def acting(file: Path) -> set[str]:
 @pytest.fixture
 def spoken(windlass: CommandLine) -> CommandLine:
     """A session `s1` and recordings that say such things wherever a text may stand."""
-    windlass.write(
-        "bad.json", cascade(phase("a", tackle=["set_state"]), cascade_id="c\u202e\u2066")
-    )
+    told = phase("a", tackle=["set_state"]) | {"instructions": "Do a. {{ input.x }}"}
+    windlass.write("bad.json", cascade(told, cascade_id="c\u202e\u2066"))
     asked = calls(call("set_state", json.dumps({"key": "k", "value": ACTING})))
     windlass.script = by_phase({"a": [asked, f"said {ACTING}"]})  # type: ignore[assignment]
     said = windlass("run", "bad.json", "--session", "s1", "-i", f"x={ACTING}")

@@ -67,7 +67,7 @@ async def run(file: Path, store: Path) -> tuple[list[str], Result]:
     events: list[Event] = []
     result = await windlass.run(
         file,
-        {"client": "x"},
+        {},
         model="scripted/x",
         store=store,
         root=file.parent,

@@ -60,7 +60,8 @@ def test_json_holds_each_call(recorded: CommandLine) -> None:
     (outlay,) = recording["outlays"]
     assert (outlay["policy"], outlay["prices"], len(outlay["calls"])) == ("lean", "none", 7)
     assert replayed["totals"] == [outlay]
-    assert replayed["policies"]["lean"]["see_reads"] == 3
+    lean = replayed["policies"]["lean"]
+    assert (lean["cuts"], lean["images_after"]) == ("firm", 1)
 
 
 def test_a_session_of_the_store_is_replayed_as_it_was_said(recorded: CommandLine) -> None:

@@ -368,7 +368,8 @@ class TestRuns:
             return calls(dataclasses.replace(one, id=f"c{turn}"))
 
         model = Scripted(scripted)
-        compare(some(6), of=of, says=model, workers=1, repeat=2)
+        both = ["everything", "default,repeats=false"]  # a reference is another text
+        compare(some(6), both, of=of, says=model, workers=1, repeat=2)
         runs: dict[int, list[list[str]]] = {}
         row = 0
         for request in model.requests:

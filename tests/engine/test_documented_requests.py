@@ -174,7 +174,10 @@ class TestBudgets:
         for said in ("", "Go on. " * 12_000):
             made = cascade(
                 phase("a", tackle=["dump"], instructions=f"Do a. {said}"),
-                auto_context={"commit": "at_once", "intra_phase": {"compress": compress}},
+                auto_context={
+                    "commit": "at_once",
+                    "intra_phase": {"cuts": None, "compress": compress},
+                },
             )
             ran = await house.run(
                 made, {"a": [calls(call("dump")), "ok"]}, tools=[dump], model={"window": 60_000}

@@ -132,7 +132,7 @@ CLEAR = {"trigger": 4_000, "keep": 2}
 
 
 def clearing(**more: Any) -> dict[str, Any]:
-    off = {"compress": False, "see_results": None, "lossless": None, "repeats": False}
+    off = {"cuts": None, "compress": False, "see_results": None, "lossless": None, "repeats": False}
     return {"intra_phase": {**off, "server_clear": {**CLEAR, **more}}, "inter_phase": False}
 
 

@@ -82,7 +82,7 @@ class TestDigests:
     @pytest.mark.req("AC-38", "AC-39", "CA-16")
     async def test_system_task_and_last_turn_are_always_whole(self, house: House) -> None:
         ran = await house.run(
-            cascade(lookup(), system="Be brief.", auto_context={"profile": "lean"}),
+            cascade(lookup(), system="Be brief.", auto_context={"profile": "lean", "cuts": None}),
             reading(*(str(number) for number in range(6))),
             tools=[logs()],
         )
@@ -187,7 +187,7 @@ class TestRecord:
     @pytest.mark.req("AC-105", "AC-52", "AC-4")
     async def test_each_call_has_a_record_with_the_documented_fields(self, house: House) -> None:
         ran = await house.run(
-            cascade(lookup(), system="Be.", auto_context={"profile": "lean"}),
+            cascade(lookup(), system="Be.", auto_context={"profile": "lean", "cuts": None}),
             reading("1", "2"),
             tools=[logs()],
         )
@@ -206,8 +206,8 @@ class TestRecord:
             assert len(told["anchor_hashes"]) == 2
             hashes = [shown.message_id.split("-")[0] for shown in recorded.shown]
             assert told["anchor_hashes"] + told["selected_hashes"] == hashes
-            assert told["config"] == Policy(profile="lean").settings()
-            assert told["policy_hash"] == Policy(profile="lean").key
+            assert told["config"] == Policy(profile="lean", cuts=None).settings()
+            assert told["policy_hash"] == Policy(profile="lean", cuts=None).key
         assert [row["masked_count"] for row in selections(ran)] == [0, 0, 1]
         strategies = [row["strategy"] for row in selections(ran)]
         assert strategies == ["full", "full", "observation_masking"]

@@ -20,7 +20,7 @@ async def shortened(house: House, **options: object) -> Ran:
     """A run whose first phase shortens results, and whose second reaches back to it."""
     return await house.run(
         cascade(
-            lookup(intra_context={"profile": "lean", **options}),
+            lookup(intra_context={"profile": "lean", "cuts": None, **options}),
             phase("b", context={"from": ["a"]}),
             system="Be.",
         ),
@@ -103,7 +103,7 @@ async def test_the_policy_and_what_it_has_otherwise(house: House) -> None:
     ran = await shortened(house, images_after=7)
     explained = explain_call(ran.store, ran.session, 3)
     assert explained.selection["policy"] == "lean"
-    assert explained.differs == {"images_after": 7}
+    assert explained.differs == {"cuts": None, "images_after": 7}
     assert explain_call(ran.store, ran.session, 6).selection == {}
     assert explain_call(ran.store, ran.session, 6).differs == {}
 

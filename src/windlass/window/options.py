@@ -112,7 +112,10 @@ class Policy(
     Each kind of result has its own sizes, and files that were read stay whole.
     """
     compress: CompressOptions | None = field(default=CompressOptions())
-    """Cuts large results before they are first sent, whatever their kind."""
+    """Cuts large results before they are first sent, whatever their kind.
+
+    It also makes a count of tests that passed.
+    """
     compress_loops: bool = True
     """Whether a new attempt sees earlier ones as output and refusal only."""
     decay: DecayOptions | None = None
