@@ -38,6 +38,8 @@ WHERE node_type = 'context_selection'
 GROUP BY cascade_id;
 """
 """The statement of the document, letter for letter."""
+UNCUT = {"profile": "lean", "intra_phase": {"cuts": None}}
+"""The profile lean, with results that are sent whole the first time."""
 
 
 class TestDigests:
@@ -82,7 +84,7 @@ class TestDigests:
     @pytest.mark.req("AC-38", "AC-39", "CA-16")
     async def test_system_task_and_last_turn_are_always_whole(self, house: House) -> None:
         ran = await house.run(
-            cascade(lookup(), system="Be brief.", auto_context={"profile": "lean", "cuts": None}),
+            cascade(lookup(), system="Be brief.", auto_context=UNCUT),
             reading(*(str(number) for number in range(6))),
             tools=[logs()],
         )
@@ -163,7 +165,8 @@ class TestDigests:
         reads = [calls(call("read_file", json.dumps(one))) for one in named]
         sent = []
         # As documented, each result is whole until it is masked: nothing is cut before that.
-        for options in (None, {"profile": profile, "intra_phase": {"compress": False}}):
+        within = {"compress": False, "see_reads": 4, "see_named": 0}
+        for options in (None, {"profile": profile, "intra_phase": within}):
             ran = await house.run(
                 cascade(phase("a", tackle=["read_file"]), auto_context=options),
                 {"a": [*reads, "done"]},
@@ -187,7 +190,7 @@ class TestRecord:
     @pytest.mark.req("AC-105", "AC-52", "AC-4")
     async def test_each_call_has_a_record_with_the_documented_fields(self, house: House) -> None:
         ran = await house.run(
-            cascade(lookup(), system="Be.", auto_context={"profile": "lean", "cuts": None}),
+            cascade(lookup(), system="Be.", auto_context=UNCUT),
             reading("1", "2"),
             tools=[logs()],
         )

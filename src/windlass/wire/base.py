@@ -46,15 +46,15 @@ class Request:
     server_clear: ServerClear | None = None
 
     def __post_init__(self) -> None:
-        tools = tuple(replace(spec, parameters=_ordered(spec.parameters)) for spec in self.tools)
+        tools = tuple(replace(spec, parameters=ordered(spec.parameters)) for spec in self.tools)
         object.__setattr__(self, "tools", tools)
 
 
-def _ordered(schema: Any) -> Any:
+def ordered(schema: Any) -> Any:
     """JSON data with the keys of every object sorted."""
     if isinstance(schema, Mapping):
-        return {key: _ordered(schema[key]) for key in sorted(schema)}
-    return [_ordered(one) for one in schema] if isinstance(schema, list | tuple) else schema
+        return {key: ordered(schema[key]) for key in sorted(schema)}
+    return [ordered(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
 @dataclass(frozen=True, slots=True)

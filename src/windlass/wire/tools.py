@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from windlass.errors import SequenceError, UsageError
 from windlass.messages import ToolSpec
+from windlass.wire.base import ordered
 from windlass.wire.calls import opaque
 from windlass.wire.forms import TITLES, FormName, as_json
 
@@ -167,7 +168,7 @@ def _function(function: Any, key: str, tool: Mapping[str, Any], form: FormName) 
         raise UsageError(f"tool {name!r}: its {key} are a JSON Schema, not {schema!r:.80}")
     if form == "gemini" and key == "parameters":
         schema = json_schema(schema)
-    own = opaque(form, _FUNCTION, tool)
+    own = opaque(form, _FUNCTION, ordered(tool))
     return ToolSpec(name, str(function.get("description") or ""), schema, own)
 
 
