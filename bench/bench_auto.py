@@ -7,7 +7,7 @@ the recordings.
 
 For each variant, planned and billed at each price vector: input tokens as a share of the
 snowball's, the share of the values and lines that calls took out of earlier results and had in
-view (`windlass.replays.needs`), and the bill as a share of the snowball's. Tokens and bills are
+view (`windlass.replays.needed`), and the bill as a share of the snowball's. Tokens and bills are
 means over the sessions, the long ones counting no more than the others; beside the bill stands
 the dearest session's.
 """
@@ -30,18 +30,18 @@ from bench.scenarios.measure import CLOSED, Ran, Report, Variant, needs_by_call,
 from bench.scenarios.recorded import COUNTS_AS, MODEL, Recorded, sessions_in
 from bench.windows.recordings import Half, data_folder, load
 
+from windlass.api.opening import open_store
 from windlass.caching.rates import override
 from windlass.cascade.check import checked
 from windlass.engine.cascade import run_cascade
-from windlass.engine.recall import recall
 from windlass.engine.setup import prepare
+from windlass.engine.turn.recall import recall
 from windlass.messages import Message, ToolSpec
-from windlass.opening import open_store
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted
 from windlass.replays.bill import VECTORS, Vector
-from windlass.settings import Settings
-from windlass.tokens import FamilyCounter
+from windlass.settings.settings import Settings
+from windlass.text.tokens import FamilyCounter
 from windlass.tools.base import Tool
 from windlass.tools.registry import Registry, make_tool
 from windlass.wire.base import Request

@@ -23,10 +23,10 @@ from typing import Any
 from bench.bench_limits import silence
 
 import windlass
-from windlass.batches.working import BatchEvent, BatchResult, RowEnded
+from windlass.api.batches.workers import BatchEvent, BatchResult, RowEnded
 from windlass.messages import Message, assistant, user
 from windlass.providers.base import ModelInfo
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Reply, Request, Usage
 
 RUNS = 1_000

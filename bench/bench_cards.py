@@ -24,15 +24,15 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from windlass.engine.card_indexer.indexer import LINGER_S, CardWorker, Queue
-from windlass.engine.card_indexer.maker import CardMaker
+from windlass.engine.cards.indexer import LINGER_S, CardWorker, Queue
+from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch, NodeType, Row, SessionStart
-from windlass.history.cards import CardMarks
+from windlass.history.card_rows import CardMarks
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, assistant, tool
 from windlass.selection.kept import CardOptions
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
-from windlass.tokens import size_up
+from windlass.text.tokens import size_up
 
 WAIT_S = 0.02
 _WORDS = [f"word{number}" for number in range(2_000)] + [f"src/m{n}.py:{n}" for n in range(200)]

@@ -16,7 +16,7 @@ from typing import Any, Final
 from bench.compared_pair import CASCADE, MASKED, log, note, right, rows, script
 
 import windlass
-from windlass.comparing.comparison import Comparison
+from windlass.api.comparing.comparison import Comparison
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
 

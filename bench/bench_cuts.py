@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from bench.windows.recordings import SOURCES, data_folder, load
 
-from windlass.loop.context import Context
+from windlass.context.context import Context
 from windlass.window.kinds import kind_of, touched
 from windlass.window.policies.cuts import REASON
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from windlass.cli.output import print_table
 from windlass.providers.base import ModelInfo
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Reply, Request, Usage
 
 INPUT_CHARS = 600

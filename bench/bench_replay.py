@@ -16,11 +16,11 @@ from itertools import chain
 
 from bench.windows.recordings import SOURCES, data_folder, load
 
-from windlass.importing.reading import recordings
 from windlass.importing.recording import Recording
-from windlass.replays.policies import policies_of
+from windlass.importing.streams import recordings
+from windlass.replays.named_policies import policies_of
+from windlass.replays.replayable import of_list
 from windlass.replays.running import replay_all
-from windlass.replays.sources import of_list
 
 MODEL = "anthropic/claude-sonnet-4-5"
 """Whose prices hold for recordings that name no model."""

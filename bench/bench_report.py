@@ -24,7 +24,7 @@ from windlass.history.places import open_place
 from windlass.providers.scripted import Scripted
 from windlass.report.contents import CallReport, call_report
 from windlass.report.findings import AUTO, MINIMAL
-from windlass.report.session import SessionReport, session_report
+from windlass.report.session_costs import SessionReport, session_report
 
 DOCUMENTED: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], int | None]]] = {
     "discover_schema": ((345,), (71_545,), 71_200),

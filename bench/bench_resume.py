@@ -27,11 +27,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import windlass
+from windlass.api.opening import open_store
 from windlass.history.base import ANSWERED, SENT, STEP, SessionFilter, Store
 from windlass.messages import ToolCall, assistant
-from windlass.opening import open_store
 from windlass.providers.scripted import Scripted
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool
 from windlass.wire.base import Request

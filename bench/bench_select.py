@@ -40,7 +40,7 @@ from windlass.selection.options import Selection
 from windlass.selection.scoring import SelectionRequest
 from windlass.selection.strategies import selecting
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
-from windlass.tokens import size_up
+from windlass.text.tokens import size_up
 from windlass.window.entries import Item
 
 SIZES = (1_000, 10_000, 100_000)

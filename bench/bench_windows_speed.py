@@ -39,7 +39,7 @@ from platform import python_version
 from typing import Any, Final, TypeAlias
 
 import windlass
-from windlass.loop.bound import forget
+from windlass.context.bound import forget
 
 CASES = ((10, 5_000), (100, 5_000), (200, 5_000), (1_000, 2_000))
 """Turns, and characters a turn on the average: 1 MB at 200 turns, 2 MB at 1,000."""

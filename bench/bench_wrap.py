@@ -2,8 +2,8 @@
 
     python -m bench.bench_wrap [--turns N]
 
-The loops are those of `tests/loop/loops.py`: an agent reads logs of 1,200 to 60,000 characters, one
-a turn. They ask servers on loopback that refuse what the vendors refuse and cache as they do
+The loops are those of `tests/context/loops.py`: an agent reads logs of 1,200 to 60,000 characters,
+one a turn. They ask servers on loopback that refuse what the vendors refuse and cache as they do
 (`tests/providers/model_server.py`): Anthropic's up to a mark, OpenAI's and Gemini's the longest
 common beginning. Sending everything has Anthropic's mark at its end, as most agents set it. Bills
 are of the input, in thousands of fresh tokens, at a read of .10 and a write of 1.25 (Anthropic).
@@ -20,7 +20,7 @@ import anthropic
 import openai
 import pytest
 from google import genai
-from tests.loop import loops
+from tests.context import loops
 from tests.providers.model_server import ModelServer, model_server, reads_logs
 
 import windlass

@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import windlass
+from windlass.api.opening import open_store
 from windlass.cli.output import print_table, progress
 from windlass.cli.progress import Progress
 from windlass.errors import WindlassError
-from windlass.opening import open_store
 from windlass.report.costs import session_cost
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 FOLDER = Path(__file__).parent
 MODEL = "local/smollm2"

@@ -31,7 +31,7 @@ FAMILIES: Final = (
 )
 """Packages whose modules are siblings of one shape, so that a small one stays a module."""
 
-TURN: Final = "windlass.engine.turn"
+TURN: Final = "windlass.engine.turn.turn"
 _LAYOUT: Final = {
     tokenize.COMMENT,
     tokenize.NL,

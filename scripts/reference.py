@@ -17,11 +17,11 @@ import typer
 from pydantic.fields import FieldInfo
 from typer.main import get_command
 
-from windlass import parts
-from windlass import settings as setting
+from windlass import declared as parts
 from windlass.cascade.model import json_schema
 from windlass.cascade.options import meanings_of
 from windlass.cli.app import app
+from windlass.settings import settings as setting
 from windlass.window.options import OPTIONS, Policy, options_of
 from windlass.window.profiles import ABOUT, PROFILES, RARE
 

@@ -32,7 +32,7 @@ from windlass.messages import (
     tool,
     user,
 )
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 
 # ---- files of pictures, made by hand ------------------------------------------------
 

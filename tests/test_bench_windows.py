@@ -21,7 +21,7 @@ from bench.windows.validity import Validity, chat_problems
 
 from windlass.replays.bill import CallTokens, Vector, cost, sent
 from windlass.replays.measure import fetched
-from windlass.replays.needs import NeededText, needs_and_own, needs_of, values_in
+from windlass.replays.needed import NeededText, needs_and_own, needs_of, values_in
 from windlass.replays.numbered import NumberedMessages, pieces, searched, tokens
 
 ANTHROPIC, NEWER, _, AUTOMATIC, NONE = VECTORS

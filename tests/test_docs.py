@@ -25,8 +25,9 @@ from typer.main import get_command
 import windlass
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as command_line
-from tests.loop import loops
+from tests.context import loops
 from tests.providers.model_server import ModelServer, model_server, reads_logs
+from windlass.api.loading import make_registry
 from windlass.cascade.model import (
     Cascade,
     ContextTtl,
@@ -35,14 +36,13 @@ from windlass.cascade.model import (
     PhaseContext,
     Rules,
 )
+from windlass.cascade.rules import ContextSource
 from windlass.cli.app import app
 from windlass.engine import events
 from windlass.engine.result import Result
 from windlass.history.base import NodeType, Reason, Status
-from windlass.loading import make_registry
-from windlass.modules import Modules
-from windlass.rules import ContextSource
-from windlass.settings import Settings
+from windlass.settings.modules import Modules
+from windlass.settings.settings import Settings
 
 __all__ = ["command_line"]
 

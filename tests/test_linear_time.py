@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 import windlass
-from windlass.engine.operators.job import declared_notes
-from windlass.loop.bound import forget
-from windlass.providers.failures import Endpoint
+from windlass.context.bound import forget
+from windlass.engine.tasks.job import declared_notes
 from windlass.providers.litellm import failure_of
-from windlass.redaction import credentials, redacted, redacted_command, redacted_url
+from windlass.providers.refusals import Endpoint
+from windlass.safety.redaction import credentials, redacted, redacted_command, redacted_url
 from windlass.tools.base import ToolContext
 from windlass.tools.charts import create_chart
 

@@ -30,7 +30,7 @@ from windlass.messages import (
     tool,
     user,
 )
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 
 CALL = ToolCall("c1", "bash", '{"command": "ls"}')
 SIGNED = Opaque("anthropic", "thinking", '{"signature":"x"}', "claude")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from windlass.errors import UsageError
-from windlass.modules import Modules, UntrustedError
+from windlass.settings.modules import Modules, UntrustedError
 
 TOOL = '''def {name}() -> str:
     """Say where it comes from."""

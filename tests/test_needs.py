@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from windlass.cascade.needs import needs_of
 from windlass.errors import ContextError
-from windlass.needs import needs_of
-from windlass.templates import render
+from windlass.text.templates import render
 
 NAMES = ("a", "b", "c")
 

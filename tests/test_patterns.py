@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass import searching
-from windlass.patterns import BadPattern, Unsupported, compiled
-from windlass.searching import checker, search
+from windlass.safety import searching
+from windlass.safety.patterns import BadPattern, Unsupported, compiled
+from windlass.safety.searching import checker, search
 
 ATOMS = [
     "a", "b", "é", "_", "7", ".", " ", r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\.", r"\n",

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies as some
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from tests.cli.conftest import CommandLine, windlass
 from tests.engine.conftest import house
 from tests.engine.harness import House, phase
 from windlass.cascade.check import check
-from windlass.parts import McpServer
-from windlass.redaction import credentials, redacted, redacted_command, redacted_url
+from windlass.declared import McpServer
+from windlass.safety.redaction import credentials, redacted, redacted_command, redacted_url
 
 __all__ = ["house", "windlass"]  # fixtures of other rooms
 

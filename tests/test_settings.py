@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from windlass.cascade.model import Cascade
 from windlass.errors import FileError, UsageError
 from windlass.selection.kept import CardOptions
-from windlass.settings import (
+from windlass.settings.settings import (
     HeadingSettings,
     PriceSettings,
     ProviderSettings,

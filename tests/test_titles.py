@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from windlass.messages import Message, assistant, user
-from windlass.titles import dated, first_words
+from windlass.text.titles import dated, first_words
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from tiktoken_ext import openai_public  # type: ignore[import-untyped]
 
 from tests.strategies import messages, pictures, rough_texts
 from windlass.messages import Message, Opaque, Picture, ToolCall, ToolSpec, assistant, user
-from windlass.tokens import (
+from windlass.text.tokens import (
     UNKNOWN_PICTURE,
     FamilyCounter,
     anthropic_picture,

@@ -13,10 +13,10 @@ from typing import Any, assert_type
 from openai import OpenAI
 
 import windlass
+from windlass.context.select import Chosen, ChosenEntry
+from windlass.context.window import ChatWindow, Shown
 from windlass.engine.events import Event
 from windlass.engine.result import Result
-from windlass.loop.select import Chosen, ChosenEntry
-from windlass.loop.window import ChatWindow, Shown
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
 

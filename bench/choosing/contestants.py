@@ -172,14 +172,14 @@ class Embedding:
 
     def begin(self, talk: Talk) -> None:
         """The next questions are about this talk."""
-        from windlass.selection.embeddings import embedded
+        from windlass.selection.vectors import embedded
 
         self._talk = talk
         self._rows = embedded(self._model, [searched(one) for one in talk.messages])
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
         """The chosen places, for each budget."""
-        from windlass.selection.embeddings import embedded
+        from windlass.selection.vectors import embedded
 
         scores = self._rows[: question.at] @ embedded(self._model, [question.text])[0]
         order = scores.argsort()[::-1].tolist()

@@ -18,7 +18,7 @@ from typing import Final
 from bench.choosing.talks import Question, Talk, is_far
 from bench.windows.recordings import Recording, load
 
-from windlass.replays.needs import values_in
+from windlass.replays.needed import values_in
 from windlass.replays.numbered import pieces, searched, tokens
 from windlass.selection.words import STOP_WORDS
 

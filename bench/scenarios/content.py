@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from windlass.messages import Picture
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 
 _AREAS: Final = ("sales", "billing", "support", "logistics", "people", "listing", "finance")
 _THINGS: Final = (

@@ -21,9 +21,9 @@ from bench.windows.recordings import Chat, Recording
 import windlass
 from windlass.providers.scripted import Scripted
 from windlass.replays.bill import Vector, cost, sent
-from windlass.replays.needs import NeededText, needs_of
+from windlass.replays.needed import NeededText, needs_of
 from windlass.replays.numbered import NumberedMessages
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
 

@@ -15,7 +15,7 @@ from bench.scenarios.sessions import Session
 from bench.windows.recordings import Chat, Recording
 
 from windlass.messages import Message, ToolCall, assistant
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 
 PHASES: Final = 10
 LEAST_TOKENS: Final = 30_000

@@ -16,14 +16,14 @@ from bench.windows.contestants import Everything, Windlass
 from bench.windows.recordings import Chat, Recording
 
 from windlass.injectors.base import Artifact, FailedCall, Situation, Tier
-from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
-from windlass.injectors.failures import with_result
+from windlass.injectors.known import BUILTIN, InjectorSpec, place
 from windlass.injectors.orchestrate import blocks_of
-from windlass.injectors.plan import MOST_STEPS, Step, TaskPlan
+from windlass.injectors.retained_errors import with_result
+from windlass.injectors.todo import MOST_STEPS, Step, TaskPlan
 from windlass.memory.banks import Memory
-from windlass.modules import Modules
 from windlass.replays.bill import Vector
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces
+from windlass.settings.modules import Modules
 from windlass.window.failures import looks_failed
 
 MATTER = "Look up days of the books of the shop and sum up the returns."

@@ -19,8 +19,8 @@ from tests.validators import openai as openai_rules
 
 from windlass.errors import WindlassError
 from windlass.messages import Message, Picture, ToolSpec
-from windlass.pictures import picture
 from windlass.replays.numbered import NumberedMessages
+from windlass.text.pictures import picture
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Request
 from windlass.wire.openai import from_openai

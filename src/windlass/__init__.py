@@ -34,34 +34,34 @@ __all__ = [
 
 _HOMES = {
     "Cascade": "windlass.cascade.model",
-    "Context": "windlass.loop.context",
+    "Context": "windlass.context.context",
     "Phase": "windlass.cascade.model",
     "Policy": "windlass.window.options",
     "Prices": "windlass.caching.prices",
     "WindlassError": "windlass.errors",
-    "batch": "windlass.api",
-    "batch_sync": "windlass.api",
-    "bound": "windlass.loop.bound",
-    "compare": "windlass.api",
-    "compare_sync": "windlass.api",
-    "evaluate": "windlass.api",
-    "evaluate_sync": "windlass.api",
-    "fork": "windlass.sessions",
-    "fork_sync": "windlass.sessions",
-    "import_sessions": "windlass.recordings",
-    "query_unified": "windlass.api",
-    "replay": "windlass.recordings",
-    "resume": "windlass.sessions",
-    "resume_sync": "windlass.sessions",
-    "run": "windlass.api",
-    "run_sync": "windlass.api",
-    "select": "windlass.loop.select",
-    "tune": "windlass.recordings",
-    "wrap": "windlass.loop.wrap",
+    "batch": "windlass.api.functions",
+    "batch_sync": "windlass.api.functions",
+    "bound": "windlass.context.bound",
+    "compare": "windlass.api.functions",
+    "compare_sync": "windlass.api.functions",
+    "evaluate": "windlass.api.functions",
+    "evaluate_sync": "windlass.api.functions",
+    "fork": "windlass.api.sessions",
+    "fork_sync": "windlass.api.sessions",
+    "import_sessions": "windlass.api.recordings",
+    "query_unified": "windlass.api.functions",
+    "replay": "windlass.api.recordings",
+    "resume": "windlass.api.sessions",
+    "resume_sync": "windlass.api.sessions",
+    "run": "windlass.api.functions",
+    "run_sync": "windlass.api.functions",
+    "select": "windlass.context.select",
+    "tune": "windlass.api.recordings",
+    "wrap": "windlass.context.wrap",
 }
 
 if TYPE_CHECKING:
-    from windlass.api import (
+    from windlass.api.functions import (
         batch,
         batch_sync,
         compare,
@@ -72,15 +72,15 @@ if TYPE_CHECKING:
         run,
         run_sync,
     )
+    from windlass.api.recordings import import_sessions, replay, tune
+    from windlass.api.sessions import fork, fork_sync, resume, resume_sync
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
+    from windlass.context.bound import bound
+    from windlass.context.context import Context
+    from windlass.context.select import select
+    from windlass.context.wrap import wrap
     from windlass.errors import WindlassError
-    from windlass.loop.bound import bound
-    from windlass.loop.context import Context
-    from windlass.loop.select import select
-    from windlass.loop.wrap import wrap
-    from windlass.recordings import import_sessions, replay, tune
-    from windlass.sessions import fork, fork_sync, resume, resume_sync
     from windlass.window.options import Policy
 
 

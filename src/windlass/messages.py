@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from windlass.foreign import parse_json
+from windlass.safety.foreign import parse_json
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
 ROLES: Final[tuple[Role, ...]] = ("system", "developer", "user", "assistant", "tool")

@@ -20,22 +20,22 @@ import windlass
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import House, Ran, asked_by, call, calls, cascade, phase
-from tests.operators.making import atomic
+from tests.tasks.making import atomic
 from tests.tools.mcp_running import COMMAND, ROOT
 from tests.validators import anthropic as anthropic_rules
 from tests.validators import gemini as gemini_rules
 from tests.validators import openai as openai_rules
+from windlass.api.sessions import Session
 from windlass.cli.output import progress
-from windlass.engine import send
-from windlass.engine.journal import AskingCall
+from windlass.engine.resume.journal import AskingCall
+from windlass.engine.turn import send
 from windlass.errors import CascadeError, TaskFileError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.providers import local
 from windlass.providers.scripted import Scripted
-from windlass.sessions import Session
-from windlass.trust import trust
+from windlass.settings.trust import trust
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Request
 

@@ -19,9 +19,9 @@ from tests.engine.harness import cascade, phase
 from tests.history.builders import take_parents
 from tests.replays.making import session_file
 from windlass.errors import StoreError
-from windlass.files import open_own
 from windlass.history.blobs import Blobs
 from windlass.history.schema import VIEWS_3
+from windlass.safety.own_files import open_own
 
 __all__ = ["ran"]
 
@@ -182,7 +182,7 @@ class TestLinksInAStore:
     def test_that_comes_between_look_and_opening(
         self, tmp_path: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.files.refuse_shared", lambda *_: None)
+        monkeypatch.setattr("windlass.safety.own_files.refuse_shared", lambda *_: None)
         soft(tmp_path / "a", victim)
         hard(tmp_path / "b", victim)
         with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):

@@ -13,8 +13,8 @@ from tests.engine.conftest import house
 from tests.engine.harness import House, cascade, phase
 from tests.engine.test_soundings import PICK, index_of, judged, judges, picking, sounded
 from windlass.messages import Message
-from windlass.prompts import fence_of
 from windlass.providers.scripted import Scripted
+from windlass.text.prompts import fence_of
 from windlass.wire.base import Request
 
 __all__ = ["house"]

@@ -25,7 +25,8 @@ from tests.cli.conftest import CommandLine, Said
 from tests.cli.terminal import read_terminal
 from tests.cli.test_trust import TOOL, code, server
 from tests.engine.harness import call, calls, cascade, phase
-from tests.operators.making import atomic, sequential
+from tests.tasks.making import atomic, sequential
+from windlass.api.sessions import Session
 from windlass.errors import StoreError, TrustNeeded
 from windlass.history.base import RAN
 from windlass.history.packing import (
@@ -40,8 +41,7 @@ from windlass.history.packing import (
 from windlass.history.sqlite import SqliteSession
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
-from windlass.sessions import Session
-from windlass.trust import trust
+from windlass.settings.trust import trust
 from windlass.wire.base import Request
 
 MODEL = ("-m", "local/m")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
-from tests.operators.making import atomic
+from tests.tasks.making import atomic
 
 EVIL = "http://127.0.0.1:1/v1"
 OWN = '[providers.mine]\nbase_url = "http://127.0.0.1:2/v1"\nkey = "MINE_API_KEY"\n'

@@ -23,7 +23,7 @@ from tests.engine.test_budget import PRICES, SMALL, Priced
 from tests.providers.exchanges import openai_stream
 from tests.providers.server import serving, streamed
 from tests.tools.mcp_running import COMMAND, ROOT
-from windlass.batches.working import BatchEvent, BatchResult, BatchStarted, RowEnded
+from windlass.api.batches.workers import BatchEvent, BatchResult, BatchStarted, RowEnded
 from windlass.engine.events import Noted, Waiting
 from windlass.errors import StoreError, UsageError
 from windlass.history.sqlite import SqliteStore
@@ -134,7 +134,7 @@ class TestRows:
     def test_what_no_error_of_ours_is_stops_nothing_either(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.engine.phase.take_turn", None)
+        monkeypatch.setattr("windlass.engine.phase.phase.take_turn", None)
         done = work(answers(), ROWS[:2])
         assert done.failed == 2
         assert "TypeError" in str(done.troubles[0].error)

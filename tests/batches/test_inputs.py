@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from windlass.batches.inputs import read_inputs
+from windlass.api.batches.inputs import read_inputs
 from windlass.errors import UsageError
 from windlass.providers.scripted import Scripted
 

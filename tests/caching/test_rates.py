@@ -10,6 +10,7 @@ import pytest
 
 from windlass.caching import rates
 from windlass.caching.prices import Prices
+from windlass.caching.provider_rules import ANTHROPIC, AS_OF, NO_CACHE
 from windlass.caching.rates import (
     Rate,
     age_note,
@@ -23,9 +24,8 @@ from windlass.caching.rates import (
     split_model,
     table_date,
 )
-from windlass.caching.rules import ANTHROPIC, AS_OF, NO_CACHE
 from windlass.errors import UsageError
-from windlass.settings import PriceSettings
+from windlass.settings.settings import PriceSettings
 
 
 def test_known_prices() -> None:

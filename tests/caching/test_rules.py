@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from windlass.caching.rules import (
+from windlass.caching.provider_rules import (
     _CACHES,
     ANTHROPIC,
     BEDROCK,

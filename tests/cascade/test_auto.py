@@ -16,9 +16,9 @@ from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
 from windlass.cascade.model import Cascade, Phase, json_schema
 from windlass.cascade.options import INTRA, AutoContext
+from windlass.cascade.rules import Rule
 from windlass.errors import CascadeError
-from windlass.rules import Rule
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 from windlass.window.options import OPTIONS, Policy
 from windlass.window.policies.rare.decay import DecayOptions
 

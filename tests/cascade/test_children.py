@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from windlass.api.loading import load_cascade, read_cascade
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.load import load
 from windlass.errors import CascadeError
-from windlass.loading import load_cascade, read_cascade
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 
 def phase(name: str, instructions: str = "Do it.", **keys: Any) -> dict[str, Any]:

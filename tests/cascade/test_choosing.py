@@ -13,8 +13,8 @@ from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import json_schema
-from windlass.rules import Anchors, Choosing, Rule
-from windlass.settings import Settings
+from windlass.cascade.rules import Anchors, Choosing, Rule
+from windlass.settings.settings import Settings
 
 A: dict[str, Any] = {"name": "a", "instructions": "Do a."}
 B: dict[str, Any] = {"name": "b", "instructions": "Do b."}

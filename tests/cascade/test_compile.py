@@ -10,7 +10,7 @@ from hypothesis import given
 from tests.cascade.making import cascade, cascades
 from windlass.cascade.compile import compile_rule, explain_defaults, in_words
 from windlass.cascade.model import Cascade
-from windlass.rules import Budget, PhaseSource, Rule
+from windlass.cascade.rules import Budget, PhaseSource, Rule
 from windlass.window.expire import Expiry
 
 

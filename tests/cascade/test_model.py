@@ -17,7 +17,7 @@ from windlass.cascade.model import (
     PhaseContext,
     long_form,
 )
-from windlass.rules import ContextSource
+from windlass.cascade.rules import ContextSource
 
 
 def phase(**more: Any) -> Phase:

@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator, ValidationError
 from tests.cascade.making import cascade, cascades, loaded, places
 from windlass.cascade import model
 from windlass.cascade.model import ID, json_schema
+from windlass.cascade.rules import ContextSource
 from windlass.errors import CascadeError
-from windlass.rules import ContextSource
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 FILES = [path for path in EXAMPLES.rglob("*") if path.suffix in {".json", ".yaml", ".yml"}]

@@ -107,7 +107,7 @@ class TestNeeded:
             ({}, False),
             ({"tackle": ["set_state"]}, False),
             ({"tackle": ["web_search"]}, True),
-            ({"tackle": ["windlass.tools.search:web_search"]}, True),
+            ({"tackle": ["windlass.tools.searching:web_search"]}, True),
             ({"tackle": "manifest"}, True),
             ({"rules": {"loop_until": "web_search"}}, True),
         ],

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.cascade.making import JSON
 from windlass.errors import ContextError
-from windlass.templates import (
+from windlass.text.templates import (
     PhaseOutput,
     TemplateError,
     Used,

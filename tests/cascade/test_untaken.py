@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine, windlass
 from tests.engine.harness import cascade, phase
-from tests.operators.making import atomic
+from tests.tasks.making import atomic
 
 __all__ = ["windlass"]
 

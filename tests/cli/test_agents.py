@@ -12,7 +12,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.importing.making import Session, call, result, text, used, write_lines
 from tests.replays.making import session_file
-from windlass.importing.reading import recordings
+from windlass.importing.streams import recordings
 
 
 def claude_session(path: Path, name: str, words: str, project: str, when: float) -> Path:

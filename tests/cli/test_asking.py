@@ -18,8 +18,8 @@ from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import call, calls, cascade, phase
 from tests.engine.test_asking import ASKS, WHICH
-from tests.operators.making import atomic
-from windlass.api import run_sync
+from tests.tasks.making import atomic
+from windlass.api.functions import run_sync
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request

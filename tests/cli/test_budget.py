@@ -7,7 +7,7 @@ import json
 from tests.cli.conftest import CommandLine
 from tests.engine import test_budget as engine
 from tests.engine.test_budget import ENDLESS, SMALL, Priced, loops
-from tests.operators.making import atomic
+from tests.tasks.making import atomic
 
 PRICES = engine.PRICES.replace("priced/m", "local/m")
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
-from windlass.engine.card_indexer import indexer
+from windlass.engine.cards import indexer
 from windlass.errors import ProviderError
 from windlass.wire.base import Request
 

@@ -12,13 +12,13 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from tests.history.builders import a_session
-from tests.operators.making import atomic
+from tests.tasks.making import atomic
 from windlass.cascade.model import json_schema
 from windlass.cli.report import print_costs
 from windlass.errors import BadRequest
 from windlass.history.sqlite import SqliteStore
 from windlass.report.costs import PhaseCost, SearchCost, SessionCost
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 from windlass.wire.base import Request
 
 COMMANDS = (

@@ -35,7 +35,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM"])
 @pytest.mark.parametrize(
-    "module", ["rich.console", "windlass.cli.ending", "windlass.cli.app", "windlass.settings"]
+    "module",
+    ["rich.console", "windlass.cli.ending", "windlass.cli.app", "windlass.settings.settings"],
 )
 def test_a_signal_during_an_import_ends_it_in_silence(folder: Path, module: str, sent: str) -> None:
     ended = subprocess.run(

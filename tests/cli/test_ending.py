@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from tests.engine.harness import cascade, phase
-from tests.operators.making import atomic
 from tests.providers.exchanges import openai_stream
 from tests.providers.server import Answer, Server, serving, streamed
+from tests.tasks.making import atomic
 from tests.tools.mcp_running import COMMAND, PROGRAM, ROOT, is_alive
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
-from windlass.trust import trust
+from windlass.settings.trust import trust
 from windlass.wire.openai import check_sequence
 
 TOOLS = '''

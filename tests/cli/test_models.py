@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from windlass.caching import rates
+from windlass.caching.provider_rules import AS_OF
 from windlass.caching.rates import table_date
-from windlass.caching.rules import AS_OF
 from windlass.cli.output import Screen
 from windlass.cli.progress import Progress
 from windlass.engine.events import Waiting

@@ -11,9 +11,9 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.cli.test_terminal import COMMANDS, WAYS
 from tests.engine.harness import by_phase, call, calls, cascade, phase
-from tests.operators.making import atomic
+from tests.tasks.making import atomic
 from windlass.cli.output import out
-from windlass.engine.card_indexer import indexer
+from windlass.engine.cards import indexer
 
 QUERIES = (
     ("SELECT session_id, content_hash, trace_id, parent_id FROM unified_logs",),

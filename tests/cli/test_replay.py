@@ -15,7 +15,7 @@ from tests.engine.harness import call, calls, cascade, phase
 from tests.replays.making import listing, session_file
 from windlass.errors import UsageError
 from windlass.messages import Message
-from windlass.replays.results import Outlay
+from windlass.replays.outcomes import Outlay
 from windlass.wire.base import Request
 
 __all__ = ["command_line"]

@@ -17,11 +17,11 @@ from tests.importing.making import Session, result, text, used, write_lines
 from tests.importing.making import call as made_call
 from tests.replays.making import session_file
 from windlass.caching import rates
-from windlass.caching.rules import AS_OF
+from windlass.caching.provider_rules import AS_OF
 from windlass.history.sqlite import SqliteStore
 from windlass.replays.measure import Ruler
-from windlass.replays.needs import NeededText
-from windlass.report.session import SessionReport, session_report
+from windlass.replays.needed import NeededText
+from windlass.report.session_costs import SessionReport, session_report
 from windlass.wire.base import Request
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.cli.test_terminal import COMMANDS
 from tests.engine.harness import cascade, phase
-from tests.operators.making import atomic
+from tests.tasks.making import atomic
 from windlass.errors import BadRequest
 from windlass.wire.base import Request
 

@@ -11,7 +11,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.history.test_cards_kept import CARD_COLUMNS
 from tests.history.test_sql import COLUMNS
-from windlass.engine.card_indexer import indexer
+from windlass.engine.cards import indexer
 
 REPORT = "The pump in hall 7 failed at 14:05, see order P-101. " * 12
 LARGE = "row after row of a table " * 8_000

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.cli import output
-from windlass.escaping import escaped
+from windlass.safety.escaping import escaped
 
 CELLS = st.one_of(
     st.text("ab ,1\n\t\x1b日é", max_size=30),

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import call, calls, cascade, phase
-from tests.operators.making import atomic
 from tests.replays.making import call as searched
 from tests.replays.making import request_log
+from tests.tasks.making import atomic
 from windlass.cli.app import app
 from windlass.cli.output import Escaping, Screen, print_json
-from windlass.engine.card_indexer import indexer
-from windlass.escaping import escaped, escaped_json
+from windlass.engine.cards import indexer
 from windlass.messages import Message
+from windlass.safety.escaping import escaped, escaped_json
 
 ACTS = "\x1b[31m\x1b]0;mine\x07\x9b2J\x7f\r\x08\x0b\u202e\u2066\u200f\u061c\u2028"
 BAD = f"{ACTS}[bold]b[/bold][link=http://e.test]l[/link]:smile:"

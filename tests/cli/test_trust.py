@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import by_phase, call, calls, cascade, phase
-from windlass.trust import trusted_folders
+from windlass.settings.trust import trusted_folders
 
 CODE = "from pathlib import Path\nPath({marker!r}).touch()\n"
 TOOL = "def look() -> str:\n    '''Look.'''\n    return 'it looked'\n"

@@ -24,14 +24,14 @@ import windlass
 from tests.engine.harness import call, calls, cascade, phase
 from tests.engine.test_budget import PRICES, SMALL, Priced
 from tests.engine.test_injectors import DONE, PLAN, TACKLE
+from windlass.api.comparing.comparison import Comparison
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.layers import windowed
 from windlass.cascade.model import Cascade
 from windlass.cascade.policies import policy_of
-from windlass.comparing.comparison import Comparison
 from windlass.errors import CascadeError, RateLimited, UsageError
 from windlass.providers.scripted import Scripted
-from windlass.replays.policies import policy_of as replayed
+from windlass.replays.named_policies import policy_of as replayed
 from windlass.tools.registry import Registry
 from windlass.wire.base import Reply, Request, Usage
 

@@ -21,7 +21,7 @@ from windlass.history.base import STEPS, CallRecord, NodeType, StoredRow
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Script, Scripted
-from windlass.report.show import CallView, view_session
+from windlass.report.calls import CallView, view_session
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
 

@@ -11,9 +11,9 @@ import pytest
 
 import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
-from tests.operators.making import atomic
+from tests.tasks.making import atomic
 from windlass.engine.events import PhaseEnded, QuestionAsked
-from windlass.engine.questions import Question
+from windlass.engine.people.questions import Question
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import NodeType
 from windlass.providers.scripted import Scripted

@@ -21,8 +21,8 @@ from tests.providers.thinking_server import (
 from windlass.cli.explain import planner_text
 from windlass.errors import ThinkingRefused
 from windlass.history.sqlite import SqliteStore
-from windlass.report.explain import explain_call
-from windlass.report.session import session_report
+from windlass.report.explanation import explain_call
+from windlass.report.session_costs import session_report
 
 MODEL = "anthropic/claude-opus-5-5"
 

@@ -13,7 +13,7 @@ import pytest
 import windlass
 from tests.engine.harness import House, by_phase, call, calls, cascade, phase
 from tests.engine.test_choosing import AT_ONCE, SEVEN, TOPICS, asks, pages
-from tests.operators.making import atomic, reduce, sequential
+from tests.tasks.making import atomic, reduce, sequential
 from windlass.engine.result import Result
 from windlass.errors import UsageError
 from windlass.history.base import NodeType

@@ -14,13 +14,13 @@ from tests.engine.harness import House, Ran, by_phase, cascade, phase
 from tests.engine.logs import logs, lookup, reading, shown
 from tests.engine.test_planning import planned, set_prices
 from tests.validators import anthropic as rules
-from windlass.engine.breaker import tripped
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted
+from windlass.engine.turn.breaker import tripped
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
 from windlass.report.costs import session_cost
-from windlass.report.explain import explain_call
+from windlass.report.explanation import explain_call
 from windlass.wire import anthropic
 from windlass.wire.base import Reply, Request, Usage
 from windlass.wire.openai import to_openai

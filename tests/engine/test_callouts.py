@@ -12,10 +12,10 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, selections, shown
 from windlass.errors import CascadeError
 from windlass.history.base import Batch, NodeType, Row
-from windlass.history.callouts import Callout, called_out, find_message, mark_of
+from windlass.history.callout_rows import Callout, called_out, find_message, mark_of
 from windlass.messages import Message, assistant
-from windlass.report.explain import explain_call
-from windlass.report.show import view_session
+from windlass.report.calls import view_session
+from windlass.report.explanation import explain_call
 from windlass.wire.base import Request
 
 

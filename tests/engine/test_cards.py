@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 
 from tests.engine.harness import House, Ran, by_phase, call, calls, cascade, phase
-from windlass.engine.card_indexer import indexer
-from windlass.engine.card_indexer.indexer import failed_of
+from windlass.engine.cards import indexer
+from windlass.engine.cards.indexer import failed_of
 from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
 from windlass.history.base import NodeType
-from windlass.history.cards import FAILED, cards_of, item_of
+from windlass.history.card_rows import FAILED, cards_of, item_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.selection.card import Card
-from windlass.selection.embeddings import Vectors
 from windlass.selection.index import Index, Query
+from windlass.selection.vectors import Vectors
 from windlass.selection.wordllama import installed
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 from windlass.wire.base import Request
 
 LONG = "The pump in hall 7 failed at 14:05. " * 12
@@ -463,7 +463,7 @@ class TestBeside:
         def bug(*_: object, **__: object) -> None:
             raise ZeroDivisionError("of cards")
 
-        monkeypatch.setattr("windlass.engine.card_indexer.maker.card_of", bug)
+        monkeypatch.setattr("windlass.engine.cards.maker.card_of", bug)
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
         noted = [one.text for one in ran.events if isinstance(one, Noted)]

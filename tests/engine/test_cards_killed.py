@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import windlass
-from windlass.engine.card_indexer.indexer import make_cards, maker_of
+from windlass.engine.cards.indexer import make_cards, maker_of
 from windlass.history.base import NodeType, Row
 from windlass.history.sqlite import SqliteStore
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 PROGRAM = """
 import asyncio, sys

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import log, logs
-from windlass.engine.choosing import session
+from windlass.engine.choosing import session_index as session
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
 from windlass.providers.scripted import Scripted
-from windlass.selection.embeddings import Vectors
+from windlass.selection.vectors import Vectors
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 
@@ -446,7 +446,7 @@ class TestTheRecord:
         assert row["dollars"] == pytest.approx(saved * 0.000015)
 
     async def test_show_and_explain_say_why(self, house: House) -> None:
-        from windlass.report.explain import explain_call
+        from windlass.report.explanation import explain_call
 
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context=selecting()), pages(*TOPICS)

@@ -18,7 +18,7 @@ from windlass.errors import StoreError
 from windlass.history.base import NodeType, StoredRow
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.tools.base import ToolContext
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai

@@ -12,9 +12,9 @@ from tests.engine.harness import House, by_phase, call, calls, cascade, phase
 from tests.engine.logs import log, logs, lookup, reading, shown
 from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages, selecting, talk
 from tests.engine.test_context import RED, draw, look_up, url
-from windlass.engine.card_indexer import indexer
+from windlass.engine.cards import indexer
 from windlass.history.base import NodeType
-from windlass.history.cards import cards_of
+from windlass.history.card_rows import cards_of
 from windlass.wire.base import Request
 
 

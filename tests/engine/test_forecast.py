@@ -9,14 +9,14 @@ import pytest
 
 from tests.engine.harness import House, cascade, phase
 from tests.report.test_costs import Hosted
+from windlass.api.loading import load_cascade
 from windlass.caching.rates import cost, override
-from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.setup import prepare
+from windlass.engine.turn.forecast import Forecast, forecast_cost
 from windlass.history.sqlite import SqliteStore
-from windlass.loading import load_cascade
 from windlass.providers.base import Provider
 from windlass.providers.scripted import Scripted
-from windlass.settings import PriceSettings, Settings
+from windlass.settings.settings import PriceSettings, Settings
 
 PRICED = "anthropic/claude-sonnet-4-5"
 

@@ -17,7 +17,7 @@ from windlass.caching.prices import Prices
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 
 CAPS = {
     "system_role": 2_000,

@@ -20,7 +20,7 @@ from windlass.history.base import NodeType, request_hash
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
-from windlass.report.explain import explain_call
+from windlass.report.explanation import explain_call
 
 PLAN = calls(call("plan", '{"goal":"Ship it","steps":["one","two"]}'))
 DONE = calls(call("todo", '{"step":1,"status":"done","conclusion":"found 7"}'))

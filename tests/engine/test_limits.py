@@ -14,11 +14,11 @@ import windlass
 from tests.engine.harness import House, by_phase, calls, cascade, phase
 from tests.engine.harness import call as called
 from tests.engine.test_budget import ENDLESS, MODEL, MOST_OUT, SMALL, Priced, loops
-from tests.operators.making import atomic, reduce
+from tests.tasks.making import atomic, reduce
 from windlass.engine.result import Result
 from windlass.errors import CascadeError, UsageError
-from windlass.providers.budget import Allowance
 from windlass.providers.scripted import Scripted
+from windlass.providers.spending import Allowance
 from windlass.wire.base import Request, Usage
 
 IN_ALL = SMALL.tokens_in + SMALL.tokens_out

@@ -16,8 +16,8 @@ from tests.engine.harness import House, call, calls, cascade, phase
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
 from windlass.selection import index, words
-from windlass.selection.embeddings import Vectors
 from windlass.selection.index import Index
+from windlass.selection.vectors import Vectors
 from windlass.selection.wordllama import WordLlamaEmbedder
 from windlass.window.entries import Item
 from windlass.wire.base import Request

@@ -14,8 +14,8 @@ import pytest
 
 import windlass
 from tests.engine.harness import cascade, phase
-from tests.operators.making import atomic
 from tests.providers.thinking_server import ModelRules, Refuse, Say, ThinkingServer, thinking_server
+from tests.tasks.making import atomic
 from windlass.engine.events import Event, Noted
 from windlass.engine.result import Result
 

@@ -12,7 +12,7 @@ from tests.engine.harness import House, call, calls, cascade
 from tests.engine.test_choosing import talk
 from windlass.engine.events import CallStarted, Noted
 from windlass.report.costs import session_cost
-from windlass.report.explain import explain_call
+from windlass.report.explanation import explain_call
 from windlass.report.prefix import prefix_of
 
 TOLD = re.compile(r"its first call sends ([\d,]+) tokens, sending everything ([\d,]+)$")

@@ -12,11 +12,11 @@ import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, shown
-from windlass.engine.recall import recall
+from windlass.engine.turn.recall import recall
 from windlass.history.base import NodeType
 from windlass.history.connect import FILE
 from windlass.messages import Message
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 from windlass.tools.registry import make_tool
 from windlass.window.originals import RECALL
 from windlass.wire.base import Request

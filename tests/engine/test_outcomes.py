@@ -13,9 +13,9 @@ from windlass.engine.events import PhaseEnded
 from windlass.errors import BadRequest, PhaseFailed
 from windlass.history.base import NodeType
 from windlass.messages import Message, Opaque, Text, assistant
-from windlass.pictures import picture
 from windlass.report.costs import session_cost
-from windlass.report.explain import explain_call
+from windlass.report.explanation import explain_call
+from windlass.text.pictures import picture
 from windlass.tools.base import ToolOutput
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence

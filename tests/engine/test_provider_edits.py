@@ -22,7 +22,7 @@ from tests.providers.thinking_server import (
     thinking_server,
 )
 from tests.validators.thinking import CONTROLS
-from windlass.prompts import CLEARED_HEADER
+from windlass.text.prompts import CLEARED_HEADER
 
 DROP = {"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
 

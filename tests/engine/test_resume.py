@@ -14,16 +14,16 @@ import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.test_soundings import PICK, judges
 from tests.engine.test_sub_cascades import write
-from windlass.engine.resuming import alone
+from windlass.api.sessions import Session
+from windlass.engine.resume.resuming import alone
 from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 from windlass.report.account import AccountTree
+from windlass.report.calls import view_session
 from windlass.report.diff import compare_sessions
-from windlass.report.journal import unbilled
-from windlass.report.show import view_session
-from windlass.sessions import Session
+from windlass.report.unfinished import unbilled
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool
 from windlass.wire.base import Request

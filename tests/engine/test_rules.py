@@ -11,11 +11,11 @@ import pytest
 
 from tests.engine.harness import House, asked_by, call, calls, cascade, phase
 from tests.strategies import png
-from windlass import searching
 from windlass.engine.events import Noted
 from windlass.errors import BudgetExceeded, PhaseFailed
 from windlass.history.base import NodeType
 from windlass.messages import Message
+from windlass.safety import searching
 from windlass.tools.base import ToolContext
 from windlass.window.originals import file_name, reference
 from windlass.wire.base import Request

@@ -16,8 +16,8 @@ from tests.engine.test_cache import Reporting, honest
 from tests.engine.test_injector_marks import CLAUDE
 from tests.window.conversations import KINDS, VARIANTS, result_text
 from windlass.caching.prices import UNCACHED
+from windlass.context.window import ChatWindow
 from windlass.history.base import StoredRow
-from windlass.loop.window import ChatWindow
 from windlass.messages import Message
 from windlass.wire import anthropic
 from windlass.wire.openai import to_openai

@@ -18,8 +18,8 @@ from windlass.engine.events import SessionStarted
 from windlass.errors import UsageError
 from windlass.history.base import NodeType, Row
 from windlass.report.costs import session_cost
+from windlass.settings.trust import trust
 from windlass.tools.base import ToolContext
-from windlass.trust import trust
 
 pytestmark = pytest.mark.req("CI-53")
 

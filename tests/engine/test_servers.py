@@ -20,9 +20,9 @@ from windlass.errors import CascadeError, ServerError, UsageError
 from windlass.history.base import NodeType
 from windlass.messages import Message, ToolSpec, assistant, tool, user
 from windlass.providers.scripted import Scripted
+from windlass.settings.trust import trust
 from windlass.tools import mcp
 from windlass.tools.base import ToolContext
-from windlass.trust import trust
 from windlass.wire.base import Request
 
 SAY = call("demo__echo", '{"text": "hello"}')
@@ -340,7 +340,7 @@ async def test_names_that_would_be_sent_alike_are_refused(house: House, pid_file
 
 
 async def test_a_scripted_provider_sees_the_same_message_when_nothing_is_renamed() -> None:
-    from windlass.engine.send import with_own_names, with_sent_names
+    from windlass.engine.turn.send import with_own_names, with_sent_names
     from windlass.wire.base import Reply, Usage
 
     plain = Request("m", (user("x"),), 1, tools=(ToolSpec("f", "", {}),))
@@ -361,11 +361,11 @@ async def test_a_scripted_provider_sees_the_same_message_when_nothing_is_renamed
 def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     tmp_path: Path, pid_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from windlass.engine.forecast import forecast_cost
+    from windlass.api.loading import load_cascade
     from windlass.engine.setup import prepare
+    from windlass.engine.turn.forecast import forecast_cost
     from windlass.history.sqlite import SqliteStore
-    from windlass.loading import load_cascade
-    from windlass.settings import Settings
+    from windlass.settings.settings import Settings
 
     settings = Settings.read({"model": "scripted/x"}, {}, tmp_path)
     made = cascade(phase("a", tackle=["demo.*"]), mcp_servers=demo())

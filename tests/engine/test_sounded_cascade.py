@@ -17,8 +17,8 @@ from windlass.errors import PhaseFailed, ProviderError
 from windlass.history.base import SessionFilter, SessionInfo
 from windlass.memory.banks import Banks
 from windlass.providers.scripted import Scripted
+from windlass.report.calls import view_session
 from windlass.report.costs import session_cost
-from windlass.report.show import view_session
 from windlass.wire.base import Request
 
 EXTRACTS = {"output_extraction": {"pattern": "(.+)", "store_as": "found"}}

@@ -16,16 +16,16 @@ from tests.engine.harness import House, Ran, asked_by, call, calls, cascade, pha
 from tests.report.test_costs import Hosted
 from tests.strategies import png
 from tests.window.cache import Cache, Read
-from windlass.engine.evaluating import read_winner
+from windlass.engine.soundings.evaluating import read_winner
 from windlass.errors import PhaseFailed, ProviderError
 from windlass.history.base import NodeType
-from windlass.history.callouts import called_out
+from windlass.history.callout_rows import called_out
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
+from windlass.report.calls import view_session
 from windlass.report.costs import session_cost
-from windlass.report.explain import explain_call
-from windlass.report.show import view_session
+from windlass.report.explanation import explain_call
 from windlass.tools.base import ToolContext
 from windlass.wire import anthropic
 from windlass.wire.base import Request, Usage

@@ -10,12 +10,12 @@ import pytest
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
+from windlass.api.sessions import Session
 from windlass.errors import ProviderError, UsageError
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
-from windlass.report.explain import explain_call
-from windlass.report.show import view_session
-from windlass.sessions import Session
+from windlass.report.calls import view_session
+from windlass.report.explanation import explain_call
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 

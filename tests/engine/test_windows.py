@@ -15,7 +15,7 @@ import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, selections, shown
-from windlass.engine.windows import STRATEGIES
+from windlass.engine.turn.windows import STRATEGIES
 from windlass.errors import ToolError
 from windlass.history.base import NodeType
 from windlass.history.connect import FILE

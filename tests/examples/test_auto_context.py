@@ -14,16 +14,16 @@ from examples.auto_context.fix_validators import tests_pass_validator as validat
 from examples.run_all import FOLDER
 
 import windlass
+from windlass.api.loading import load_cascade
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade
 from windlass.engine.result import Result
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
-from windlass.loading import load_cascade
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Scripted
-from windlass.report.show import view_session
-from windlass.settings import Settings
+from windlass.report.calls import view_session
+from windlass.settings.settings import Settings
 from windlass.window.options import Policy
 from windlass.wire.base import Request
 

@@ -8,11 +8,11 @@ import pytest
 
 import windlass
 from tests.examples.conftest import Play, Played, images_from, is_call, original_input, user
+from windlass.api.opening import open_store
 from windlass.engine.events import CallStarted, Validated
-from windlass.opening import open_store
 from windlass.report.costs import session_cost
-from windlass.settings import Settings
-from windlass.tokens import FamilyCounter
+from windlass.settings.settings import Settings
+from windlass.text.tokens import FamilyCounter
 
 NAME = "chart_analysis_pipeline.json"
 FORECAST = ["2015-08: 19637", "2015-09: 17263", "2015-10: 17144"]

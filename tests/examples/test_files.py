@@ -12,9 +12,9 @@ from examples.run_all import EXAMPLES, FOLDER
 from examples.validators import mentions_a_number
 from jsonschema import Draft202012Validator
 
+from windlass.api.loading import load_cascade
 from windlass.cascade.model import json_schema
-from windlass.loading import load_cascade
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 NAMES = sorted(EXAMPLES)
 

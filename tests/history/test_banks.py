@@ -11,7 +11,7 @@ from tests.history.builders import a_session, row, start
 from tests.memory.making import Clock, banks_of
 from windlass.errors import UsageError
 from windlass.history.base import BANK, Batch, NodeType, Row
-from windlass.history.callouts import called_out, find_message, mark_of
+from windlass.history.callout_rows import called_out, find_message, mark_of
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import user

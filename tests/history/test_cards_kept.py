@@ -14,8 +14,8 @@ import pytest
 from tests.history.builders import LONG, a_session, row, start
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Store
-from windlass.history.callouts import mark_of
-from windlass.history.cards import cards_of, mark_cards, pin_of
+from windlass.history.callout_rows import mark_of
+from windlass.history.card_rows import cards_of, mark_cards, pin_of
 from windlass.history.migrating import migrate
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant, system, tool, user

@@ -35,7 +35,7 @@ from windlass.history.base import (
     request_hash,
 )
 from windlass.messages import Message, Opaque, Picture, Text, ToolCall, assistant, tool, user
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 
 
 def without_bytes(given: Row) -> Row:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from windlass.errors import UsageError
-from windlass.history.clickhouse.tables import TableOptions, script
+from windlass.history.clickhouse.layout import TableOptions, script
 from windlass.history.places import open_place, read_address
 from windlass.history.sqlite import SqliteStore
-from windlass.settings import Settings, StoreAddress, read_store
+from windlass.settings.settings import Settings, StoreAddress, read_store
 
 HERE = Path("/here")
 

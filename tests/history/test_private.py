@@ -19,12 +19,12 @@ from tests.cli.conftest import windlass as command_line
 from tests.engine.harness import call, calls, cascade, phase
 from tests.history.builders import a_session
 from tests.strategies import png
-from windlass import files
 from windlass.history.blobs import Blobs
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
-from windlass.pictures import picture
 from windlass.providers.scripted import Scripted
+from windlass.safety import own_files as files
+from windlass.text.pictures import picture
 from windlass.tools.base import ToolOutput
 
 __all__ = ["command_line"]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.importing.making import used, write_lines
-from windlass.importing.reading import recordings
 from windlass.importing.recording import Recording
+from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
 
 TOOLS = [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object"}}}]

@@ -10,8 +10,8 @@ import pytest
 
 from tests.importing.making import write_lines
 from windlass.errors import UsageError
-from windlass.importing.reading import recordings
 from windlass.importing.recording import Recording
+from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
 
 

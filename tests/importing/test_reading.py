@@ -11,10 +11,10 @@ import pytest
 
 from tests.importing.making import DATA, Session, call, result, text, used, write_lines
 from windlass.errors import UsageError
-from windlass.importing import files
+from windlass.importing import json_files as files
 from windlass.importing.claude_requests import hash_of
-from windlass.importing.reading import recordings
 from windlass.importing.recording import Recording
+from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
 
 

@@ -11,12 +11,12 @@ import pytest
 from windlass.errors import ToolError, UsageError
 from windlass.injectors import Rendered, Situation
 from windlass.injectors.base import FailedCall
-from windlass.injectors.failures import ErrorRetention, line_of, with_result
 from windlass.injectors.knowledge import Knowledge
 from windlass.injectors.markdown import read_page
-from windlass.injectors.plan import PlanStatus, Step, TaskPlan, TodoRewriter, plan_in
 from windlass.injectors.playbooks import Playbooks
+from windlass.injectors.retained_errors import ErrorRetention, line_of, with_result
 from windlass.injectors.skills import Skills, ask_for_skill
+from windlass.injectors.todo import PlanStatus, Step, TaskPlan, TodoRewriter, plan_in
 from windlass.injectors.user_memory import UserMemory
 from windlass.memory.banks import Memory
 
@@ -225,7 +225,7 @@ class TestTodo:
         )
 
     def test_it_stands_last(self) -> None:
-        from windlass.injectors.catalog import BUILTIN
+        from windlass.injectors.known import BUILTIN
 
         dynamic = [kind for kind in BUILTIN.values() if kind.tier == "DYNAMIC"]
         assert max(dynamic, key=lambda kind: kind.priority) is TodoRewriter

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from windlass.errors import ContextError
 from windlass.injectors import Injector, Item, Rendered, Situation, Tier
-from windlass.injectors.catalog import BUILTIN, InjectorSpec, place
+from windlass.injectors.known import BUILTIN, InjectorSpec, place
 from windlass.injectors.orchestrate import Placed, blocks_of, in_order, shrunk
-from windlass.modules import Modules
-from windlass.tokens import FamilyCounter
+from windlass.settings.modules import Modules
+from windlass.text.tokens import FamilyCounter
 
 COUNT = FamilyCounter("gpt-4o").text
 SEEN = Situation("s", "a", "Do it.")

@@ -11,10 +11,10 @@ import pytest
 
 from tests.memory.making import Clock
 from windlass.errors import ContextError, MatchingFailed, StoreError, UsageError
-from windlass.memory import files
+from windlass.memory import passages as files
 from windlass.memory.association import Associations, ContextGenerationInput, MemoryMatch
 from windlass.memory.banks import Banks, Memory
-from windlass.memory.files import PASSAGE_CHARS, passages
+from windlass.memory.passages import PASSAGE_CHARS, passages
 
 TASK = {"taskText": "How long does an entry of the prompt cache live?"}
 

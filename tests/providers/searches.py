@@ -13,7 +13,7 @@ from tests.providers.exchanges import (
     openai_whole,
 )
 from tests.providers.server import Answer, whole
-from windlass.wire.search import WebPage
+from windlass.wire.web_search import WebPage
 
 QUERY = "price of a written token"
 SAYS = "Writing costs 1.25 times the input."

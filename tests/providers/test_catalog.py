@@ -16,7 +16,7 @@ from windlass.errors import UsageError
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import Key, catalog, find, sees_pictures, window_of
 from windlass.providers.scripted import Scripted
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 SECRET = "sk-never-shown-1234"
 

@@ -12,8 +12,8 @@ from tests.providers.server import Answer, serving, whole
 from windlass.errors import ProviderError, UsageError
 from windlass.providers.embeddings import HostedEmbedder, hosted_embedder
 from windlass.providers.retry import Patience
-from windlass.selection.embeddings import embedded, is_remote
-from windlass.settings import ProviderSettings
+from windlass.selection.vectors import embedded, is_remote
+from windlass.settings.settings import ProviderSettings
 
 PATIENCE = Patience(tries=2, longest_wait_s=0.01)
 

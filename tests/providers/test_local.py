@@ -20,7 +20,7 @@ from windlass.providers import local_answer
 from windlass.providers.local import INSTALL, MODEL, LocalProvider, weights
 from windlass.providers.local_prompt import LocalCounter
 from windlass.providers.local_vocab import Vocabulary
-from windlass.tokens import request_tokens
+from windlass.text.tokens import request_tokens
 from windlass.wire.base import Reply, Request
 
 pytestmark = pytest.mark.local

@@ -41,7 +41,7 @@ from windlass.providers.local_prompt import (
     turns,
 )
 from windlass.providers.local_vocab import Vocabulary
-from windlass.tokens import request_tokens
+from windlass.text.tokens import request_tokens
 
 ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})
 SUB = ToolSpec("sub", "Subtracts.", {"type": "object", "properties": {"b": {"type": "number"}}})

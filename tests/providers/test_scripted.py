@@ -7,7 +7,7 @@ import pytest
 from windlass.errors import ProviderError
 from windlass.messages import Message, ToolCall, ToolSpec, assistant, system, user
 from windlass.providers.scripted import Scripted
-from windlass.tokens import FamilyCounter, request_tokens
+from windlass.text.tokens import FamilyCounter, request_tokens
 from windlass.wire.base import Request
 
 

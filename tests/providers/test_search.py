@@ -25,7 +25,7 @@ from tests.providers.test_hosted import SECRET, hosted
 from windlass.errors import BadRequest, ProviderError
 from windlass.providers.base import Searching
 from windlass.providers.local import LocalProvider
-from windlass.wire.search import SearchReply, with_search
+from windlass.wire.web_search import SearchReply, with_search
 
 ASKED: dict[str, dict[str, Any]] = {
     "anthropic": {

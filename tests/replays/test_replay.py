@@ -16,7 +16,7 @@ from tests.importing.making import Session, text, used, write_lines
 from tests.replays.making import MODEL, RESULT_TOKENS, listing, session_file, talk
 from windlass.errors import UsageError
 from windlass.replays import running
-from windlass.replays.results import Outlay, Replay, Span
+from windlass.replays.outcomes import Outlay, Replay, Span
 
 
 def outlays(replayed: Replay) -> dict[str, Outlay]:

@@ -11,7 +11,7 @@ import pytest
 import windlass
 from tests.replays.making import session_file
 from windlass.providers.scripted import Scripted
-from windlass.replays.results import RecordingReplay
+from windlass.replays.outcomes import RecordingReplay
 
 
 def replayed(tmp_path: Path, *phases: dict[str, Any], **keys: Any) -> list[RecordingReplay]:

@@ -9,9 +9,9 @@ import windlass
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as command_line
 from tests.replays.making import MODEL, quoting, request_log, session_file, talk
+from windlass.api.loading import load_cascade
 from windlass.errors import UsageError
-from windlass.loading import load_cascade
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 __all__ = ["command_line"]
 

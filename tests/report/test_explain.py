@@ -8,7 +8,7 @@ from tests.engine.harness import House, Ran, cascade, phase
 from tests.engine.logs import log, logs, lookup, reading
 from windlass.errors import UsageError
 from windlass.history.base import BORN
-from windlass.report.explain import MessageDecision, explain_call
+from windlass.report.explanation import MessageDecision, explain_call
 
 
 def decisions(ran: Ran, number: int) -> tuple[MessageDecision, ...]:

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import CommandLine, ran, windlass
 from tests.importing.making import Session, call, result, text, used, write_lines
 from tests.validators import anthropic, openai
-from windlass.importing.reading import recordings
 from windlass.importing.recording import Recording
+from windlass.importing.streams import recordings
 
 __all__ = ["ran", "windlass"]
 

@@ -9,14 +9,14 @@ import pytest
 
 from tests.engine.harness import House, Ran, cascade, phase
 from tests.engine.logs import logs, lookup, reading
-from windlass.history import reading as store_reading
+from windlass.history import reader as store_reading
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
+from windlass.report.calls import view_call, view_session
 from windlass.report.costs import session_cost
-from windlass.report.explain import explain_call
+from windlass.report.explanation import explain_call
 from windlass.report.prefix import prefix_of
-from windlass.report.show import view_call, view_session
 
 LOOKS: dict[str, Callable[[Store, str], object]] = {
     "show": lambda store, session: [len(call.seen) for call in view_session(store, session).calls],

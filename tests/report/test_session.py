@@ -17,7 +17,7 @@ from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 from windlass.report.contents import call_report
 from windlass.report.prefix import prefix_of
-from windlass.report.session import SessionReport, session_report
+from windlass.report.session_costs import SessionReport, session_report
 from windlass.wire.base import Usage
 
 

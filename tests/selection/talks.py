@@ -9,12 +9,12 @@ from zlib import crc32
 import numpy as np
 
 from windlass.messages import Message
-from windlass.selection.embeddings import Vectors
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.scoring import Picked, SelectionRequest
 from windlass.selection.strategies import selecting
-from windlass.tokens import size_up
+from windlass.selection.vectors import Vectors
+from windlass.text.tokens import size_up
 from windlass.window.entries import Item
 
 OTHERS = 16

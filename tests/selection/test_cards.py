@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests import strategies
 from tests.strategies import png, rough_texts
 from windlass.messages import Message, ToolCall, assistant, system, tool, user
-from windlass.pictures import picture
 from windlass.selection.making import CHUNK_TOKENS, card_of, chunks, wants_card
 from windlass.selection.summary import SUMMARY_CHARS, VERBATIM, summary_of
+from windlass.text.pictures import picture
 from windlass.window.entries import Item
 
 CALL = ToolCall("c1", "read_file", '{"path": "a.py"}')

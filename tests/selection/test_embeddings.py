@@ -8,7 +8,7 @@ import pytest
 import windlass.selection.wordllama
 from tests.selection.talks import Meanings
 from windlass.errors import UsageError
-from windlass.selection.embeddings import Threshold, embedded, floor_of, threshold
+from windlass.selection.vectors import Threshold, embedded, floor_of, threshold
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 
 needs_model = pytest.mark.skipif(not installed(), reason="the extra 'embeddings' is not installed")
@@ -67,5 +67,5 @@ class TestTheEmbeddedModel:
     @pytest.mark.req("AC-61")
     def test_has_the_scale_that_was_measured(self, monkeypatch: pytest.MonkeyPatch) -> None:
         known = floor_of(WordLlamaEmbedder())
-        monkeypatch.setattr("windlass.selection.embeddings._FLOORS", {})
+        monkeypatch.setattr("windlass.selection.vectors._FLOORS", {})
         assert floor_of(WordLlamaEmbedder()) == pytest.approx(known, abs=0.005)

@@ -11,9 +11,9 @@ import pytest
 from tests.selection.talks import FILLER, Meanings, index_of
 from windlass.errors import UsageError
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.selection.embeddings import Vectors
 from windlass.selection.index import Index, Query
 from windlass.selection.making import card_of
+from windlass.selection.vectors import Vectors
 from windlass.window.entries import Item
 
 

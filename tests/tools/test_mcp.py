@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.tools.mcp_running import COMMAND, PROGRAM, is_alive, over_http
+from windlass.declared import McpServer
 from windlass.errors import ServerError, UsageError
 from windlass.messages import ToolCall
-from windlass.parts import McpServer
 from windlass.tools import mcp
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.mcp import Servers

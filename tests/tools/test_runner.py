@@ -17,7 +17,7 @@ import pytest
 
 from windlass.errors import ToolError
 from windlass.messages import ToolCall, ToolSpec
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.registry import make_tool
 from windlass.tools.runner import run_tool, run_tools

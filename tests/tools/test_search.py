@@ -15,7 +15,7 @@ from windlass.tools.base import Spent, ToolContext, ToolOutput, WebSearch
 from windlass.tools.registry import builtin
 from windlass.tools.runner import run_tool
 from windlass.wire.base import Usage
-from windlass.wire.search import SearchReply, WebPage
+from windlass.wire.web_search import SearchReply, WebPage
 
 pytestmark = pytest.mark.req("CI-53")
 

@@ -14,12 +14,12 @@ import windlass
 from tests.engine.harness import House, by_phase, calls, cascade, phase
 from tests.engine.harness import call as called
 from windlass.errors import ToolError
-from windlass.memory.files import Files
+from windlass.memory.passages import Files
 from windlass.providers.scripted import Scripted
 from windlass.tools.base import ToolContext
 from windlass.tools.charts import create_chart
 from windlass.tools.files import list_files, read_file, write_file
-from windlass.tools.search import web_search
+from windlass.tools.searching import web_search
 from windlass.tools.sql import run_sql
 
 SECRET = "swordfish"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.strategies import gif, png
 from windlass.messages import Message, Opaque, Part, Text, ToolCall, assistant, system, tool, user
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.wire.openai import to_openai
 
 VARIANTS = 4

@@ -13,8 +13,8 @@ from typing import Any, Final
 from windlass.window.encode import in_rows
 from windlass.window.encode.jsontext import NotPlain, Number, Value, parse
 from windlass.window.encode.legend import is_head
-from windlass.window.index import counted, moved, number_of
 from windlass.window.references import SAME, read_reference
+from windlass.window.shown_lines import counted, moved, number_of
 
 _TABLE: Final = "table "
 _LISTS: Final = "lists "

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.wire.test_formats import FORMATS, problems, spec
 from windlass.messages import Message
-from windlass.tokens import size
+from windlass.text.tokens import size
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.names import names_in

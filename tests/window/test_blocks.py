@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import conversations
-from windlass.caching.state import same_until
+from windlass.caching.model_cache import same_until
 from windlass.messages import Message, Text, system, user
 from windlass.window.blocks import Attached, let_go, with_blocks, with_own_block
 from windlass.window.entries import INJECT, Entry, Item, Replace, apply

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from tests.window.stepping import holds_for_every_window, refusals, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, system, tool, user
-from windlass.tokens import size
+from windlass.text.tokens import size
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.policies.budget import TokenBudget

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.window.conversations import messages_for, seeds
 from tests.window.test_windows_properties import items, problems, signed, walked
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
-from windlass.tokens import size
+from windlass.text.tokens import size
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Drop, Fold, Insert, Item, Replace, apply, show
 from windlass.window.pending import PendingEdits, Proposal

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.strategies import conversations, png, rough_texts
 from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Opaque, Role, Text, ToolCall, assistant, tool, user
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.window.conversation import Conversation, Window
-from windlass.window.digest import (
+from windlass.window.digests import (
     LINE_CHARS,
     PATHS_FIRST,
     digest,

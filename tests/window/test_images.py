@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.strategies import conversations, png
 from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.window.conversation import Window
 from windlass.window.policies.images import Images
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, Text, ToolCall, assistant, system, tool, user
-from windlass.prompts import repair_text, retry_text
+from windlass.text.prompts import repair_text, retry_text
 from windlass.window.entries import Item
 from windlass.window.policies.loops import Loops
 

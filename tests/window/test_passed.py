@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests import strategies
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation
-from windlass.window.encode.output import passed_lines, without_passed
+from windlass.window.encode.command_output import passed_lines, without_passed
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
 from windlass.window.policies.compress import Compress

@@ -14,7 +14,7 @@ from windlass.window.assemble import Blocks, assemble, tools_needed
 from windlass.window.cut_points import newest_within, turns
 from windlass.window.entries import Drop, Edit, Item, Replace, apply, show
 from windlass.window.expire import Expiry, expired
-from windlass.window.replay import replay, without_repeats
+from windlass.window.replayed import replay, without_repeats
 from windlass.wire.openai import check_sequence
 
 

@@ -18,7 +18,7 @@ from tests.validators import gemini as gemini_rules
 from tests.validators import openai as openai_rules
 from tests.window.conversations import messages_for, policies, seeds
 from windlass.messages import Message, Opaque, ToolSpec, to_dict
-from windlass.tokens import size
+from windlass.text.tokens import size
 from windlass.window import names
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Drop, Edit, Fold, Item, targets

@@ -31,7 +31,7 @@ from windlass.messages import (
     tool,
     user,
 )
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.wire import anthropic, gemini, openai_chat
 from windlass.wire.base import Format, Request
 

@@ -30,7 +30,7 @@ from windlass.messages import (
     tool,
     user,
 )
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.wire.openai import check_sequence, from_openai, to_openai
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ import pytest
 from tests.strategies import png
 from tests.wire.test_formats import FORMATS, LOOK, RULES, SCHEMA, every_format, problems, spec
 from windlass.messages import Opaque, ToolCall, assistant, system, tool, user
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.wire.base import SEQUENCES, Request
 
 Body = dict[str, Any]

@@ -12,16 +12,16 @@ from tests.history.builders import row, start
 from tests.history.test_cards_kept import SAID, card
 
 from tests_apart.clickhouse.test_trouble import client, make, store, trouble
-from windlass.engine.card_indexer.indexer import CardWorker, Queue
-from windlass.engine.card_indexer.maker import CardMaker
+from windlass.engine.cards.indexer import CardWorker, Queue
+from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch
-from windlass.history.cards import CardMarks
+from windlass.history.card_rows import CardMarks
 from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionError
+from windlass.history.clickhouse.layout import CARDS
 from windlass.history.clickhouse.store import ClickHouseStore
-from windlass.history.clickhouse.tables import CARDS
 from windlass.messages import user
 from windlass.selection.kept import CardOptions
-from windlass.tokens import size_up
+from windlass.text.tokens import size_up
 
 
 @pytest.mark.parametrize("kind", ["before", "after"])

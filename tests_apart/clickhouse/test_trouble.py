@@ -26,8 +26,8 @@ from windlass.history.clickhouse.client import (
     LostConnectionError,
     Target,
 )
+from windlass.history.clickhouse.layout import TableOptions
 from windlass.history.clickhouse.store import ClickHouseStore
-from windlass.history.clickhouse.tables import TableOptions
 from windlass.messages import user
 
 

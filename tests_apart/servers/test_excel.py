@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 
+from windlass.declared import McpServer
 from windlass.history.base import NodeType
-from windlass.parts import McpServer
 from windlass.tools.mcp import Servers
 
 ENVIRONMENT = Path(__file__).parent.parent.parent / ".venv-servers"

@@ -19,9 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from windlass.caching.rules import cache_rules
+from windlass.caching.provider_rules import cache_rules
 from windlass.messages import Message, Picture, Text, ToolSpec, canonical_json
-from windlass.tokens import CHARS_A_TOKEN, size
+from windlass.text.tokens import CHARS_A_TOKEN, size
 
 Place: TypeAlias = tuple[int, int]
 """Message and part, both from 0. Parts are counted through the message's parts, then its tool

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypedDict
 
 from windlass.caching.prices import Prices
 from windlass.messages import Message, ToolSpec, canonical_json
-from windlass.tokens import Counter, Reading
+from windlass.text.tokens import Counter, Reading
 
 _REMEMBERED: Final = 8
 """Requests back in which a `Meter` looks for a prefix: what went before them is seldom

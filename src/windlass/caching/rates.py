@@ -24,7 +24,7 @@ from importlib.metadata import version
 from typing import Final, Protocol
 
 from windlass.caching.prices import UNCACHED, Prices, tier_factor
-from windlass.caching.rules import AS_OF, NO_CACHE, CacheRules, cache_rules, provider_of
+from windlass.caching.provider_rules import AS_OF, NO_CACHE, CacheRules, cache_rules, provider_of
 from windlass.errors import UsageError
 
 _IN_TABLE: Final = {

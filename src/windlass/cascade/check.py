@@ -30,14 +30,14 @@ from windlass.cascade.model import (
     tool_names,
     without_bank,
 )
+from windlass.cascade.needs import needs_of
 from windlass.cascade.options import WEIGHTS, InterPhase
+from windlass.cascade.rules import ContextSource
 from windlass.cascade.sentences import shown
 from windlass.cascade.source import Path
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
-from windlass.modules import UntrustedError
-from windlass.needs import needs_of
-from windlass.rules import ContextSource
-from windlass.templates import MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
+from windlass.settings.modules import UntrustedError
+from windlass.text.templates import MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
 from windlass.tools.registry import Registry
 
 CHOICES: Final = ("auto", "none", "required")

@@ -16,10 +16,10 @@ from windlass.cascade.check import InputNeed, check, input_needs
 from windlass.cascade.layers import load_own
 from windlass.cascade.load import Loaded, Spots, in_order, load
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade, long_form
+from windlass.cascade.needs import names_of
 from windlass.cascade.source import Path
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
-from windlass.needs import names_of
-from windlass.templates import TemplateError
+from windlass.text.templates import TemplateError
 from windlass.tools.registry import Registry
 
 DEPTH: Final = 5

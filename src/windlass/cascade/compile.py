@@ -1,4 +1,4 @@
-"""From what a phase says of its context to the one inner form, a `windlass.rules.Rule`.
+"""From what a phase says of its context to the one inner form, a `windlass.cascade.rules.Rule`.
 
 Everything that stands for something else is resolved here: the words previous,
 first and all, `exclude`, and `context_strategy`. The cascade is taken to be
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from windlass import rules
+from windlass.cascade import rules
 from windlass.cascade.layers import (
     ExplainedOption,
     Layer,
@@ -24,8 +24,8 @@ from windlass.cascade.layers import (
 )
 from windlass.cascade.model import Cascade, GenerationSettings, Phase, long_form
 from windlass.cascade.options import AutoContext
-from windlass.parts import Part
-from windlass.settings import Settings
+from windlass.declared import Part
+from windlass.settings.settings import Settings
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
 

@@ -23,13 +23,13 @@ from windlass.cascade.options import (
     SelectionOptions,
     Volatile,
 )
+from windlass.cascade.rules import OUTLINE, SHARE, Anchors, Choosing
+from windlass.declared import Part
 from windlass.errors import CascadeError, Mistake, UsageError
-from windlass.injectors.catalog import BUILTIN, InjectorSpec, class_of
-from windlass.modules import Modules, UntrustedError
-from windlass.parts import Part
-from windlass.rules import OUTLINE, SHARE, Anchors, Choosing
+from windlass.injectors.known import BUILTIN, InjectorSpec, class_of
 from windlass.selection.options import Selection
-from windlass.settings import Settings
+from windlass.settings.modules import Modules, UntrustedError
+from windlass.settings.settings import Settings
 from windlass.window.options import Policy, over
 
 T = TypeVar("T")

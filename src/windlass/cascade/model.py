@@ -3,7 +3,7 @@
 The models are frozen and refuse unknown keys. They know no file, no tool and no
 run: `load` makes them out of files, `check` compares what stands in them with each
 other and with the tools, `compile` turns what a phase says of its context into a
-`windlass.rules.Rule`.
+`windlass.cascade.rules.Rule`.
 
 Lists are declared as `Sequence`, so that Python users may pass lists; what a model
 holds is a tuple. Shorthands (a source as a bare name) are held in their long form,
@@ -30,8 +30,8 @@ from pydantic import (
 from pydantic.json_schema import GenerateJsonSchema
 
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
-from windlass.errors import Mistake
-from windlass.parts import (
+from windlass.cascade.rules import Anchors, ContextSource
+from windlass.declared import (
     ONCE,
     Count,
     McpServers,
@@ -46,9 +46,9 @@ from windlass.parts import (
     refuse,
     without_repeats,
 )
-from windlass.patterns import BadPattern, compiled, groups_of
-from windlass.rules import Anchors, ContextSource
-from windlass.searching import checker, patterns_in
+from windlass.errors import Mistake
+from windlass.safety.patterns import BadPattern, compiled, groups_of
+from windlass.safety.searching import checker, patterns_in
 from windlass.window.policies.budget import OnExceed
 
 REMEMBER: Final = "remember"

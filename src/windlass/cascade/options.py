@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get
 
 from pydantic import AfterValidator, Field, Strict, create_model, model_validator
 
-from windlass.errors import UsageError
-from windlass.injectors.base import Injector
-from windlass.injectors.catalog import BUILTIN
-from windlass.parts import (
+from windlass.cascade.rules import OUTLINE, SHARE, Anchors
+from windlass.declared import (
     Count,
     Names,
     Part,
@@ -32,8 +30,9 @@ from windlass.parts import (
     refuse,
     without_repeats,
 )
-from windlass.rules import OUTLINE, SHARE, Anchors
-from windlass.selection.embeddings import threshold
+from windlass.errors import UsageError
+from windlass.injectors.base import Injector
+from windlass.injectors.known import BUILTIN
 from windlass.selection.options import (
     CALLOUT_WEIGHT,
     KEYWORD_WEIGHT,
@@ -42,6 +41,7 @@ from windlass.selection.options import (
     SIMILARITY_THRESHOLD,
     Strategy,
 )
+from windlass.selection.vectors import threshold
 from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
 from windlass.window.policies import shared as policies
 from windlass.window.profiles import Commit, Profile

@@ -12,7 +12,7 @@ from windlass.cascade.load import FORMATS, Loaded, load, look
 from windlass.cascade.model import Cascade
 from windlass.cascade.source import ParsedText
 from windlass.errors import CascadeError, UsageError, did_you_mean
-from windlass.foreign import parse_json
+from windlass.safety.foreign import parse_json
 from windlass.window.options import OPTIONS, over
 from windlass.window.profiles import PROFILES
 

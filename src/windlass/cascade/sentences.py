@@ -12,9 +12,9 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import model
 from windlass.cascade.source import Path, at, place_of
+from windlass.declared import FORMS, SENTENCE, McpServer, Part
 from windlass.errors import did_you_mean, perhaps_newer
-from windlass.parts import FORMS, SENTENCE, McpServer, Part
-from windlass.redaction import redacted_command
+from windlass.safety.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 
 _SERVER: Final = "mcp_servers.NAME"

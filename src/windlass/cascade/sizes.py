@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Cascade, Phase
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError
-from windlass.injectors.catalog import place
+from windlass.injectors.known import place
 from windlass.injectors.moving import move
 from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role, too_long_tools
 from windlass.injectors.values import looks_volatile
-from windlass.modules import UntrustedError
-from windlass.patterns import Unsupported, compiled
-from windlass.searching import SECONDS, patterns_in
-from windlass.tokens import Counter
+from windlass.safety.patterns import Unsupported, compiled
+from windlass.safety.searching import SECONDS, patterns_in
+from windlass.settings.modules import UntrustedError
+from windlass.text.tokens import Counter
 from windlass.tools.base import Tool
 from windlass.tools.registry import Registry
 

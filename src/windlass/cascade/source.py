@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from windlass.errors import CascadeError, Mistake
-from windlass.foreign import DEPTH, TOO_DEEP
+from windlass.safety.foreign import DEPTH, TOO_DEEP
 
 if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node, ScalarNode

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from windlass.cascade.layers import windowed
 from windlass.cascade.model import Cascade
 from windlass.cascade.sizes import Warned
-from windlass.parts import Part
+from windlass.declared import Part
 from windlass.wire.editing import clears_tool_uses
 from windlass.wire.thinking import takes_choice
 

@@ -8,12 +8,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import cast, get_args
 
+from windlass.api.recordings import import_sessions
 from windlass.caching.rates import age_note, many, money, override
 from windlass.cli.output import note, out, print_table, printed_as_json
 from windlass.cli.report import ranked_table
 from windlass.cli.store import open_existing, read_settings
 from windlass.errors import StoreError, UsageError, did_you_mean
-from windlass.importing.places import (
+from windlass.importing.agent_folders import (
     AgentSession,
     agent_files,
     agent_folders,
@@ -21,9 +22,8 @@ from windlass.importing.places import (
     find_agent_session,
     is_number,
 )
-from windlass.importing.reading import recordings
 from windlass.importing.recording import ESTIMATED, Recording
-from windlass.recordings import import_sessions
+from windlass.importing.streams import recordings
 from windlass.report.folders import By, folder_report, project_of
 
 

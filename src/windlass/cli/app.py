@@ -310,7 +310,7 @@ def run(
     trust: Trust = False,
 ) -> None:
     """Run a cascade or resume one, show its progress, and print what each phase sent."""
-    from windlass.cli.asking import read_answers, read_approvals
+    from windlass.cli.answers import read_answers, read_approvals
     from windlass.cli.run import forecast_run, resume_cascade, run_cascade
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -360,7 +360,7 @@ def chat(
 
     /show [CALL] shows what calls saw, /cost what they cost, /exit ends it. Ctrl-C ends a reply.
     """
-    from windlass.cli.asking import read_approvals
+    from windlass.cli.answers import read_approvals
     from windlass.cli.chat import chat as talk
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -402,7 +402,7 @@ def fork(
     trust: Trust = False,
 ) -> None:
     """Run a session anew from one of its calls on, in a session of its own."""
-    from windlass.cli.asking import read_answers, read_approvals
+    from windlass.cli.answers import read_answers, read_approvals
     from windlass.cli.run import fork_session
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -467,7 +467,7 @@ def evaluate(
     trust: Trust = False,
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
-    from windlass.cli.asking import read_answers, read_approvals
+    from windlass.cli.answers import read_answers, read_approvals
     from windlass.cli.run import run_task
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -507,7 +507,7 @@ def batch(
     trust: Trust = False,
 ) -> None:
     """Run a cascade on many inputs side by side, and go on where it ended."""
-    from windlass.cli.asking import read_approvals
+    from windlass.cli.answers import read_approvals
     from windlass.cli.batch import run_batch
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
@@ -562,7 +562,7 @@ def compare(
     trust: Trust = False,
 ) -> None:
     """Compare policies on the same inputs: do answers get worse, and what is saved?"""
-    from windlass.cli.asking import read_approvals
+    from windlass.cli.answers import read_approvals
     from windlass.cli.compare import run_comparison
 
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}

@@ -11,8 +11,7 @@ from typing import Any, Final, TypeVar
 from rich.live import Live
 from rich.text import Text
 
-from windlass.api import batch
-from windlass.batches.working import (
+from windlass.api.batches.workers import (
     BatchEvent,
     BatchReason,
     BatchResult,
@@ -20,15 +19,16 @@ from windlass.batches.working import (
     RowEnded,
     RowTrouble,
 )
+from windlass.api.functions import batch
 from windlass.caching.rates import many, money
-from windlass.cli.asking import approval_words
+from windlass.cli.answers import approval_words
 from windlass.cli.ending import finish
 from windlass.cli.output import out, print_table, printed_as_json, progress, shorten
 from windlass.cli.progress import Progress, at_places, is_watched
 from windlass.cli.trust import settings_to_run
 from windlass.errors import Unfinished, WindlassError
-from windlass.escaping import escaped
 from windlass.history.base import in_words
+from windlass.safety.escaping import escaped
 
 _Answer = TypeVar("_Answer")
 

@@ -16,7 +16,7 @@ from windlass.cli.ending import finish
 from windlass.cli.output import note, out, print_table, printed_as_json, progress
 from windlass.cli.show import callout_row
 from windlass.cli.store import open_existing, open_marked, read_settings
-from windlass.engine.card_indexer.indexer import (
+from windlass.engine.cards.indexer import (
     FLAG,
     CardFailures,
     card_models,
@@ -27,11 +27,11 @@ from windlass.engine.card_indexer.indexer import (
 )
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store
-from windlass.history.callouts import called_out, checked_name, find_message, mark_of
-from windlass.history.cards import cards_of, mark_cards, pin_of
+from windlass.history.callout_rows import called_out, checked_name, find_message, mark_of
+from windlass.history.card_rows import cards_of, mark_cards, pin_of
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 _SUMMARY = 90
 """Characters of a summary in the table."""

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.api import run
+from windlass.api.functions import run
+from windlass.api.sessions import Session
 from windlass.caching.rates import override
-from windlass.cli.asking import TypedLines, person_at
+from windlass.cli.answers import TypedLines, person_at
 from windlass.cli.ending import finish
 from windlass.cli.output import out, progress
 from windlass.cli.progress import Progress
@@ -30,10 +31,9 @@ from windlass.engine.events import (
 )
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, did_you_mean
-from windlass.providers.budget import Allowance
+from windlass.providers.spending import Allowance
 from windlass.report.costs import session_cost
-from windlass.sessions import Session
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 _COMMANDS: Final = ("/show", "/cost", "/exit")
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from windlass.api.loading import load_cascade, load_program, read_cascade
 from windlass.caching.rates import many
 from windlass.cascade.check import flags, warnings_of
 from windlass.cascade.children import ReadyCascade, family_needs
@@ -16,10 +17,9 @@ from windlass.cascade.untaken import untaken
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.trust import print_unchecked, unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
-from windlass.loading import load_cascade, load_program, read_cascade
-from windlass.operators.compile import explain_defaults as explain_task
-from windlass.settings import Settings
-from windlass.tokens import FamilyCounter
+from windlass.settings.settings import Settings
+from windlass.tasks.compile import explain_defaults as explain_task
+from windlass.text.tokens import FamilyCounter
 
 
 def check_file(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:

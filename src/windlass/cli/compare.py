@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api import compare
+from windlass.api.comparing.comparison import Comparison, PolicyDifference, PolicyFigures
+from windlass.api.functions import compare
 from windlass.caching.rates import many, money
 from windlass.cli.batch import ending, print_troubles, run_rows
 from windlass.cli.output import out, print_table, printed_as_json
-from windlass.comparing.comparison import Comparison, PolicyDifference, PolicyFigures
 from windlass.errors import Unfinished
 
 

@@ -11,8 +11,8 @@ from windlass.cascade.options import first_paragraph, meanings_of
 from windlass.cli.output import out, print_json, print_table, printed_as_json
 from windlass.cli.store import read_settings
 from windlass.errors import UsageError, did_you_mean
-from windlass.history.clickhouse.tables import TableOptions, script
-from windlass.operators.reading import relax_ng
+from windlass.history.clickhouse.layout import TableOptions, script
+from windlass.tasks.parse import relax_ng
 from windlass.window.options import OPTIONS, Policy
 from windlass.window.profiles import ABOUT, PROFILES, RARE
 

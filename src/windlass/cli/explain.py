@@ -11,7 +11,7 @@ from windlass.cli.output import out, plain, print_json, print_table
 from windlass.cli.show import cache_text, print_blocks
 from windlass.cli.store import open_existing
 from windlass.history.base import in_words
-from windlass.report.explain import Explanation, MessageDecision, explain_call
+from windlass.report.explanation import Explanation, MessageDecision, explain_call
 from windlass.window.originals import RECALL
 
 _COLUMNS = ("", "role", "said in", "what", "chars", "sent as", "tokens", "why")

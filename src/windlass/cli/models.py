@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import environ
 from typing import Any
 
+from windlass.caching.provider_rules import AS_OF, NO_CACHE, CacheRules
 from windlass.caching.rates import (
     age_note,
     cache_of,
@@ -14,13 +15,12 @@ from windlass.caching.rates import (
     rate,
     table_date,
 )
-from windlass.caching.rules import AS_OF, NO_CACHE, CacheRules
 from windlass.cli.output import out, print_table, printed_as_json
 from windlass.providers import litellm
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
-from windlass.redaction import redacted_url
-from windlass.settings import Settings
+from windlass.safety.redaction import redacted_url
+from windlass.settings.settings import Settings
 from windlass.wire.base import SEQUENCES, SequenceRules
 from windlass.wire.thinking import NO_THINKING, ThinkingRules, thinking_rules
 

@@ -33,8 +33,8 @@ from rich.table import Table
 from rich.text import Text
 
 from windlass.errors import WindlassError
-from windlass.escaping import escaped, escaped_json
 from windlass.messages import Message, to_dict
+from windlass.safety.escaping import escaped, escaped_json
 
 # ---- escaping -----------------------------------------------------------------------
 

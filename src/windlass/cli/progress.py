@@ -35,8 +35,8 @@ from windlass.engine.events import (
     Validated,
     Waiting,
 )
-from windlass.escaping import escaped
 from windlass.history.base import in_words
+from windlass.safety.escaping import escaped
 
 _STEPS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 _FRAMES_A_SECOND = 8

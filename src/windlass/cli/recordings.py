@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+from windlass.api.recordings import import_sessions
 from windlass.caching.rates import many, money
 from windlass.cli.output import (
     note,
@@ -14,12 +15,11 @@ from windlass.cli.output import (
     printed_as_json,
 )
 from windlass.cli.store import open_existing
-from windlass.escaping import escaped, escaped_json
 from windlass.importing.imported import ImportedSession
 from windlass.importing.recording import ESTIMATED, GRADES
-from windlass.outputs import check_output, write_output
-from windlass.recordings import import_sessions
 from windlass.report.exporting import JSON_FORMS, export
+from windlass.safety.escaping import escaped, escaped_json
+from windlass.safety.outputs import check_output, write_output
 
 
 def show_import(path: Path, form: str | None, store: str | None) -> None:

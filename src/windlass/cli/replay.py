@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
+from windlass.api.recordings import replay, tune
 from windlass.caching.rates import many
 from windlass.cli.agents import find_agent_recording, list_agent_sessions
 from windlass.cli.output import note, out, print_table, printed_as_json
 from windlass.errors import WindlassError
-from windlass.outputs import MARK, check_output, write_output
-from windlass.recordings import replay, tune
 from windlass.replays.gate import Gate
+from windlass.replays.outcomes import RecordingReplay, Replay
 from windlass.replays.pricing import OWN
-from windlass.replays.results import RecordingReplay, Replay
+from windlass.replays.printed import about, notes, only_one, sessions_table, totals_table
 from windlass.replays.tuning import PARTS, TunedFigure
-from windlass.replays.words import about, notes, only_one, sessions_table, totals_table
+from windlass.safety.outputs import MARK, check_output, write_output
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _FEWEST = 3

@@ -15,14 +15,14 @@ from windlass.cli.store import open_existing, open_marked, read_settings, read_t
 from windlass.history.base import NodeType, SessionFilter, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence
-from windlass.outputs import check_output, write_output
 from windlass.report.account import CallCost
+from windlass.report.calls import title_of
 from windlass.report.contents import CallReport, ContextPart, MessageCost, call_report
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.prefix import Prefix, prefix_of
 from windlass.report.ranking import RankedCost, StoreReport, store_report
-from windlass.report.session import ASKED, PhaseGrowth, Saving, SessionReport, session_report
-from windlass.report.show import title_of
+from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
+from windlass.safety.outputs import check_output, write_output
 
 _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
 _LINES = 15

@@ -10,10 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.api import evaluate, run
+from windlass.api.functions import evaluate, run
+from windlass.api.loading import load_cascade
+from windlass.api.opening import open_store
+from windlass.api.sessions import fork, resume
 from windlass.caching.rates import many, money, override
 from windlass.cascade.source import read_yaml
-from windlass.cli.asking import TypedLines, person_at
+from windlass.cli.answers import TypedLines, person_at
 from windlass.cli.ending import finish
 from windlass.cli.output import (
     note,
@@ -34,9 +37,9 @@ from windlass.cli.trust import (
     settings_to_run,
     unchecked,
 )
-from windlass.engine.forecast import Forecast, forecast_cost
 from windlass.engine.result import Result
 from windlass.engine.setup import check_models, prepare
+from windlass.engine.turn.forecast import Forecast, forecast_cost
 from windlass.errors import (
     AnswerNeeded,
     Interrupted,
@@ -47,15 +50,12 @@ from windlass.errors import (
     WindlassError,
     person_needed,
 )
-from windlass.foreign import DeepValueError, parse_json
 from windlass.history.base import Reason, in_words
-from windlass.loading import load_cascade
-from windlass.opening import open_store
 from windlass.providers.at_hand import Providers
 from windlass.report.costs import session_cost, task_costs
-from windlass.sessions import fork, resume
-from windlass.settings import Settings
-from windlass.trust import is_trusted
+from windlass.safety.foreign import DeepValueError, parse_json
+from windlass.settings.settings import Settings
+from windlass.settings.trust import is_trusted
 
 _PARTIAL = 20
 """Partial results that are listed where a task failed; `--json` has all."""

@@ -19,18 +19,18 @@ from windlass.cli.output import (
 from windlass.cli.store import open_existing, read_time
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import SessionFilter, SessionInfo, Status, in_words
-from windlass.history.callouts import Callout
+from windlass.history.callout_rows import Callout
 from windlass.history.nesting import nested, sessions_below
 from windlass.messages import Message, Picture, Text
-from windlass.report.diff import compare_sessions
-from windlass.report.provider_edits import call_sentences
-from windlass.report.show import (
+from windlass.report.calls import (
     CallView,
     SessionView,
     view_call,
     view_session,
     words_of,
 )
+from windlass.report.diff import compare_sessions
+from windlass.report.provider_edits import call_sentences
 
 _PREVIEW = 600
 _BEGINNING = 80

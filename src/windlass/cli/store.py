@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from os import environ
 from pathlib import Path
 
+from windlass.api.opening import open_store
 from windlass.caching.rates import many
 from windlass.cli.output import note, out, printed_as_json, progress
 from windlass.cli.progress import counting
@@ -16,8 +17,7 @@ from windlass.history import sqlite
 from windlass.history.base import Store
 from windlass.history.migrating import migrate
 from windlass.history.places import check_folder, open_place
-from windlass.opening import open_store
-from windlass.settings import Settings, read_store
+from windlass.settings.settings import Settings, read_store
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _DAY = re.compile(r"\d{4}-?(\d\d-?\d\d|W\d\d-?\d)")

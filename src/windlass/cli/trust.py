@@ -11,9 +11,9 @@ from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Cascade, Phase, servers_named
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.errors import TrustNeeded, UsageError, WindlassError
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
+from windlass.settings.trust import distrust, trust, trusted_folders
 from windlass.tools.registry import Registry
-from windlass.trust import distrust, trust, trusted_folders
 
 _Answer = TypeVar("_Answer")
 

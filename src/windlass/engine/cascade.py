@@ -10,23 +10,23 @@ from typing import Any
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, Phase, all_soundings, servers_named
-from windlass.engine.approving import needing_approval
-from windlass.engine.breaker import check_breaker, told_of_windows
-from windlass.engine.card_indexer.indexer import CardIndexer, models_beside, start_cards
+from windlass.engine.cards.indexer import CardIndexer, models_beside, start_cards
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.children import (
+from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
+from windlass.engine.phase.phase import run_phase
+from windlass.engine.result import Result
+from windlass.engine.resume.resuming import begun_as, definition_of
+from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
+from windlass.engine.soundings.soundings import run_sounded
+from windlass.engine.subcascades import (
     add_up_child,
     open_child,
     phase_output,
     take_over,
     tell_of_names,
 )
-from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
-from windlass.engine.phase import run_phase
-from windlass.engine.result import Result
-from windlass.engine.resuming import begun_as, definition_of
-from windlass.engine.sounded_cascade import run_sounded_cascade
-from windlass.engine.soundings import run_sounded
+from windlass.engine.turn.approving import needing_approval
+from windlass.engine.turn.breaker import check_breaker, told_of_windows
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -41,8 +41,8 @@ from windlass.errors import (
 )
 from windlass.history.base import FORKED_FROM, RAN, Ending, Outcome, SessionStart, ending_of
 from windlass.history.base import in_words as status_text
-from windlass.providers.budget import Allowance
-from windlass.settings import Settings
+from windlass.providers.spending import Allowance
+from windlass.settings.settings import Settings
 from windlass.tools.mcp import Servers
 
 

@@ -9,8 +9,8 @@ from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
 from windlass.engine.state import Generation, Run
 from windlass.messages import Part
-from windlass.providers.budget import Allowance
-from windlass.settings import Settings
+from windlass.providers.spending import Allowance
+from windlass.settings.settings import Settings
 from windlass.wire.thinking import takes_choice
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from windlass.caching.meter import Billed, Meter
+from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import UNCACHED
 from windlass.caching.rates import Rate, cost, input_dollars, is_local, prices_of, rate
-from windlass.caching.state import CacheState
 
 if TYPE_CHECKING:
     from windlass.providers.base import ModelInfo

@@ -17,16 +17,16 @@ from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, all_soundings, has_tool
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
-from windlass.engine.record import Recorder
 from windlass.engine.state import RunProgress
+from windlass.engine.turn.record import Recorder
 from windlass.errors import UsageError
-from windlass.foreign import TOO_DEEP, is_too_deep
 from windlass.history.base import BANK, EditRecord, Store
 from windlass.history.packing import path_part
 from windlass.providers.base import Resolve, Searching
-from windlass.providers.budget import Allowance
 from windlass.providers.catalog import LITELLM
-from windlass.settings import Settings
+from windlass.providers.spending import Allowance
+from windlass.safety.foreign import TOO_DEEP, is_too_deep
+from windlass.settings.settings import Settings
 from windlass.tools.base import WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.entries import Item

@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from windlass.caching.rates import search_fee
+from windlass.cascade.rules import Rule
 from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected, PhaseInjected
-from windlass.engine.journal import Journal
 from windlass.engine.meters import ModelCache, Net, cache_of_model
-from windlass.engine.questions import AnswerSource
-from windlass.engine.record import Recorder
+from windlass.engine.people.questions import AnswerSource
+from windlass.engine.resume.journal import Journal
+from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
-from windlass.providers.budget import Allowance, usage_cost
-from windlass.rules import Rule
-from windlass.templates import PhaseOutput
+from windlass.providers.spending import Allowance, usage_cost
+from windlass.text.templates import PhaseOutput
 from windlass.tools.base import Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import Blocks, tools_needed

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from windlass.errors import StoreError, UsageError
-from windlass.files import (
+from windlass.safety.imports import logging_unchanged
+from windlass.safety.own_files import (
     PRIVATE_FILE,
     TEMPORARY,
     linked_part,
@@ -27,8 +28,7 @@ from windlass.files import (
     sync_folder,
     temporary_beside,
 )
-from windlass.imports import logging_unchanged
-from windlass.redaction import redacted
+from windlass.safety.redaction import redacted
 
 _NO_LINKS: Final = frozenset(
     {errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}

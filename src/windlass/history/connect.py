@@ -18,10 +18,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from windlass.errors import StoreError
-from windlass.files import open_new, refuse_shared
 from windlass.history.blobs import Blobs
 from windlass.history.lost import Lost
 from windlass.history.migrations import STEPS, migrate, version
+from windlass.safety.own_files import open_new, refuse_shared
 
 FILE: Final = "windlass.sqlite"
 Synchronous = Literal["FULL", "NORMAL"]

@@ -23,7 +23,7 @@ from windlass.history.schema import (
     VIEWS_3,
     VIEWS_4,
 )
-from windlass.store_parts import APPLICATION_ID
+from windlass.safety.store_parts import APPLICATION_ID
 
 Step: TypeAlias = Callable[[sqlite3.Connection], None]
 

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.settings import StoreAddress
+from windlass.settings.settings import StoreAddress
 
 if TYPE_CHECKING:
     from windlass.history.base import Store
     from windlass.history.clickhouse.client import Target
-    from windlass.history.clickhouse.tables import TableOptions
+    from windlass.history.clickhouse.layout import TableOptions
 
 PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable
 
@@ -129,7 +129,7 @@ def shared_place(store: Path | StoreAddress, environ: Mapping[str, str]) -> Iter
 def read_address(store: StoreAddress) -> Place:
     """The parts of an address. Raises UsageError that names what is wrong with it."""
     from windlass.history.clickhouse.client import Target
-    from windlass.history.clickhouse.tables import TableOptions
+    from windlass.history.clickhouse.layout import TableOptions
 
     parts = urlsplit(store.url)
     options = _options(parts, store)

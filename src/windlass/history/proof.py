@@ -23,7 +23,7 @@ from windlass.history.base import Discrepancy, OnProgress, request_hash
 from windlass.history.blobs import file_digest, visible_files
 from windlass.history.numbering import SessionReader
 from windlass.history.packing import CallRow, EditRow, ImageRow, OutcomeRow
-from windlass.history.reading import BaseStore, changed_batches, log_rows, windows
+from windlass.history.reader import BaseStore, changed_batches, log_rows, windows
 from windlass.messages import from_dict
 
 _Item = TypeVar("_Item")

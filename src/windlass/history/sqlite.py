@@ -28,7 +28,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
-from windlass.files import make_folder, sync_folder, tighten
 from windlass.history import packing, query
 from windlass.history.base import (
     BANK,
@@ -41,7 +40,7 @@ from windlass.history.base import (
     StoredRow,
 )
 from windlass.history.blobs import Blobs
-from windlass.history.cards import NODES
+from windlass.history.card_rows import NODES
 from windlass.history.connect import (
     FILE,
     Synchronous,
@@ -65,10 +64,11 @@ from windlass.history.packing import (
     TableRow,
 )
 from windlass.history.proof import Checks, StoreProof
-from windlass.history.reading import PORTION, BaseStore, outcome_of, reference_taken, stored_row
-from windlass.interrupting import interruptible
+from windlass.history.reader import PORTION, BaseStore, outcome_of, reference_taken, stored_row
+from windlass.safety.interrupting import interruptible
+from windlass.safety.own_files import make_folder, sync_folder, tighten
+from windlass.safety.store_parts import APPLICATION_ID
 from windlass.selection.card import Card
-from windlass.store_parts import APPLICATION_ID
 
 _RECENT: Final = 10
 """Sessions that a message about an unknown one names."""

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final, Protocol, cast
 
 from windlass.errors import SequenceError
-from windlass.importing.files import RecordedFile
+from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
-from windlass.foreign import parse_recorded
 from windlass.importing.base import Answers, text_of
 from windlass.importing.exchanges import Exchange, Exchanges
-from windlass.importing.files import HEAD, LONGEST, RecordedFile, size_text
+from windlass.importing.json_files import HEAD, LONGEST, RecordedFile, size_text
 from windlass.importing.recording import Recording
+from windlass.safety.foreign import parse_recorded
 
 NAME: Final = "claude-code-bodies"
 TITLE: Final = "folder of raw bodies of Claude Code"

@@ -26,7 +26,7 @@ from windlass.importing.base import (
 )
 from windlass.importing.claude_requests import TYPES, RecordedRequests
 from windlass.importing.exchanges import Exchanges
-from windlass.importing.files import RecordedFile, Room
+from windlass.importing.json_files import RecordedFile, Room
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.messages import Message, Opaque, ToolCall, user
 from windlass.wire.openai_responses import joined

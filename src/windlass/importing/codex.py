@@ -21,7 +21,7 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.files import RecordedFile, Room
+from windlass.importing.json_files import RecordedFile, Room
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.wire.base import Usage
 

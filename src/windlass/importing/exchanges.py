@@ -15,7 +15,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
 
-from windlass.foreign import parse_recorded
 from windlass.importing.base import (
     MALFORMED,
     Answers,
@@ -28,9 +27,10 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.files import Room
+from windlass.importing.json_files import Room
 from windlass.importing.recording import GRADES, Grade, Kind, RecordedCall, Recording
 from windlass.messages import Message, ToolSpec, canonical_json
+from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Format, Refused, Request, Usage
 from windlass.wire.forms import MODULES, FormName, form_of_list
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from windlass.history.base import Store
-from windlass.importing.reading import recordings
 from windlass.importing.recording import Grade, Kind
 from windlass.importing.storing import StoredSession, store_recording
+from windlass.importing.streams import recordings
 
 
 @dataclass(frozen=True, slots=True)

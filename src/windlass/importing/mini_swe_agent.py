@@ -14,7 +14,7 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.files import RecordedFile, Room
+from windlass.importing.json_files import RecordedFile, Room
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
 from windlass.wire.calls import inside

@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.foreign import parse_recorded
 from windlass.importing.base import MALFORMED, Answers, model_of, text_of, time_of
 from windlass.importing.exchanges import Exchange, Exchanges
-from windlass.importing.files import RecordedFile
+from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
+from windlass.safety.foreign import parse_recorded
 
 NAME: Final = "otel"
 TITLE: Final = "OpenTelemetry GenAI spans"

@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
 from windlass.caching.rates import cost
-from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque, Part, Text, ToolSpec
-from windlass.titles import dated, first_words
-from windlass.tokens import FamilyCounter
+from windlass.safety.foreign import parse_json
+from windlass.text.titles import dated, first_words
+from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Usage
 
 Grade: TypeAlias = Literal["A", "B", "C"]

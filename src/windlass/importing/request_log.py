@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from windlass.importing.base import Answers
 from windlass.importing.exchanges import Exchanges, exchange_of, form_of_request
-from windlass.importing.files import RecordedFile
+from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 
 NAME: Final = "request-log"

@@ -29,7 +29,7 @@ from windlass.history.base import (
 from windlass.history.details import CallDetails
 from windlass.importing.recording import GRADES, Grade, RecordedCall, Recording
 from windlass.messages import canonical_json
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 from windlass.wire.calls import with_own_ids
 
 PHASE: Final = "conversation"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.foreign import parse_recorded
 from windlass.importing.base import Answers, model_of, read_list, text_of
-from windlass.importing.files import RecordedFile, Room
+from windlass.importing.json_files import RecordedFile, Room
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
+from windlass.safety.foreign import parse_recorded
 
 NAME: Final = "swe-agent"
 TITLE: Final = "SWE-agent trajectory"

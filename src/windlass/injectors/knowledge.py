@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
-from windlass.memory.files import Files, Passage
 from windlass.memory.matching import best_matches
+from windlass.memory.passages import Files, Passage
 
 _HEAD: Final = "[Knowledge]"
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from jinja2 import Environment
 
-from windlass.templates import MOMENTS, find_names
+from windlass.text.templates import MOMENTS, find_names
 
 
 @dataclass(frozen=True, slots=True)

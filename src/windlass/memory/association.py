@@ -15,8 +15,8 @@ from typing import Any, Final
 from windlass.errors import MatchingFailed, StoreError, UsageError, did_you_mean
 from windlass.history.base import BANK
 from windlass.memory.banks import Banks, Memory
-from windlass.memory.files import Files, Passage
 from windlass.memory.matching import WordIndex
+from windlass.memory.passages import Files, Passage
 
 MOST_MATCHES: Final = 50
 """Matches of one task; where more would match, more of the task is asked of each."""

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
 
-from windlass.tools.search import STOP_WORDS
+from windlass.tools.searching import STOP_WORDS
 
 SHARE: Final = 0.6
 """Share of the weight of a task of one word that a text must hold (see above)."""

@@ -8,7 +8,7 @@ from os import environ
 
 from windlass.caching.rates import split_model
 from windlass.providers.base import ModelInfo, Provider, RequestWait
-from windlass.settings import Settings
+from windlass.settings.settings import Settings
 
 
 class Providers:

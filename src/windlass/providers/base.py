@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from windlass.tokens import Counter
+from windlass.text.tokens import Counter
 from windlass.wire.base import Reply, Request
-from windlass.wire.search import SearchReply
+from windlass.wire.web_search import SearchReply
 
 
 @dataclass(frozen=True, slots=True)

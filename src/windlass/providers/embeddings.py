@@ -15,14 +15,14 @@ import numpy as np
 
 from windlass.caching.rates import split_model
 from windlass.errors import ProviderError, UsageError
-from windlass.fair import in_thread
 from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, find
 from windlass.providers.hosted import http_client, limiter_of
 from windlass.providers.http import HttpClient
 from windlass.providers.retry import Patience
-from windlass.selection.embeddings import Vectors
-from windlass.settings import ProviderSettings
-from windlass.tokens import CHARS_A_TOKEN
+from windlass.safety.fairness import in_thread
+from windlass.selection.vectors import Vectors
+from windlass.settings.settings import ProviderSettings
+from windlass.text.tokens import CHARS_A_TOKEN
 
 _AT_ONCE: Final = 96
 """Texts of one request: every server known here takes so many."""

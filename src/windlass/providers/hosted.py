@@ -17,7 +17,6 @@ import httpx
 from windlass.caching.rates import rate
 from windlass.errors import BadRequest, ProviderError
 from windlass.messages import user
-from windlass.prompts import search_text
 from windlass.providers.base import ModelInfo, RequestWait
 from windlass.providers.catalog import (
     NO_KEY,
@@ -27,16 +26,17 @@ from windlass.providers.catalog import (
     sees_pictures,
     window_of,
 )
-from windlass.providers.failures import Endpoint
 from windlass.providers.http import CONNECT_S, NO_HEADERS, READ_S, AnswerPiece, HttpClient
 from windlass.providers.limits import Limiter, Slot
+from windlass.providers.refusals import Endpoint
 from windlass.providers.retry import PATIENCE, Patience, TransientError
-from windlass.tokens import FamilyCounter, request_tokens
-from windlass.wire import search as wire_search
+from windlass.text.prompts import search_text
+from windlass.text.tokens import FamilyCounter, request_tokens
+from windlass.wire import web_search as wire_search
 from windlass.wire.base import Format, Refused, Reply, Request, Usage
 from windlass.wire.calls import pictures_in_words
-from windlass.wire.search import SearchReply
 from windlass.wire.usage import possible
+from windlass.wire.web_search import SearchReply
 
 _Answer = TypeVar("_Answer", Reply, SearchReply)
 

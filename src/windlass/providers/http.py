@@ -21,9 +21,9 @@ from weakref import WeakKeyDictionary, ref
 import httpx
 
 from windlass.errors import ProviderError
-from windlass.foreign import parse_json
-from windlass.providers.failures import Endpoint
+from windlass.providers.refusals import Endpoint
 from windlass.providers.retry import REFUSED_TRIES, TransientError
+from windlass.safety.foreign import parse_json
 
 CONNECT_S: Final = 10.0
 READ_S: Final = 120.0

@@ -25,14 +25,14 @@ from weakref import WeakSet
 import httpx
 
 from windlass.errors import BadRequest, LimitReached, ProviderError, UsageError
-from windlass.foreign import parse_json
-from windlass.imports import logging_unchanged
 from windlass.providers.base import ModelInfo, RequestWait
 from windlass.providers.catalog import Key, ProviderEntry
-from windlass.providers.failures import Endpoint
 from windlass.providers.hosted import HostedProvider, timeout_of
 from windlass.providers.http import NO_HEADERS, AnswerPiece
+from windlass.providers.refusals import Endpoint
 from windlass.providers.retry import PATIENCE, REFUSED_TRIES, Patience, TransientError
+from windlass.safety.foreign import parse_json
+from windlass.safety.imports import logging_unchanged
 
 INSTALL: Final = "pip install 'windlass[litellm]'"
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
 from windlass.errors import BadRequest, ProviderError, did_you_mean
-from windlass.foreign import parse_json
 from windlass.messages import ToolSpec
-from windlass.patterns import BadPattern
 from windlass.providers.local_grammar import OPEN, call_grammar, json_grammar, read_call
 from windlass.providers.local_prompt import prompt_ids
 from windlass.providers.local_runtime import WINDOW, Completion, LocalEngine, too_long
 from windlass.providers.local_vocab import Vocabulary
-from windlass.searching import checker
+from windlass.safety.foreign import parse_json
+from windlass.safety.patterns import BadPattern
+from windlass.safety.searching import checker
 from windlass.wire.base import Finish, Request, Usage
 
 _SIMPLE: Final = (False, False, True)

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from windlass.messages import Message, assistant
 from windlass.providers.base import ModelInfo
-from windlass.tokens import Counter, FamilyCounter
+from windlass.text.tokens import Counter, FamilyCounter
 from windlass.wire.base import Finish, Reply, Request, Usage
 
 ScriptedReply: TypeAlias = "Message | str | tuple[Message | str, Finish]"

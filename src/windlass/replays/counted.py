@@ -19,9 +19,9 @@ from windlass.caching.rates import cost
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, Opaque
 from windlass.replays.bill import CallTokens, Vector
+from windlass.replays.outcomes import Span
 from windlass.replays.pricing import OWN, PricedVector
-from windlass.replays.results import Span
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Usage
 
 UNSEEN_TOKENS: Final = 20_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from windlass.caching.rates import money
 from windlass.cascade.policies import EVERYTHING
 from windlass.errors import UsageError
-from windlass.replays.results import Outlay
+from windlass.replays.outcomes import Outlay
 
 
 @dataclass(frozen=True, slots=True)

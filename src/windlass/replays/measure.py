@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from windlass.caching.prices import fetch_cost
 from windlass.replays.bill import CallTokens, Vector, cost, sent
-from windlass.replays.needs import CallsOnMessages, NeededText, needs_and_own
+from windlass.replays.needed import CallsOnMessages, NeededText, needs_and_own
 from windlass.replays.numbered import NumberedMessages
 
 

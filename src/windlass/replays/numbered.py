@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.foreign import parse_json
-from windlass.loop.window import Chat
+from windlass.context.window import Chat
+from windlass.safety.foreign import parse_json
 
 CHARACTERS_A_TOKEN: Final = 4
 MESSAGE_TOKENS: Final = 4

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from windlass.context.context import Context
+from windlass.context.window import Chat, ChatWindow
 from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.loop.context import Context
-from windlass.loop.window import Chat, ChatWindow
 from windlass.replays.bill import CallTokens, cached_tokens, cost, sent
 from windlass.replays.counted import (
     CallCounts,
@@ -26,17 +26,17 @@ from windlass.replays.counted import (
     unseen_of,
 )
 from windlass.replays.measure import CallBill, Ruler
-from windlass.replays.needs import NeededText
+from windlass.replays.named_policies import ReplayPolicy
+from windlass.replays.needed import NeededText
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces, tokens
-from windlass.replays.policies import ReplayPolicy
-from windlass.replays.pricing import PricedVector
-from windlass.replays.results import (
+from windlass.replays.outcomes import (
     HiddenMessage,
     Outlay,
     RecordingReplay,
     ReplayedCall,
     Span,
 )
+from windlass.replays.pricing import PricedVector
 from windlass.window.options import Policy
 from windlass.wire.openai import to_openai
 

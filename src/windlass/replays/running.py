@@ -13,10 +13,10 @@ from typing import Final
 
 from windlass.errors import UsageError, WindlassError
 from windlass.importing.recording import Recording
-from windlass.replays.policies import ReplayPolicy
+from windlass.replays.named_policies import ReplayPolicy
+from windlass.replays.outcomes import RecordingReplay, Replay, totals_of
 from windlass.replays.pricing import PricesName, priced
 from windlass.replays.replaying import ReplayOrder, replay_recording
-from windlass.replays.results import RecordingReplay, Replay, totals_of
 
 _FEW: Final = 500
 """Calls that are replayed in the time that a process takes to start."""

@@ -18,9 +18,9 @@ import yaml
 from windlass.caching.rates import many
 from windlass.errors import UsageError
 from windlass.importing.recording import Recording
-from windlass.replays.policies import ReplayPolicy, policies_of
+from windlass.replays.named_policies import ReplayPolicy, policies_of
+from windlass.replays.outcomes import RecordingReplay, Replay, Span
 from windlass.replays.pricing import PricesName
-from windlass.replays.results import RecordingReplay, Replay, Span
 from windlass.replays.running import replay_all
 
 FEWEST_SESSIONS: Final = 10

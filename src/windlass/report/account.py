@@ -27,7 +27,7 @@ from windlass.report.requests import (
     SessionRecord,
     SnowballRequests,
 )
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, Final
 from windlass.caching.rates import cost
 from windlass.history.base import EVALUATION, SAVINGS, NodeType, Row, Store, StoredRow
 from windlass.report.account import Account, AccountTree
-from windlass.report.show import without_numbers
+from windlass.report.calls import without_numbers
 
 
 @dataclass(slots=True)

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from windlass.caching.rates import money
 from windlass.errors import UsageError, did_you_mean
-from windlass.foreign import parse_json
 from windlass.history.base import (
     BORN,
     CallRecord,
@@ -30,8 +29,9 @@ from windlass.history.base import (
 from windlass.importing.exchanges import EVIDENCE
 from windlass.importing.storing import IMPORTED, evidence
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
-from windlass.redaction import redacted_json, redacted_text
 from windlass.report.page import page
+from windlass.safety.foreign import parse_json
+from windlass.safety.redaction import redacted_json, redacted_text
 from windlass.wire import anthropic
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai

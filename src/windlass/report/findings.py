@@ -13,7 +13,7 @@ from typing import Final
 from windlass.caching.rates import cost, many, money, rate
 from windlass.history.base import BORN
 from windlass.importing.storing import IMPORTED
-from windlass.replays.results import Span
+from windlass.replays.outcomes import Span
 from windlass.report.account import Account, Simulation
 from windlass.report.contents import what_is
 from windlass.report.requests import (
@@ -23,7 +23,7 @@ from windlass.report.requests import (
     SessionCall,
     SessionRecord,
 )
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 
 AUTO: Final = "auto_context"
 MINIMAL: Final = "context_strategy: minimal"
@@ -86,10 +86,10 @@ def _findings(prefix: str, account: Account) -> Iterator[Finding]:
 
 def _replayed(account: Account, policy: str) -> Span:
     """The share of everything that a policy comes to on the account's calls."""
-    from windlass.replays.policies import policies_of
+    from windlass.replays.named_policies import policies_of
     from windlass.replays.pricing import priced
+    from windlass.replays.replayable import conversations_of
     from windlass.replays.replaying import ReplayOrder, replay_recording
-    from windlass.replays.sources import conversations_of
 
     record, paid, whole = account.record, [0.0, 0.0], [0.0, 0.0]
     for recording in conversations_of(record.store, record.session_id):

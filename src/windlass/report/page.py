@@ -14,8 +14,8 @@ from typing import Any
 import jinja2
 
 from windlass.caching.rates import money
-from windlass.escaping import escaped
-from windlass.outputs import MARK
+from windlass.safety.escaping import escaped
+from windlass.safety.outputs import MARK
 
 
 def page(template: str, **values: Any) -> Iterator[str]:

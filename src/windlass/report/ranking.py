@@ -11,8 +11,8 @@ from windlass.caching.rates import input_dollars, is_local, output_dollars, pric
 from windlass.history.base import SessionFilter, SessionInfo, Store
 from windlass.history.nesting import sessions_below
 from windlass.report.account import AccountTree
+from windlass.report.calls import without_numbers
 from windlass.report.contents import MESSAGES, MessageCost, dearest_messages
-from windlass.report.show import without_numbers
 
 _LOOKED: Final = 20
 """Sessions in which the dearest messages are looked for."""

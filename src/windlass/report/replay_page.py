@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from windlass.replays.outcomes import Outlay, RecordingReplay, Replay
 from windlass.replays.pricing import OWN
-from windlass.replays.results import Outlay, RecordingReplay, Replay
-from windlass.replays.words import (
+from windlass.replays.printed import (
     about,
     amount_text,
     cost_text,

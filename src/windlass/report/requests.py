@@ -29,7 +29,7 @@ from windlass.history.base import (
 from windlass.importing.recording import spoken
 from windlass.importing.storing import grade_of
 from windlass.messages import Message, ToolSpec, canonical_json
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 from windlass.window.entries import INJECT
 
 TOOLS: Final = "tools"

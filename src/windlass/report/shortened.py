@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from windlass.caching.prices import Prices
 from windlass.report.requests import NewPieces, Requests, SessionCall, SessionRecord
-from windlass.tokens import FamilyCounter
+from windlass.text.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item
 from windlass.window.options import Policy

@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import StringConstraints
 
-from windlass.parts import Expected, ModelOrNone, Part, Whole
+from windlass.declared import Expected, ModelOrNone, Part, Whole
 
 NONE: Final = "none"
 """Said of a summariser or an embedder that is not wanted, whatever else names one."""

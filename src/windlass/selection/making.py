@@ -15,9 +15,7 @@ from typing import Final
 import numpy as np
 
 from windlass.messages import Message
-from windlass.prompts import card_text, cut_text
 from windlass.selection.card import Card
-from windlass.selection.embeddings import Vectors
 from windlass.selection.kept import CardOptions
 from windlass.selection.summary import (
     SUMMARY_CHARS,
@@ -26,8 +24,10 @@ from windlass.selection.summary import (
     summary_of,
     told_text,
 )
+from windlass.selection.vectors import Vectors
 from windlass.selection.words import keywords
-from windlass.tokens import CHARS_A_TOKEN
+from windlass.text.prompts import card_text, cut_text
+from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window.entries import Item
 from windlass.window.names import whole_names
 

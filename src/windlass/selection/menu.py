@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from windlass.foreign import parse_json
-from windlass.prompts import selector_text
+from windlass.safety.foreign import parse_json
 from windlass.selection.rank import ChosenUnits
 from windlass.selection.scoring import Picked, Scored, Selecting, SelectionRequest, cut
+from windlass.text.prompts import selector_text
 
 MENU_LINES: Final = 100
 LINE_CHARS: Final = 200

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 
 from windlass.errors import UsageError
-from windlass.selection.embeddings import Embedder, floor_of
 from windlass.selection.menu import MENU_LINES, ask
 from windlass.selection.rank import Scores, normal
 from windlass.selection.scoring import Scored, Selecting, SelectionRequest, cut, scored
+from windlass.selection.vectors import Embedder, floor_of
 from windlass.selection.wordllama import MISSING
 
 _SHARPENED: Final = 1.5

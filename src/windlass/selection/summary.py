@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from windlass.foreign import parse_json
 from windlass.messages import Message
-from windlass.window.digest import error_lines
+from windlass.safety.foreign import parse_json
+from windlass.window.digests import error_lines
 from windlass.window.kinds import look_of
 
 VERBATIM: Final = 200

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 
 from windlass.errors import UsageError
-from windlass.imports import logging_unchanged
-from windlass.selection.embeddings import Vectors
+from windlass.safety.imports import logging_unchanged
+from windlass.selection.vectors import Vectors
 
 MISSING: Final = (
     "no embedding model is installed: pip install 'windlass[embeddings]' brings one that needs no"

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolSpec
-from windlass.modules import Modules
+from windlass.safety.interrupting import Cancellation
+from windlass.settings.modules import Modules
 from windlass.wire.base import Usage
-from windlass.wire.search import SearchReply
+from windlass.wire.web_search import SearchReply
 
 Effects: TypeAlias = Literal["none", "idempotent", "external"]
 

@@ -11,9 +11,9 @@ import warnings
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError
-from windlass.imports import logging_unchanged
 from windlass.messages import clean_text
-from windlass.pictures import picture
+from windlass.safety.imports import logging_unchanged
+from windlass.text.pictures import picture
 from windlass.tools.base import ToolContext, ToolOutput
 from windlass.tools.data import INSTALL
 from windlass.tools.registry import tool

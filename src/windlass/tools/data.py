@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from windlass.errors import ToolError
-from windlass.imports import logging_unchanged
-from windlass.interrupting import Cancellation
+from windlass.safety.imports import logging_unchanged
+from windlass.safety.interrupting import Cancellation
 from windlass.tools import paths
 from windlass.tools.base import ToolContext
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import ToolError
-from windlass.files import replace
 from windlass.messages import clean_text
-from windlass.pictures import picture
+from windlass.safety.own_files import replace
+from windlass.text.pictures import picture
 from windlass.tools import paths
 from windlass.tools.base import ToolContext, ToolOutput
 from windlass.tools.decode import decode_text

@@ -18,12 +18,12 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
+from windlass.declared import McpServer
 from windlass.errors import ServerError, ToolError, UsageError
-from windlass.imports import logging_unchanged
 from windlass.messages import Picture, ToolSpec, clean_text
-from windlass.parts import McpServer
-from windlass.pictures import picture
-from windlass.redaction import HIDDEN, credentials, redacted
+from windlass.safety.imports import logging_unchanged
+from windlass.safety.redaction import HIDDEN, credentials, redacted
+from windlass.text.pictures import picture
 from windlass.tools.base import Effects, Tool, ToolOutput
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import ToolError, did_you_mean
-from windlass.store_parts import in_a_store
+from windlass.safety.store_parts import in_a_store
 from windlass.tools.base import ToolContext
 
 _LISTED: Final = 30

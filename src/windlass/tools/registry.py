@@ -19,8 +19,8 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, overload
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.imports import logging_unchanged
-from windlass.modules import Modules
+from windlass.safety.imports import logging_unchanged
+from windlass.settings.modules import Modules
 from windlass.tools.base import TIMEOUT_S, Effects, Tool
 
 GROUP: Final = "windlass.tools"
@@ -101,7 +101,7 @@ def make_tool(
         timeout_s: Seconds it may take (default: as marked, else 60).
     """
     # pydantic takes longer to import than everything else here together.
-    from windlass.tools.schema import describe
+    from windlass.tools.argument_schema import describe
 
     if not callable(function):
         raise UsageError(f"{function!r} cannot be a tool: it is no function")

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from windlass.errors import ToolError, did_you_mean
-from windlass.fair import in_thread
-from windlass.interrupting import Cancellation
 from windlass.messages import Picture, ToolCall, clean_text
-from windlass.patterns import BadPattern
-from windlass.pictures import picture
-from windlass.searching import checker
+from windlass.safety.fairness import in_thread
+from windlass.safety.interrupting import Cancellation
+from windlass.safety.patterns import BadPattern
+from windlass.safety.searching import checker
+from windlass.text.pictures import picture
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.decode import decode_text
 
@@ -104,7 +104,7 @@ async def _checked_arguments(tool: Tool, call: ToolCall) -> dict[str, Any] | Too
 
 def _arguments(tool: Tool, call: ToolCall) -> dict[str, Any]:
     # Imported here, because pydantic comes with it.
-    from windlass.tools.schema import expectation
+    from windlass.tools.argument_schema import expectation
 
     try:
         given = call.parsed()

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError, did_you_mean
-from windlass.foreign import parse_json
+from windlass.safety.foreign import parse_json
 from windlass.tools import data as files
 from windlass.tools.base import ToolContext
 

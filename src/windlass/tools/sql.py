@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from windlass.errors import ToolError
-from windlass.interrupting import Cancellation
+from windlass.safety.interrupting import Cancellation
 from windlass.tools import data
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Text
-from windlass.prompts import CLEARED_HEADER
+from windlass.text.prompts import CLEARED_HEADER
 from windlass.window.entries import Entry
 from windlass.window.kinds import arguments_of
 from windlass.window.names import names_said

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby
 from typing import Final
 
-from windlass.window.digest import ERROR, ERROR_SIGNS
+from windlass.window.digests import ERROR, ERROR_SIGNS
 
 LINE: Final = 400
 """Characters of a line above which it is cut inside."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from windlass.caching.meter import Cleared
+from windlass.caching.model_cache import CacheState, Sent
 from windlass.caching.pauses import Lifetime
-from windlass.caching.state import CacheState, Sent
 from windlass.messages import Message, ToolSpec
 from windlass.window.blocks import (
     NOTHING,

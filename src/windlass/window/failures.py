@@ -12,8 +12,8 @@ from collections.abc import Container
 from typing import Final
 
 from windlass.messages import Message
-from windlass.window.digest import failure_lines
-from windlass.window.encode.output import clean
+from windlass.window.digests import failure_lines
+from windlass.window.encode.command_output import clean
 from windlass.window.names import looked_at
 
 _CHARS: Final = 200

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from windlass.foreign import parse_json
 from windlass.messages import ToolCall
+from windlass.safety.foreign import parse_json
 from windlass.window.proposals import Facts
 from windlass.window.shell import Shell, read_shell
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from windlass.messages import Message, ToolSpec
-from windlass.patterns import BadPattern, compiled
+from windlass.safety.patterns import BadPattern, compiled
 from windlass.window.encode import in_rows
 from windlass.window.kinds import arguments_of
 

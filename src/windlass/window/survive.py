@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from windlass.messages import Message, Opaque, Part, Text, ToolCall
-from windlass.prompts import summary_text
-from windlass.tokens import CHARS_A_TOKEN
-from windlass.window.digest import digest, error_lines
+from windlass.text.prompts import summary_text
+from windlass.text.tokens import CHARS_A_TOKEN
+from windlass.window.digests import digest, error_lines
 from windlass.window.entries import Entry
 from windlass.window.failures import has_failed, with_failure
 from windlass.window.names import names_said

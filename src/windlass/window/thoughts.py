@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from windlass.caching.state import same_until
+from windlass.caching.model_cache import same_until
 from windlass.messages import Message, ToolSpec
 from windlass.window.entries import Entry
 from windlass.wire.thinking import thinks, without_thinking

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.messages import Message, Text, ToolCall
-from windlass.tokens import size
+from windlass.text.tokens import size
 from windlass.window.entries import Edit, Entry, Item
 from windlass.window.identifiers import IdentifierIndex
 from windlass.window.originals import RECALL, reference

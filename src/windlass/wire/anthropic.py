@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from windlass.errors import SequenceError
-from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
-from windlass.pictures import picture
+from windlass.safety.foreign import parse_json
+from windlass.text.pictures import picture
 from windlass.wire.anthropic_controls import ADAPTIVE, controls, feature_headers, tool_choice
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
-from windlass.foreign import parse_json
 from windlass.messages import (
     Message,
     Opaque,
@@ -26,6 +25,7 @@ from windlass.messages import (
     canonical_json,
     clean_text,
 )
+from windlass.safety.foreign import parse_json
 from windlass.wire.base import Refused, Request
 from windlass.wire.thinking import is_note
 

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from windlass.errors import SequenceError
-from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
-from windlass.pictures import picture
+from windlass.safety.foreign import parse_json
+from windlass.text.pictures import picture
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     GO_ON,

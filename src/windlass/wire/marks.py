@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass.caching.rules import Mark, cache_rules
+from windlass.caching.provider_rules import Mark, cache_rules
 from windlass.messages import Message, Opaque, Part, Picture, Text
 from windlass.wire.base import Request
 from windlass.wire.calls import CALL, is_foreign

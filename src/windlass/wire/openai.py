@@ -27,7 +27,7 @@ from windlass.messages import (
     Text,
     ToolCall,
 )
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.wire.calls import file_for, opaque, picture_base64
 
 _PROVIDER: Final = "openai"

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
-from windlass.pictures import picture
+from windlass.text.pictures import picture
 from windlass.wire.base import Request
 from windlass.wire.calls import (
     CALL,

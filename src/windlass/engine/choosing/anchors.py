@@ -11,22 +11,22 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from windlass.cascade.compile import reach
-from windlass.engine.choosing.session import SessionIndex
-from windlass.engine.sources import last_said
+from windlass.cascade.rules import Anchors
+from windlass.engine.choosing.session_index import SessionIndex
+from windlass.engine.phase.sources import last_said
 from windlass.history.base import NodeType, Outcome, StoredRow
 from windlass.messages import Message, Role, Text
-from windlass.prompts import cut_text, errors_text, outline_header, output_text
-from windlass.rules import Anchors
 from windlass.selection.making import searched_text
+from windlass.text.prompts import cut_text, errors_text, outline_header, output_text
 from windlass.window.assemble import says_nothing
 from windlass.window.cut_points import last_turns
-from windlass.window.digest import chars_of, digest, error_lines
+from windlass.window.digests import chars_of, digest, error_lines
 from windlass.window.entries import Because, Item, show
 from windlass.window.failures import lines_of_failure
 from windlass.window.names import looked_at, names_said
 from windlass.window.originals import reference
 from windlass.window.policies.digest import rewritten_parts
-from windlass.window.replay import folded_pair
+from windlass.window.replayed import folded_pair
 
 Kind: TypeAlias = Literal["input", "error", "callout", "window", "output", "selected", "outline"]
 """What brought a message."""

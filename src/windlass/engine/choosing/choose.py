@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from windlass.cascade.rules import Choosing
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.check import input_room
 from windlass.engine.choosing.anchors import (
     Ground,
     Piece,
@@ -31,7 +31,7 @@ from windlass.engine.choosing.picking import (
     shortened_places,
     with_picked,
 )
-from windlass.engine.choosing.session import (
+from windlass.engine.choosing.session_index import (
     Remembering,
     embedder_for,
     session_beside,
@@ -39,26 +39,26 @@ from windlass.engine.choosing.session import (
 )
 from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
 from windlass.engine.events import Noted
-from windlass.engine.record import usage_columns
-from windlass.engine.send import take_step
-from windlass.engine.sources import Gathered, output_only
+from windlass.engine.phase.sources import Gathered, output_only
 from windlass.engine.state import PhaseRun, Run
+from windlass.engine.turn.fitting import input_room
+from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
-from windlass.fair import beside
 from windlass.history.base import NodeType
 from windlass.messages import Message, Role, Text, user
-from windlass.prompts import CHOSEN_HEADER, input_text
 from windlass.providers.base import ModelInfo, Provider
-from windlass.rules import Choosing
+from windlass.safety.fairness import beside
 from windlass.selection.index import Query
 from windlass.selection.scoring import Picked, Selecting, SelectionRequest
 from windlass.selection.strategies import selecting
-from windlass.tokens import request_tokens
+from windlass.text.prompts import CHOSEN_HEADER, input_text
+from windlass.text.tokens import request_tokens
 from windlass.tools.base import Spent
 from windlass.window.assemble import Blocks, assemble
 from windlass.window.entries import Entry, Item, apply, show
 from windlass.window.originals import RECALL, reference
-from windlass.window.replay import held_by, without_repeats
+from windlass.window.replayed import held_by, without_repeats
 from windlass.wire.base import Request, Usage
 
 CHOSEN_SHARE: Final = 0.5

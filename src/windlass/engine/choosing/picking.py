@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
+from windlass.cascade.rules import Choosing
 from windlass.engine.choosing.anchors import Ground, Piece, short, without_errors
 from windlass.history.details import NotChosen
-from windlass.rules import Choosing
-from windlass.selection.embeddings import Embedder
 from windlass.selection.index import Query
 from windlass.selection.making import searched_text
 from windlass.selection.rank import ChosenUnits
 from windlass.selection.reasons import reasons
 from windlass.selection.scoring import Picked, Selecting, SelectionRequest
 from windlass.selection.strategies import selecting
+from windlass.selection.vectors import Embedder
 from windlass.selection.wordllama import MISSING
 from windlass.window.entries import Item
 from windlass.window.names import names_said

@@ -16,7 +16,8 @@ from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase, memory_of
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.context import (
+from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.injecting.session_tier import (
     ROLE,
     moments_of,
     new_context,
@@ -25,11 +26,10 @@ from windlass.engine.injecting.context import (
     situation,
     tell_changes,
 )
-from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError
 from windlass.injectors.base import Situation, Tier
-from windlass.injectors.catalog import place
+from windlass.injectors.known import place
 from windlass.injectors.moving import Moved, move
 from windlass.injectors.orchestrate import Block, Placed, blocks_of, in_order
 from windlass.injectors.roles import ToolDefinitions, too_long_role, too_long_tools
@@ -38,7 +38,7 @@ from windlass.injectors.values import looks_volatile
 from windlass.memory.banks import Banks, Memory
 from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
-from windlass.templates import render
+from windlass.text.templates import render
 from windlass.window.entries import Entry
 
 USER_CONTEXT = "user context"

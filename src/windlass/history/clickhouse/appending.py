@@ -14,8 +14,8 @@ from typing import Any, Final, get_args
 
 from windlass.history import packing
 from windlass.history.base import Reason, Status
-from windlass.history.clickhouse.reading import KINDS, ClickHouseSession
-from windlass.history.clickhouse.tables import LOG_COLUMNS, RECORD
+from windlass.history.clickhouse.layout import LOG_COLUMNS, RECORD
+from windlass.history.clickhouse.rows import KINDS, ClickHouseSession
 from windlass.history.numbering import Numbered, Prepared
 from windlass.history.packing import CallRow, EditRow, ImageRow, LogRow, OutcomeRow, StateRow
 from windlass.messages import Message

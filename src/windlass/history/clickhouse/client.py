@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
-from windlass.files import make_folder
-from windlass.imports import logging_unchanged
+from windlass.safety.imports import logging_unchanged
+from windlass.safety.own_files import make_folder
 
 _PASSWORD: Final = "WINDLASS_CLICKHOUSE_PASSWORD"  # noqa: S105 - the name of a variable
 

@@ -41,7 +41,7 @@ from windlass.history.base import (
     StoredRow,
 )
 from windlass.history.blobs import BlobPlace
-from windlass.history.clickhouse import asking
+from windlass.history.clickhouse import queries as asking
 from windlass.history.clickhouse.appending import (
     batch_rows,
     body_columns,
@@ -51,18 +51,18 @@ from windlass.history.clickhouse.appending import (
     result_row,
 )
 from windlass.history.clickhouse.client import ClickHouseClient, quoted
-from windlass.history.clickhouse.reading import MESSAGE_ID, ClickHouseSession
-from windlass.history.clickhouse.tables import (
+from windlass.history.clickhouse.layout import (
     BODIES,
     RECORD,
     VISIBLE,
     TableOptions,
     prepare_tables,
 )
+from windlass.history.clickhouse.rows import MESSAGE_ID, ClickHouseSession
 from windlass.history.numbering import Numbered, Prepared
 from windlass.history.packing import OutcomeRow, SessionRow
 from windlass.history.proof import Checks, StoreProof
-from windlass.history.reading import BaseStore, outcome_of, reference_taken, stored_row
+from windlass.history.reader import BaseStore, outcome_of, reference_taken, stored_row
 from windlass.messages import Message
 from windlass.selection.card import Card
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from windlass.messages import Text
-from windlass.prompts import summary_header
+from windlass.text.prompts import summary_header
 from windlass.window.entries import Entry
 from windlass.window.failures import with_failure
 from windlass.window.pending import PendingEdits, Proposal

@@ -14,10 +14,10 @@ from operator import is_not
 from typing import Final
 
 from windlass.messages import Message, Part, Text
-from windlass.tokens import CHARS_A_TOKEN
-from windlass.window.encode import forms
-from windlass.window.encode.forms import cut
-from windlass.window.encode.output import without_passed
+from windlass.text.tokens import CHARS_A_TOKEN
+from windlass.window.encode import short_forms as forms
+from windlass.window.encode.command_output import without_passed
+from windlass.window.encode.short_forms import cut
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.originals import reference

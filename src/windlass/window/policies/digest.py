@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
-from windlass.window.digest import (
+from windlass.window.digests import (
     ORDER,
     PATHS_FIRST,
     chars_of,

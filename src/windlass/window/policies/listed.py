@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message
-from windlass.window.digest import chars_of
+from windlass.window.digests import chars_of
 from windlass.window.entries import Entry, Fold, Replace
 from windlass.window.names import whole_names
 from windlass.window.pending import PendingEdits, Proposal

@@ -17,9 +17,9 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text
 from windlass.window.encode import encode, encode_rows, is_encoded
+from windlass.window.encode.command_output import clean
+from windlass.window.encode.gutters import narrowed, widened
 from windlass.window.encode.legend import briefly, explains, legend_of
-from windlass.window.encode.numbers import narrowed, widened
-from windlass.window.encode.output import clean
 from windlass.window.kinds import DATA, Kind
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from windlass.foreign import parse_json
 from windlass.messages import Message, Opaque
+from windlass.safety.foreign import parse_json
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import SharedOptions
 from windlass.window.survive import head_tail, with_texts

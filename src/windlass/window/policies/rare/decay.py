@@ -15,8 +15,8 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message
-from windlass.prompts import summary_header
-from windlass.tokens import CHARS_A_TOKEN
+from windlass.text.prompts import summary_header
+from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.rare.folding import folded
 from windlass.window.policies.shared import ERROR_CHARS, Count

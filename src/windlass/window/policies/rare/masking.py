@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.digest import error_lines
+from windlass.window.digests import error_lines
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import look_of
 from windlass.window.pending import PendingEdits, Proposal

@@ -1,0 +1,1 @@
+"""The library door: one engine, and the functions over it."""

@@ -1,0 +1,328 @@
+"""The rows of a batch side by side: which is begun, and what becomes of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from windlass.api.batches.inputs import BatchInput
+from windlass.api.batches.results import ResultsFile, RowsAnswered, read_results
+from windlass.engine.events import CallEnded, Event, Noted, SessionStarted, Waiting
+from windlass.engine.result import Result
+from windlass.errors import StoreError, UsageError, WindlassError, person_needed
+from windlass.safety.fairness import fair
+
+BatchReason: TypeAlias = Literal["money", "tokens", "time", "runs"]
+"""Which limit of a batch was reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """What a batch may take: `cost` in US dollars and `tokens` in all, the others from now on."""
+
+    cost: float | None = None
+    tokens: int | None = None
+    seconds: float | None = None
+    runs: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value, unit in (
+            ("max_cost", self.cost, "US dollars"),
+            ("max_tokens", self.tokens, "tokens"),
+            ("max_seconds", self.seconds, "seconds"),
+            ("max_runs", self.runs, "runs"),
+        ):
+            if value is not None and not 0 < value < float("inf"):
+                raise UsageError(f"{name} {value!r} must be a number of {unit} above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStarted:
+    """The first row of a batch begins; `models` are all that will see content.
+
+    `kept` of its `rows` were answered before, and are not run again.
+    """
+
+    cascade_id: str
+    models: tuple[str, ...]
+    rows: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowEnded:
+    """A row of a batch is answered, or failed; `place` is its line in the file of inputs.
+
+    `done` of all rows are by now; `cost` is in US dollars, the row's own and `batch_cost` that of
+    the batch (None: a call had no known price).
+    """
+
+    row: int
+    place: str
+    status: str
+    reason: str | None
+    session_id: str | None
+    error: str | None
+    cost: float | None
+    done: int
+    batch_cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowTrouble:
+    """A row that did not complete, as its last line in the file of results says.
+
+    `place` is its line in the file of inputs; the beginning of a long `error` is all there is.
+    """
+
+    row: int
+    place: str
+    status: str
+    reason: str | None
+    session_id: str | None
+    error: str | None
+
+
+BatchEvent: TypeAlias = Event | BatchStarted | RowEnded
+
+
+@dataclass(frozen=True, slots=True)
+class BatchResult:
+    """What a batch came to. The results themselves are in the file `out`: `read()` gives them.
+
+    `rows` are all of the inputs; `completed`, `incomplete` and `failed` say how they ended, also
+    those that ended before; `again` are run when the batch is resumed: those that failed, that a
+    limit of the batch ended, and that were not begun. `cost` is in US dollars, of all runs (None: a
+    model without a known price took part). `reason` is the limit that was reached. `troubles` are
+    the rows that did not complete.
+    """
+
+    out: Path
+    rows: int
+    completed: int
+    incomplete: int
+    failed: int
+    again: int
+    cost: float | None
+    tokens_in: int
+    tokens_out: int
+    reason: BatchReason | None
+    troubles: tuple[RowTrouble, ...]
+
+    def read(self) -> Iterator[dict[str, Any]]:
+        """Each row's result, in the order of the inputs."""
+        return read_results(self.out)
+
+
+_Emit: TypeAlias = Callable[[BatchEvent], None]
+
+RunRow: TypeAlias = Callable[[BatchInput, Callable[[Event], None]], Awaitable[dict[str, Any]]]
+"""Runs the cascade on one row and gives its line (`line_of`); the callable is told the events."""
+
+
+@dataclass(slots=True)
+class BatchWork:
+    """A batch under way."""
+
+    inputs: Sequence[BatchInput]
+    results: ResultsFile
+    run: RunRow
+    limits: BatchLimits
+    emit: _Emit
+    raised: Sequence[Exception] = ()
+    """What `emit` has raised: it ends the batch, also where a run takes it for a failure."""
+    _todo: deque[BatchInput] = field(init=False, default_factory=deque[BatchInput])
+    _began: float = field(init=False, default_factory=time.monotonic)
+    _begun: int = field(init=False, default=0)
+    _ended: int = field(init=False, default=0)
+    _longest: float = field(init=False, default=0.0)
+    _kept: int = field(init=False, default=0)
+    _told: bool = field(init=False, default=False)
+    _cut: bool = field(init=False, default=False)
+    _reason: BatchReason | None = field(init=False, default=None)
+
+    @property
+    def answered(self) -> RowsAnswered:
+        """What is in the file by now."""
+        return self.results.answered
+
+    async def finish(self, workers: int) -> None:
+        """Run what is to be run, so many rows at a time. Raises StoreError."""
+        kept = self.answered.kept
+        self._todo.extend(each for each in self.inputs if each.row not in kept)
+        self._kept = len(kept)
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(min(workers, len(self._todo))):
+                    group.create_task(self._work())
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from several
+
+    async def _work(self) -> None:
+        """Run one row after the other. What does not fit in a limit is left to the others."""
+        while self._todo:
+            if (reason := self._limit()) is not None:
+                self._reason = reason
+                return
+            self._begun += 1
+            await self._row(self._todo.popleft())
+            self._ended += 1
+
+    def _limit(self) -> BatchReason | None:
+        """The limit that one more run could pass; it may take what the largest took."""
+        limits, now = self.limits, time.monotonic() - self._began
+        if limits.runs is not None and self._begun >= limits.runs:
+            return "runs"
+        if limits.seconds is not None and now + self._longest > limits.seconds:
+            return "time"
+        answered, more = self.answered, self._begun - self._ended + 1
+        if limits.tokens is not None:
+            spent = answered.tokens_in + answered.tokens_out
+            if spent >= limits.tokens or spent + more * answered.largest > limits.tokens:
+                return "tokens"
+        if limits.cost is not None:
+            dollars = answered.cost or 0.0
+            over = dollars >= limits.cost or dollars + more * answered.dearest > limits.cost
+            if over or self._cut:
+                return "money"
+        return None
+
+    async def _row(self, given: BatchInput) -> None:
+        await fair()
+        began = time.monotonic()
+        watcher = _Watcher(given.name, self._tell_begin, self.emit)
+        try:
+            line = await self.run(given, watcher)
+        except StoreError:  # what is answered from now on would be lost
+            raise
+        except Exception as failure:  # noqa: BLE001 - one row's, and the others go on
+            line = _failed(watcher, failure)
+        if self.raised:
+            raise self.raised[0]
+        self._longest = max(self._longest, time.monotonic() - began)
+        self._cut = self._cut or (line["again"] and line["status"] == "incomplete")
+        self.results.append(given, line)
+        self._tell_end(given, line)
+
+    def _tell_begin(self, event: SessionStarted) -> None:
+        if not self._told:
+            self._told = True
+            self.emit(BatchStarted(event.cascade_id, event.models, len(self.inputs), self._kept))
+
+    def _tell_end(self, given: BatchInput, line: dict[str, Any]) -> None:
+        answered = self.answered
+        ended = RowEnded(
+            row=given.row,
+            place=given.name,
+            status=line["status"],
+            reason=line["reason"],
+            session_id=line["session_id"],
+            error=line["error"],
+            cost=line["cost"],
+            done=self._kept + self._ended + 1,
+            batch_cost=answered.cost,
+        )
+        self.emit(ended)
+
+    def result(self, out: Path) -> BatchResult:
+        """What it came to."""
+        # What one worker left for a limit, others may have run.
+        reason = (self._reason if self._todo else None) or ("money" if self._cut else None)
+        answered, troubles = self.answered, sorted(self.answered.troubles.items())
+        ended = [line["status"] for _, line in troubles]
+        return BatchResult(
+            out=out,
+            rows=len(self.inputs),
+            completed=len(answered.completed),
+            incomplete=len(ended) - ended.count("failed"),
+            failed=ended.count("failed"),
+            again=len(self.inputs) - len(answered.kept),
+            cost=answered.cost,
+            tokens_in=answered.tokens_in,
+            tokens_out=answered.tokens_out,
+            reason=reason,
+            troubles=tuple(
+                RowTrouble(row, self.inputs[row - 1].name, **line) for row, line in troubles
+            ),
+        )
+
+
+def line_of(result: Result) -> dict[str, Any]:
+    """What the file says of a run.
+
+    It is run again where it failed, and where the batch's own limit ended it, which says nothing
+    of the row.
+    """
+    stop = result.error or person_needed(result.notes)
+    amounts = result.notes.get("budget")
+    stopped = amounts is not None and amounts["of"] == "the batch"
+    usage = result.usage
+    return {
+        "status": result.status,
+        "reason": result.reason,
+        "again": result.status == "failed" or stopped,
+        "output": result.output,
+        "outputs": dict(result.outputs),
+        "state": dict(result.state),
+        "session_id": result.session_id,
+        "cost": result.cost,
+        "tokens": {
+            "in": usage.tokens_in,
+            "out": usage.tokens_out,
+            "cached": usage.tokens_cached,
+        },
+        "error": None if stop is None else str(stop),
+    }
+
+
+def _failed(watcher: _Watcher, failure: Exception) -> dict[str, Any]:
+    """What the file says of a run that ended without a result."""
+    kind = "" if isinstance(failure, WindlassError) else f"{type(failure).__name__}: "
+    return {
+        "status": "failed",
+        "reason": None,
+        "again": True,
+        "output": None,
+        "outputs": {},
+        "state": {},
+        "session_id": watcher.session_id,
+        "cost": watcher.cost,
+        "tokens": watcher.tokens,
+        "error": f"{kind}{failure}",
+    }
+
+
+class _Watcher:
+    """What the events of a run tell: its session, and what it was billed by then.
+
+    What is noted of it is passed on with the name of its row.
+    """
+
+    def __init__(self, name: str, begin: Callable[[SessionStarted], None], emit: _Emit) -> None:
+        self._name = name
+        self.session_id: str | None = None
+        self.cost: float | None = 0.0
+        self.tokens = {"in": 0, "out": 0, "cached": 0}
+        self._begin = begin
+        self._emit = emit
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case SessionStarted(parent_id=None):
+                self.session_id = event.session_id
+                self._begin(event)
+            case CallEnded():
+                if self.cost is not None:
+                    self.cost = None if event.cost is None else self.cost + event.cost
+                self.tokens["in"] += event.tokens_in
+                self.tokens["out"] += event.tokens_out
+                self.tokens["cached"] += event.tokens_cached
+            case Noted(phase, text, detail):
+                self._emit(Noted(phase, f"{self._name}: {text}", detail))
+            case Waiting():
+                self._emit(event)

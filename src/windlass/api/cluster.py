@@ -1,0 +1,175 @@
+"""Inner tasks of a reduce on a Ray cluster: the same tasks, the same record, the same order.
+
+A worker opens the session's store by its place, runs one inner task from its first call to its
+last, and answers what a task that runs here would. So the store must be one that workers reach: a
+folder that they share with this machine, or a ClickHouse server. Inputs travel as text.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from windlass.engine.tasks.frame import Frame
+from windlass.engine.tasks.job import Done
+from windlass.engine.tasks.running import Inner, finished_before
+from windlass.engine.tasks.task_inputs import Given
+from windlass.errors import UsageError, WindlassError, WorkerLost
+from windlass.safety.imports import logging_unchanged
+from windlass.wire.base import Usage
+
+if TYPE_CHECKING:
+    from windlass.providers.base import Provider
+
+ADDRESS: Final = "RAY_ADDRESS"
+"""The variable that names a cluster; without it Ray is started on this machine."""
+
+_OURS: Final = "WINDLASS_"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a worker needs for one inner task.
+
+    `flags` are the settings of the command, with absolute paths, `environment` the variables of
+    Windlass, `folder` where the file of settings lies.
+    """
+
+    folder: str
+    flags: Mapping[str, Any]
+    environment: Mapping[str, str]
+    file: str
+    raw: bytes
+    session: str
+    input: Mapping[str, Any]
+    state: Mapping[str, Any]
+    task: str
+    frame: Frame
+    path: str
+    index: int
+    item: Given
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerReply:
+    """What a worker answers: what finished, or what failed; and what it used."""
+
+    done: Done | None
+    failure: WindlassError | None
+    usage: Usage
+    cost: float | None
+    saved: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedObjects:
+    """What is the same for all inner tasks, and sent once: the user's tools and providers."""
+
+    tools: tuple[Callable[..., Any] | str, ...]
+    providers: Mapping[str, Provider]
+    auto: bool
+
+
+class Cluster:
+    """A Ray cluster while one task file runs on it; started on this machine where none is named.
+
+    Args:
+        flags: The settings of the command.
+        shared: What every worker needs.
+        work: Runs one inner task in a process of the cluster.
+
+    Raises UsageError where Ray is not installed, or the named cluster is not there.
+    """
+
+    def __init__(
+        self,
+        flags: Mapping[str, Any],
+        shared: SharedObjects,
+        work: Callable[[Order, SharedObjects], WorkerReply],
+    ) -> None:
+        try:
+            with logging_unchanged("ray"):
+                import ray
+        except ImportError as error:
+            raise UsageError(
+                "engine 'ray' needs Ray, which is not installed here: pip install 'windlass[ray]'"
+                " (or leave it out: a reduce runs its inputs side by side without Ray, too)"
+            ) from error
+        self._ray = ray
+        self._flags = dict(flags)
+        self._shared = shared
+        self._work = work
+        self._started = False
+        self._remote: Any = None
+        self._sent: Any = None
+
+    def __enter__(self) -> Self:
+        ray = self._ray
+        if not ray.is_initialized():
+            address = os.environ.get(ADDRESS)
+            own = {} if address else {"include_dashboard": False, "num_cpus": os.cpu_count()}
+            try:
+                ray.init(address=address, log_to_driver=False, configure_logging=False, **own)
+            except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+                reason = str(error).strip().partition("\n")[0]
+                where = f"{ADDRESS} {address!r}" if address else "on this machine"
+                raise UsageError(
+                    f"Ray could not be reached or started ({where}): {reason}"
+                ) from error
+            self._started = True
+        # Nothing is tried again by itself: an inner task may have been paid for.
+        self._remote = ray.remote(max_retries=0, num_cpus=1)(self._work)
+        self._sent = ray.put(self._shared)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._started:
+            self._ray.shutdown()
+
+    async def __call__(self, inner: Inner, index: int, item: Given) -> Done:
+        """Run one inner task on a worker. Raises what the task raised, or WorkerLost."""
+        job, run = inner.job, inner.job.run
+        path = f"{inner.path}[{index}]"
+        finished = finished_before(job, path, item)
+        if finished is not None:
+            return finished
+        settings, source = run.settings, job.program.source
+        place = settings.store
+        flags = {
+            **self._flags,
+            "root": str(settings.root.resolve()),
+            "store": str(place.absolute()) if isinstance(place, Path) else str(place),
+        }
+        order = Order(
+            folder=str(settings.folder.absolute()),
+            flags={name: value for name, value in flags.items() if value is not None},
+            environment={k: v for k, v in os.environ.items() if k.startswith(_OURS)},
+            file=source.file,
+            raw=source.raw,
+            session=run.record.session_id,
+            input=run.input,
+            state=run.progress.state,
+            task=inner.task.path,
+            frame=inner.frame,
+            path=inner.path,
+            index=index,
+            item=item.whole(),
+        )
+        reply = await self._send(order, path)
+        run.add_up(reply.usage, reply.cost)
+        run.progress.saved_tokens += reply.saved
+        if reply.failure is not None:
+            raise reply.failure
+        assert reply.done is not None
+        return reply.done
+
+    async def _send(self, order: Order, path: str) -> WorkerReply:
+        try:
+            reply: WorkerReply = await self._remote.remote(order, self._sent)
+        except self._ray.exceptions.RayError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise WorkerLost(f"the worker of {path!r} was lost: {reason}") from error
+        return reply

@@ -1,0 +1,374 @@
+"""The runs of a comparison, and what their lines in the file of results come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+
+from windlass.api.batches.inputs import BatchInput, hash_of
+from windlass.api.batches.lines import ComparedLine, ResultLine
+from windlass.api.batches.workers import BatchReason, BatchResult, RowTrouble
+from windlass.api.comparing.statistics import (
+    ALPHA,
+    Interval,
+    bootstrap,
+    holm,
+    inputs_for_no_worse,
+    inputs_needed,
+    paired_rates,
+    sign_test,
+    wilson,
+)
+from windlass.cascade.policies import NamedPolicy
+from windlass.engine.turn.record import SEED
+
+MARGIN: Final = 0.05
+"""The smallest difference of rates or scores that matters, by default."""
+FEWEST: Final = 30
+"""Inputs below which a bootstrap is too narrow to show that answers are no worse."""
+
+Verdict: TypeAlias = Literal["better", "worse", "no worse", "too few to tell"]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRun(BatchInput):
+    """A run of an input under a policy; `number` is the input's, `take` counts its repeats."""
+
+    policy: NamedPolicy
+    number: int
+    take: int
+    parts: ClassVar[str] = "inputs, policies or repeats"
+    line: ClassVar[type[ResultLine]] = ComparedLine
+
+    @property
+    def hash(self) -> str:
+        """What the run is known by."""
+        return hash_of([self.values, self.policy.auto_context, self.take])
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"{self.place} with {self.policy.name}"
+
+    @property
+    def tag(self) -> str:
+        """What its session's name ends with: the seed is the same under every policy."""
+        return f"{self.row}{SEED}{self.number}.{self.take}"
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What its line says besides."""
+        return {"policy": self.policy.name, "input": self.number, "take": self.take}
+
+
+def compared_runs(
+    inputs: Iterable[BatchInput], policies: Sequence[NamedPolicy], repeat: int
+) -> list[ComparedRun]:
+    """Every input under every policy, `repeat` times, input by input.
+
+    The policy that comes first changes, because the others find its prompts in the provider's
+    cache.
+    """
+    runs: list[ComparedRun] = []
+    for number, each in enumerate(inputs, start=1):
+        for take in range(1, repeat + 1):
+            first = (number + take) % len(policies)
+            for policy in (*policies[first:], *policies[:first]):
+                row = len(runs) + 1
+                runs.append(ComparedRun(row, each.place, each.values, policy, number, take))
+    return runs
+
+
+# ---- lines of the file ---------------------------------------------------------------
+
+
+def is_judged(line: Mapping[str, Any], judge: str) -> bool:
+    """Whether a line has this judge's word, or is none to be judged."""
+    if line["again"] or line["status"] == "waiting":
+        return True
+    return line.get("judge") == judge and line.get("score") is not None
+
+
+# ---- what they come to ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFigures:
+    """What one policy came to.
+
+    `runs` were measured. `rate` is the share that succeeded where the judge says yes or no, else
+    the mean score, and lies between `low` and `high`; `successes` are None for scores. `cost` is
+    in US dollars, of a run (None: no price is known); `tokens_in` and `tokens_out` are of a run.
+    """
+
+    policy: str
+    runs: int
+    successes: int | None
+    rate: float
+    low: float
+    high: float
+    cost: float | None
+    tokens_in: float
+    tokens_out: float
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDifference:
+    """One policy beside the first, the baseline, on the same inputs.
+
+    So many of `inputs` went `better` or `worse`. `p` is the p-value of `test`, `p_holm` the same
+    raised for the number of policies. `difference` of the rates or scores lies between `low` and
+    `high`. `cost_change` is a share of what the baseline cost (None: no price is known, or it was
+    free). Where too few inputs are there to tell, `inputs_needed` would do.
+    """
+
+    policy: str
+    baseline: str
+    inputs: int
+    better: int
+    worse: int
+    test: Literal["McNemar", "sign"]
+    p: float
+    p_holm: float
+    difference: float
+    low: float
+    high: float
+    cost_change: float | None
+    cost_low: float | None
+    cost_high: float | None
+    verdict: Verdict
+    inputs_needed: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What came of a comparison; `out` is the file with every run.
+
+    `runs` are all that belong to it; `again` are run when it is resumed, `unjudged` judged, and
+    `waiting` wait for a person. `cost` is that of the runs that count and `judge_cost` that of the
+    judge, in US dollars; `spent` is all that was spent, with runs that count no more, and `tokens`
+    all that were used, in and out (None: no price is known). `reason` is the limit that was
+    reached; `troubles` are the runs that did not complete.
+    """
+
+    out: Path
+    judge: str
+    margin: float
+    inputs: int
+    runs: int
+    again: int
+    unjudged: int
+    waiting: int
+    cost: float | None
+    judge_cost: float | None
+    spent: float | None
+    tokens: int
+    reason: BatchReason | None
+    policies: tuple[PolicyFigures, ...]
+    differences: tuple[PolicyDifference, ...]
+    troubles: tuple[RowTrouble, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A run that counts."""
+
+    score: float
+    binary: bool
+    cost: float | None
+    tokens_in: int
+    tokens_out: int
+
+
+_Runs: TypeAlias = Mapping[tuple[int, int], _Measured]
+"""The runs of a policy, by input and take."""
+
+
+def compare_runs(
+    result: BatchResult,
+    lines: Iterable[Mapping[str, Any]],
+    policies: Sequence[str],
+    judge: str,
+    margin: float,
+) -> Comparison:
+    """What the lines of the file say of these policies; the first is the baseline."""
+    runs: dict[str, dict[tuple[int, int], _Measured]] = {name: {} for name in policies}
+    inputs, unjudged, waiting = set[int](), 0, 0
+    costs: list[float | None] = []
+    for line in lines:
+        inputs.add(line["input"])
+        if "judge_cost" in line:
+            costs.append(line["judge_cost"])
+        if line["again"]:
+            continue
+        if line["status"] == "waiting":
+            waiting += 1
+        elif not is_judged(line, judge):
+            unjudged += 1
+        else:
+            runs[line["policy"]][line["input"], line["take"]] = _measured(line)
+
+    every = [each for of_policy in runs.values() for each in of_policy.values()]
+    binary = all(each.binary for each in every)
+    baseline, *others = policies
+    found = [_Pairs.of(runs[baseline], runs[name], binary=binary) for name in others]
+    raised = holm([each.p for each in found])
+    return Comparison(
+        out=result.out,
+        judge=judge,
+        margin=margin,
+        inputs=len(inputs),
+        runs=result.rows,
+        again=result.again,
+        unjudged=unjudged,
+        waiting=waiting,
+        cost=_sum(each.cost for each in every),
+        judge_cost=_sum(costs),
+        spent=result.cost,
+        tokens=result.tokens_in + result.tokens_out,
+        reason=result.reason,
+        policies=tuple(
+            _figures(name, runs[name], binary=binary) for name in policies if runs[name]
+        ),
+        differences=tuple(
+            pairs.difference(name, baseline, p, margin, len(others))
+            for name, pairs, p in zip(others, found, raised, strict=True)
+            if pairs.inputs
+        ),
+        troubles=result.troubles,
+    )
+
+
+def _measured(line: Mapping[str, Any]) -> _Measured:
+    score, run = line["score"], line["run"]
+    tokens = run["tokens"]
+    binary = isinstance(score, bool)
+    return _Measured(float(score), binary, run["cost"], tokens["in"], tokens["out"])
+
+
+def _sum(costs: Iterable[float | None]) -> float | None:
+    """The sum of costs; None where one is unknown."""
+    listed = list(costs)
+    known = [each for each in listed if each is not None]
+    return sum(known) if len(known) == len(listed) else None
+
+
+def _by_input(runs: Mapping[tuple[int, int], float]) -> dict[int, float]:
+    """The mean of the takes of each input."""
+    takes: dict[int, list[float]] = {}
+    for (number, _), value in runs.items():
+        takes.setdefault(number, []).append(value)
+    return {number: sum(values) / len(values) for number, values in sorted(takes.items())}
+
+
+def _figures(name: str, runs: _Runs, *, binary: bool) -> PolicyFigures:
+    means = _by_input({key: each.score for key, each in runs.items()})
+    n, total = len(runs), sum(each.score for each in runs.values())
+    cost = _sum(each.cost for each in runs.values())
+    # Takes of one input are no cases of their own.
+    alone = binary and len(means) == n
+    low, high = wilson(round(total), n) if alone else bootstrap(list(means.values()))
+    return PolicyFigures(
+        policy=name,
+        runs=n,
+        successes=round(total) if binary else None,
+        rate=total / n,
+        low=low,
+        high=high,
+        cost=None if cost is None else cost / n,
+        tokens_in=sum(each.tokens_in for each in runs.values()) / n,
+        tokens_out=sum(each.tokens_out for each in runs.values()) / n,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Pairs:
+    """The same inputs under two policies: differences of scores, and costs of both, by input.
+
+    `binary`: each input has one take, and the judge said yes or no.
+    """
+
+    scores: Sequence[float]
+    costs: Sequence[float] | None
+    before: Sequence[float] | None
+    binary: bool
+
+    @classmethod
+    def of(cls, base: _Runs, other: _Runs, *, binary: bool) -> _Pairs:
+        both = sorted(base.keys() & other.keys())
+        scores = _by_input({key: other[key].score - base[key].score for key in both})
+        priced = [(base[key].cost, other[key].cost) for key in both]
+        costs: list[float] | None = None
+        before: list[float] | None = None
+        if both and all(one is not None and two is not None for one, two in priced):
+            before = list(_by_input({key: base[key].cost or 0.0 for key in both}).values())
+            costs = list(_by_input({key: other[key].cost or 0.0 for key in both}).values())
+        alone = len(scores) == len(both)
+        return cls(list(scores.values()), costs, before, binary and alone)
+
+    @property
+    def inputs(self) -> int:
+        return len(self.scores)
+
+    @property
+    def better(self) -> int:
+        return sum(each > _DUST for each in self.scores)
+
+    @property
+    def worse(self) -> int:
+        return sum(each < -_DUST for each in self.scores)
+
+    @property
+    def p(self) -> float:
+        return sign_test(self.better, self.worse)
+
+    def difference(
+        self, name: str, baseline: str, p_holm: float, margin: float, tests: int
+    ) -> PolicyDifference:
+        better, worse, n = self.better, self.worse, self.inputs
+        span = paired_rates(better, worse, n) if self.binary else bootstrap(self.scores)
+        enough = self.binary or n >= FEWEST
+        verdict: Verdict = "too few to tell"
+        needed: int | None = None
+        if p_holm < ALPHA:
+            verdict = "better" if better > worse else "worse"
+        elif span.low > -margin and enough:
+            verdict = "no worse"
+        else:
+            least = margin if self.binary else MARGIN
+            needed = inputs_needed(better, worse, n, least=least, tests=tests)
+            if self.binary:
+                needed = inputs_for_no_worse(better, worse, n, margin=margin, most=needed)
+            else:
+                needed = FEWEST if span.low > -margin else max(FEWEST, needed)
+        change, money = self._change()
+        return PolicyDifference(
+            policy=name,
+            baseline=baseline,
+            inputs=n,
+            better=better,
+            worse=worse,
+            test="McNemar" if self.binary else "sign",
+            p=self.p,
+            p_holm=p_holm,
+            difference=sum(self.scores) / n,
+            low=span.low,
+            high=span.high,
+            cost_change=change,
+            cost_low=money and money.low,
+            cost_high=money and money.high,
+            verdict=verdict,
+            inputs_needed=needed,
+        )
+
+    def _change(self) -> tuple[float | None, Interval | None]:
+        """How much more it cost than the baseline, as a share of that."""
+        if self.costs is None or self.before is None or sum(self.before) <= 0:
+            return None, None
+        return sum(self.costs) / sum(self.before) - 1, bootstrap(self.costs, self.before)
+
+
+_DUST: Final = 1e-12
+"""A difference that rounding may leave."""

@@ -1,0 +1,98 @@
+"""A comparison under way: a batch of every input under every policy, and a judge behind it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from windlass.api.batch import BegunBatch
+from windlass.api.batches.inputs import BatchInput
+from windlass.api.batches.results import ResultsFile, read_results
+from windlass.api.batches.workers import line_of
+from windlass.api.comparing.comparison import (
+    ComparedRun,
+    Comparison,
+    compare_runs,
+    compared_runs,
+    is_judged,
+)
+from windlass.api.comparing.judging import Judge, JudgeFunction, Judgement, is_outcome, judge_of
+from windlass.cascade.policies import NamedPolicy
+from windlass.engine.events import Event, Noted
+
+
+@dataclass(slots=True)
+class ComparedBatch:
+    """A batch that compares policies; the first is the baseline."""
+
+    work: BegunBatch
+    policies: Sequence[NamedPolicy]
+    judge: str | JudgeFunction
+    repeat: int
+    margin: float
+    _limited: bool = field(init=False, default=False)
+
+    async def finish(self) -> Comparison:
+        """Run and judge what is neither, and say what it came to.
+
+        Raises UsageError for a judge that is not there, StoreError for results that cannot be
+        written.
+        """
+        work = self.work
+        rows = compared_runs(work.inputs, self.policies, self.repeat)
+        cascades = {each.name: each.over(work.cascade) for each in self.policies}
+        # Resolved once before anything is written, and then so that what it costs is counted.
+        modules, find = work.cascade.registry.modules, work.resources.providers.resolve
+        judge_of(self.judge, work.cascade.cascade, modules, find)
+        results = work.open_results(rows, [*cascades.values()])
+        judge = judge_of(self.judge, work.cascade.cascade, modules, work.resolve)
+        if "/" in judge.name:
+            work.tell(Noted("", f"{judge.name} judges: it sees the inputs and the answers"))
+        await self._judge_again(rows, results, judge)
+
+        async def run_row(given: BatchInput, emit: Callable[[Event], None]) -> dict[str, Any]:
+            assert isinstance(given, ComparedRun)
+            result = await work.run(cascades[given.policy.name], given, emit)
+            line = line_of(result)
+            if result.status == "failed":
+                line["again"] = not is_outcome(result.error)
+            line["run"] = {"cost": line["cost"], "tokens": line["tokens"]}
+            return line if is_judged(line, judge.name) else await self._judged(given, line, judge)
+
+        result = await work.finish(run_row)
+        lines = await asyncio.to_thread(lambda: [*read_results(work.order.out)])
+        names = [each.name for each in self.policies]
+        if self._limited:  # it is of money: the limit of tokens is asked before a run only
+            result = replace(result, reason="money")
+        return compare_runs(result, lines, names, judge.name, self.margin)
+
+    async def _judge_again(
+        self, rows: Sequence[ComparedRun], results: ResultsFile, judge: Judge
+    ) -> None:
+        """Judge what ran before and lacks this judge's word; nothing is run for that."""
+        places = asyncio.Semaphore(self.work.order.workers)
+
+        async def again(line: dict[str, Any]) -> None:
+            given = rows[line["row"] - 1]
+            # What it took is counted by the line that it has.
+            line |= {"cost": 0.0, "tokens": dict.fromkeys(line["tokens"], 0)}
+            async with places:
+                results.append(given, await self._judged(given, line, judge))
+
+        lines = await asyncio.to_thread(lambda: [*read_results(self.work.order.out)])
+        await asyncio.gather(*(again(each) for each in lines if not is_judged(each, judge.name)))
+
+    async def _judged(
+        self, given: ComparedRun, line: dict[str, Any], judge: Judge
+    ) -> dict[str, Any]:
+        """The line with the judge's word, whose cost is part of its `cost`."""
+        if line["status"] == "completed":
+            said = await judge.judge(given.values, line)
+        else:
+            said = Judgement(score=False)
+        self._limited = self._limited or said.limited
+        spent = None if line["cost"] is None or said.cost is None else line["cost"] + said.cost
+        verdict = {"score": said.score, "judge_cost": said.cost, "why": said.why}
+        return {**line, "cost": spent, "judge": judge.name, **verdict}

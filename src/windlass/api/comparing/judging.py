@@ -1,0 +1,218 @@
+"""Judges: what says how good the answer of a run is."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeAlias
+
+from windlass.cascade.model import Cascade
+from windlass.engine.turn.fitting import input_room
+from windlass.errors import (
+    BadRequest,
+    ProviderError,
+    ServerError,
+    UsageError,
+    WindlassError,
+    did_you_mean,
+    run_limit_in,
+)
+from windlass.messages import Message, system, user
+from windlass.providers.base import Resolve
+from windlass.providers.spending import usage_cost
+from windlass.safety.foreign import parse_json
+from windlass.settings.modules import Modules
+from windlass.text.prompts import (
+    JUDGE_SYSTEM,
+    cut_text,
+    fence_of,
+    input_text,
+    judged_text,
+    told_of_fence,
+)
+from windlass.text.tokens import request_tokens
+from windlass.wire.base import Request
+
+VALIDATOR: Final = "validator"
+"""The judge that takes the run's own word: it completed, so its validators accept it."""
+_ANSWER_TOKENS: Final = 300
+_LEAST: Final = 200
+"""Characters to which an answer is cut at most, so that a model can read it."""
+
+Score: TypeAlias = bool | float
+JudgeFunction: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, str]], Any]
+"""Given the input of a run and the outputs of its phases by name; may be async."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """How good an answer is: whether it will do, or a number where more is better.
+
+    `score` is None where the judge failed, and `why` says so; `cost` is in US dollars (None: no
+    price is known). `limited`: it was not asked, because that could have passed a limit.
+    """
+
+    score: Score | None
+    cost: float | None = 0.0
+    why: str = ""
+    limited: bool = False
+
+
+class Judge(Protocol):
+    """What judges; `name` is what the user called it."""
+
+    @property
+    def name(self) -> str:
+        """What the user called it."""
+        ...
+
+    async def judge(self, given: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
+        """How good a run is, by its input and its line in the file of results.
+
+        The run completed. What fails is in the answer.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _ByStatus:
+    name: str = VALIDATOR
+
+    async def judge(self, given: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
+        del given
+        return Judgement(line["status"] == "completed")
+
+
+@dataclass(frozen=True, slots=True)
+class _ByFunction:
+    name: str
+    function: JudgeFunction
+
+    async def judge(self, given: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
+        try:
+            if inspect.iscoroutinefunction(self.function):
+                answer = await self.function(given, line["outputs"])
+            else:
+                answer = await asyncio.to_thread(self.function, given, line["outputs"])
+        except Exception as problem:  # noqa: BLE001 - the user's own code may raise anything
+            return Judgement(None, why=f"{self.name} failed: {type(problem).__name__}: {problem}")
+        score = score_of(answer)
+        if score is None:
+            text = f"{self.name} must answer true, false or a number, not {str(answer)[:60]!r}"
+            return Judgement(None, why=text)
+        return Judgement(score)
+
+
+@dataclass(frozen=True, slots=True)
+class _ByModel:
+    name: str
+    cascade: Cascade
+    resolve: Resolve
+    _schema: Mapping[str, Any] = field(
+        default_factory=lambda: {
+            "type": "object",
+            "properties": {
+                "score": {"type": "number", "minimum": 0, "maximum": 1},
+                "why": {"type": "string"},
+            },
+            "required": ["score", "why"],
+            "additionalProperties": False,
+        }
+    )
+
+    async def judge(self, given: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
+        provider, info = self.resolve(self.name)
+        request = Request(
+            model=info.name.partition("/")[2],
+            messages=self._question(given, str(line["output"])),
+            tool_choice="none",
+            max_output_tokens=_ANSWER_TOKENS,
+            temperature=0.0,
+            output_schema=self._schema,
+        )
+        try:
+            reply = await provider.send(request, lambda _: None)
+        except WindlassError as error:
+            limited = run_limit_in(error) is not None
+            return Judgement(None, why=f"{self.name} failed: {error}", limited=limited)
+        cost = 0.0 if info.free else usage_cost(info.name, reply.usage)
+        try:
+            answer = parse_json(reply.message.text)
+            score, why = score_of(answer["score"]), str(answer["why"])
+        except (ValueError, LookupError, TypeError):
+            score, why = None, ""
+        if score is None or not 0 <= score <= 1:
+            said = " ".join(reply.message.text.split())[:60]
+            return Judgement(None, cost, f"{self.name} gave no score from 0 to 1 but {said!r}")
+        return Judgement(float(score), cost, why)
+
+    def _question(self, given: Mapping[str, Any], answer: str) -> tuple[Message, ...]:
+        """What it is asked; task and answer are cut where it could not read them."""
+        _, info = self.resolve(self.name)
+        task = "\n\n".join(phase.instructions for phase in self.cascade.phases)
+        room, longest = input_room(info, _ANSWER_TOKENS), max(len(task), len(answer))
+        fence = fence_of(task, input_text(given), answer)
+        role = system(told_of_fence(JUDGE_SYSTEM, fence))
+        while True:
+            text = judged_text(cut_text(task, longest), given, cut_text(answer, longest), fence)
+            question = (role, user(text))
+            if longest <= _LEAST or request_tokens(info.counter, question) <= room:
+                return question
+            longest //= 2
+
+
+def score_of(answer: object) -> Score | None:
+    """The score that an answer is; None where it is none."""
+    if isinstance(answer, bool) or type(answer).__name__ == "bool_":  # numpy's own
+        return bool(answer)
+    try:
+        number = float(answer)  # type: ignore[arg-type]  # tried
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) and not isinstance(answer, str | bytes) else None
+
+
+def judge_of(
+    judge: str | JudgeFunction, cascade: Cascade, modules: Modules, resolve: Resolve
+) -> Judge:
+    """The judge of that name: `validator`, `module:function` or `provider/model`; or a function.
+
+    Raises UsageError where there is none.
+    """
+    if not isinstance(judge, str):
+        return _ByFunction(getattr(judge, "__qualname__", type(judge).__name__), judge)
+    if judge == VALIDATOR:
+        return _ByStatus()
+    if "/" in judge:
+        resolve(judge)
+        return _ByModel(judge, cascade, resolve)
+    module, colon, name = judge.partition(":")
+    if not (module and colon and name):
+        raise UsageError(
+            f"there is no judge {judge!r}; give {VALIDATOR}, module:function or provider/model"
+        )
+    target: Any = modules.load(module)
+    for step in name.split("."):
+        if not hasattr(target, step):
+            raise UsageError(
+                f"module {module!r} has no function {name!r}: {did_you_mean(step, vars(target))}"
+            )
+        target = getattr(target, step)
+    if not callable(target):
+        raise UsageError(f"the judge {judge!r} is no function")
+    return _ByFunction(judge, target)
+
+
+def is_outcome(error: BaseException | None) -> bool:
+    """Whether what stopped a run says something of it; else it is run again.
+
+    What fails on the model's side or a server's does not, but for a request that was refused.
+    """
+    while error is not None:
+        if isinstance(error, (ProviderError, ServerError)) and not isinstance(error, BadRequest):
+            return False
+        error = error.__cause__
+    return True

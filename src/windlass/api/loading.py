@@ -1,0 +1,198 @@
+"""What is to be run: a cascade or a task, read and checked, with the tools that it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windlass.errors import CascadeError, Mistake, TaskFileError
+from windlass.settings.modules import Modules
+from windlass.settings.settings import Settings
+from windlass.settings.trust import is_trusted
+
+if TYPE_CHECKING:
+    from windlass.cascade.children import CascadeFamily, ReadyCascade
+    from windlass.cascade.model import Cascade
+    from windlass.tasks.compile import Program
+    from windlass.tasks.model import TaskFile
+    from windlass.tools.registry import Registry
+
+
+Tools = Sequence["Callable[..., Any] | str"]
+"""A user's tools: functions, modules (`my_tools`) or dotted paths (`my_tools:search`)."""
+
+
+def modules_of(file: object, *, trust: bool | None = None) -> Modules:
+    """The modules that a cascade or a task may name: beside its file, then in the current folder.
+
+    `trust` says how far code is trusted that is named there: None, because it was named to be
+    run; True, by the user's word; False, only in folders that carry a mark.
+    """
+    files = [Path(file)] if isinstance(file, str | Path) else []
+    folders = [*(each.resolve().parent for each in files), Path.cwd()]
+    return Modules(folders, files, is_trusted if trust is False else None)
+
+
+def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registry:
+    """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
+    from windlass.engine.choosing.search_context import search_context
+    from windlass.engine.people.questions import ask_human
+    from windlass.engine.phase.callouts import callout
+    from windlass.engine.phase.remembering import remember, search_memory
+    from windlass.engine.turn.recall import recall
+    from windlass.injectors.scratchpad import describe_picture, look_again
+    from windlass.injectors.skills import use_skill
+    from windlass.injectors.todo import plan, todo
+    from windlass.tools.registry import builtin, make_tool
+
+    registry = builtin(modules)
+    registry.partial = "tools" in settings.untrusted
+    kept = (ask_human, callout, recall, search_context, search_memory)
+    for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
+        registry.register(replace(make_tool(own), effects="none"))
+    registry.register(replace(make_tool(remember), effects="idempotent"))
+    registry.load_entry_points()
+    return add_tools(registry, (*(() if registry.partial else settings.tools), *tools))
+
+
+def add_tools(registry: Registry, tools: Tools) -> Registry:
+    """The registry with a user's tools."""
+    from windlass.tools.registry import make_tool
+
+    for item in tools:
+        if not isinstance(item, str):
+            registry.register(make_tool(item))
+        elif ":" in item:
+            registry.register(registry.resolve(item))
+        else:
+            registry.add_module(item)
+    return registry
+
+
+def load_cascade(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    settings: Settings,
+    tools: Tools = (),
+    *,
+    auto: bool = False,
+    trust: bool | None = None,
+    record: Path | None = None,
+    input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
+    warn: Callable[[str], None] | None = None,
+) -> ReadyCascade:
+    """The cascade, checked, the registry of the tools it may use, and its sub-cascades likewise.
+
+    `auto`: where it says nothing of `auto_context`, it gets it with its defaults. `trust`: as
+    `modules_of` takes it, `record` as `read_cascade`; what was not loaded is in
+    `registry.modules.unchecked`. `input` are the names of what its templates are given (None: it
+    is not to be run, so they are not asked for what they need). `warn` is told of each key that
+    other runners read in another sense, and of each name of the input that nothing looks at.
+    Raises CascadeError with every mistake at once.
+    """
+    from windlass.cascade.check import not_given
+    from windlass.cascade.children import family_needs, ready, unused, without_parent
+
+    family, warnings = checked_family(cascade, settings, tools, trust, record)
+    checked = ready(family, auto=auto)
+    if input is not None:
+        missing = not_given(family_needs(family), input)
+        if mistakes := (*without_parent(family.loaded), *missing):
+            raise CascadeError(mistakes)
+    if warn is not None:
+        for warning in (*warnings, *unused(family, input or ())):
+            warn(f"warning: {warning}")
+    return checked
+
+
+def checked_family(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    settings: Settings,
+    tools: Tools,
+    trust: bool | None = None,
+    record: Path | None = None,
+) -> tuple[CascadeFamily, list[Mistake]]:
+    """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
+    from windlass.cascade.check import warnings_of
+    from windlass.cascade.children import family_mistakes
+
+    family = read_cascade(cascade, settings, tools, trust=trust, record=record)
+    warnings = [warning for each in family.walk() for warning in warnings_of(each.loaded)]
+    if mistakes := family_mistakes(family, settings.mcp_servers):
+        raise CascadeError(mistakes, warnings)
+    return family, list(dict.fromkeys(warnings))
+
+
+def read_cascade(
+    cascade: Cascade | Mapping[str, Any] | str | Path,
+    settings: Settings,
+    tools: Tools = (),
+    *,
+    trust: bool | None = None,
+    record: Path | None = None,
+) -> CascadeFamily:
+    """The cascade and its sub-cascades, read and not checked, each with a registry of tools.
+
+    `trust` as `modules_of` takes it: what holds for a cascade holds for those that it names.
+    `record` is the folder of the store whose record alone names it (None: its user does).
+    Raises UsageError for a file that cannot be read.
+    """
+    from windlass.cascade.children import read_family
+    from windlass.cascade.load import load, of
+    from windlass.cascade.model import Cascade
+
+    def registry_of(file: object) -> Registry:
+        registry = make_registry(settings, tools, modules_of(file, trust=trust))
+        return registry if record is None else _asking(registry, record)
+
+    registry = registry_of(cascade)
+    if isinstance(cascade, str | Path):
+        return read_family(load(cascade), registry, Path(cascade), registry_of)
+    file = cascade.file if isinstance(cascade, Cascade) else ""
+    return read_family(of(cascade), registry, Path(file) if file else None, registry_of)
+
+
+def _asking(registry: Registry, record: Path) -> Registry:
+    """The registry, which from now on loads only code that is trusted, by a record that is."""
+    by_record = is_trusted(record)
+    registry.modules.ask(lambda folder: by_record and is_trusted(folder))
+    return registry
+
+
+def load_program(
+    task: str | Path | TaskFile,
+    settings: Settings,
+    tools: Tools = (),
+    *,
+    auto: bool = False,
+    strict: bool = False,
+    trust: bool | None = None,
+    record: Path | None = None,
+    input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
+) -> tuple[Program, Registry]:
+    """The task, checked, and the registry of the tools it may use.
+
+    `auto`: where it says nothing of its windows, calls are shortened as they grow. `trust`: as
+    `modules_of` takes it, `record` as `read_cascade`; what was not loaded is in
+    `registry.modules.unchecked`. `input` are the names of what its templates are given (None: they
+    are not asked).
+    Raises UsageError (TaskFileError with every mistake at once).
+    """
+    from windlass.cascade.check import not_given
+    from windlass.cascade.layers import load_own
+    from windlass.tasks.compile import compile_task
+    from windlass.tasks.parse import load_task
+
+    source = load_task(task) if isinstance(task, str | Path) else task
+    registry = make_registry(settings, tools, modules_of(source.file, trust=trust))
+    if record is not None:
+        _asking(registry, record)
+    servers = settings.mcp_servers
+    program = compile_task(source, tools=registry, servers=servers, strict=strict)
+    load_own(program.cascade, registry.modules)
+    if input is not None and (missing := not_given(program.needs, input)):
+        raise TaskFileError(missing)
+    if auto and program.cascade.auto_context is None:
+        program = program.with_windows()
+    return program, registry

@@ -1,0 +1,171 @@
+"""What is known of the prompt cache of one model, call by call.
+
+What the call before was sent, when it was begun, and what the provider reported say how much of
+the next request the cache should hold. Whoever makes calls keeps one `CacheState` a model.
+
+Pure: times are handed in; no clock is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from windlass.caching.breakpoints import Breakpoints, Place, Tools, mark_rules, marks
+from windlass.caching.claims import Trust
+from windlass.caching.meter import Cleared
+from windlass.caching.pauses import Lifetime, Pauses
+from windlass.caching.prices import Prices
+from windlass.messages import Message, ToolSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request with its marks: what the next shares with it.
+
+    The first `shared` messages are those of the request before; `goes_on`: they are all it had.
+    Of these the first `held` were written to the cache then; now the first `written` are (None:
+    all, because it takes no marks). `weight` is what marks need to know of its tools (None: it has
+    none, or they are not marked).
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    marks: Breakpoints = field(default_factory=Breakpoints)
+    weight: Tools | None = None
+    shared: int = 0
+    held: int = 0
+    written: int | None = None
+    goes_on: bool = True
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The request's marks, in order."""
+        return self.marks.places
+
+
+@dataclass
+class CacheState:
+    """The cache of one model.
+
+    Args:
+        model: `provider/model`, whose rules its marks keep to.
+        prices: What it charges.
+        assumed: What is assumed of the prices, in a sentence (empty: nothing).
+        calls: How many were made.
+        trust: What the reports so far say of it.
+        pauses: When the last call was begun and answered, and the next asked for.
+        lifetime: How long the head of the requests is kept.
+        sent: The last request (None: none was sent).
+        cleared: What the provider cleared of it before its model read it.
+    """
+
+    model: str
+    prices: Prices
+    assumed: str = ""
+    calls: int = 0
+    trust: Trust = field(default_factory=Trust)
+    pauses: Pauses = field(default_factory=Pauses)
+    lifetime: Lifetime = field(default_factory=Lifetime)
+    sent: Sent | None = None
+    cleared: Cleared = field(default_factory=Cleared)
+
+    def __post_init__(self) -> None:
+        provider, _, name = self.model.partition("/")
+        self._rules = mark_rules(provider, name) if self.prices.caches else None
+
+    @property
+    def takes_marks(self) -> bool:
+        """Whether its requests are marked, so that nothing is written but up to a mark."""
+        return self._rules is not None
+
+    def lapsed(self, gap: float | None) -> bool:
+        """Whether a cache forgot what it held when a call began `gap` seconds ago (None: no)."""
+        ttl = self.prices.ttl_s
+        return gap is not None and ttl is not None and gap > ttl
+
+    def written_anew(
+        self, messages: tuple[Message, ...], tools: Sequence[ToolSpec], gap: float | None
+    ) -> tuple[int, str]:
+        """The position from which on a request is written anew in any case, and why.
+
+        Empty: it goes on from the last, of which all is kept.
+        """
+        if not self.prices.caches:
+            return 0, "nothing is cached"
+        if self.trust.absent:
+            return 0, "the provider's cache is not counted on"
+        if self.lapsed(gap) or self.trust.cold:
+            return 0, "the cache is cold"
+        return self.differs(messages, tools)
+
+    def differs(self, messages: tuple[Message, ...], tools: Sequence[ToolSpec]) -> tuple[int, str]:
+        """Where a request begins to differ from the last one, and how (empty: it goes on)."""
+        if self.sent is None or self.sent.tools != tuple(tools):
+            return 0, "the head of the request is another one"
+        shared = same_until(messages, self.sent.messages)
+        if shared == len(self.sent.messages):
+            return len(messages), ""
+        return shared, f"message {shared} is another one"
+
+    def next_lifetime(self, gap: float | None, calls: float) -> Lifetime:
+        """How long the head of the next call is kept, where `calls` more are expected."""
+        if self._rules is None:
+            return self.lifetime
+        return self.lifetime.at_call(
+            gap,
+            calls_made=self.calls,
+            calls=calls,
+            prices=self.prices,
+            ttl_s=self._rules.ttl_s,
+            ttl_long_s=self._rules.ttl_long_s,
+        )
+
+    def mark(
+        self,
+        messages: Sequence[Message],
+        tools: Sequence[ToolSpec],
+        *,
+        soon: Sequence[int] = (),
+        long: bool = False,
+        cut_point: int = 0,
+        tail: bool = False,
+        until: int | None = None,
+    ) -> Sent:
+        """The next request with its marks; the arguments are those of `breakpoints.marks`."""
+        sent, offered = tuple(messages), tuple(tools)
+        before = self.sent
+        if before is None or before.tools != offered:  # nothing is shared with the request before
+            before = Sent((), offered, weight=Tools.of(offered) if self._rules else None)
+        shared = same_until(sent, before.messages)
+        placed, written = Breakpoints(), None
+        if self._rules is not None:
+            placed = marks(
+                sent,
+                self._rules,
+                before.marks,
+                shared=shared,
+                tools=before.weight,
+                soon=soon,
+                long=long,
+                cut_point=cut_point,
+                tail=tail,
+                until=until,
+            )
+            written = placed.places[-1][0] + 1 if placed.places else 0
+        goes_on = shared == len(before.messages)
+        held = shared if before.written is None else min(shared, before.written)
+        return Sent(sent, offered, placed, before.weight, shared, held, written, goes_on)
+
+
+def same_until(messages: tuple[Message, ...], before: tuple[Message, ...]) -> int:
+    """How many messages at the beginning of a request are those of the request before."""
+    least, most = 0, min(len(messages), len(before))
+    same = most  # the usual case
+    while least < most:
+        if messages[least:same] == before[least:same]:
+            least = same
+        else:
+            most = same - 1
+        same = (least + most + 1) // 2
+    return least

@@ -1,0 +1,522 @@
+"""A conversation as it grows: `Context`.
+
+Takes chat dicts, or objects in another provider's form, has them mended, hands them to a
+`Conversation`, and turns what the conversation shows into the same form again. What is shown is
+kept up to date message by message, so that a window
+costs what is new in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass.caching.meter import Cleared
+from windlass.caching.model_cache import CacheState
+from windlass.caching.prices import Prices
+from windlass.caching.rates import window_tokens
+from windlass.context.chats import Chats, with_block_parts
+from windlass.context.lists import FormList
+from windlass.context.reports import Reports, prices_for
+from windlass.context.window import Chat, ChatWindow, WindowParts
+from windlass.errors import SequenceError, UsageError
+from windlass.messages import Message, ToolCall, tool, user
+from windlass.text.tokens import FamilyCounter, request_tokens, size
+from windlass.window.assemble import tools_needed
+from windlass.window.conversation import Conversation
+from windlass.window.driver import Driver, NextCall
+from windlass.window.entries import Entry, Item
+from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
+from windlass.window.options import Policy
+from windlass.window.originals import RECALL, matching, meant, part_of, reference
+from windlass.window.steps import bound_thinking, planner_of, steps
+from windlass.wire.base import Usage
+from windlass.wire.calls import NO_RESULT
+from windlass.wire.editing import cleared, read_edits
+from windlass.wire.forms import TITLES, FormName, ListReading, as_json, form_of, has_objects
+from windlass.wire.tools import read_tools, tools_form, with_tool
+
+_NO_MODEL: Final = "openai/gpt-4o"
+"""Whose tokens are counted where no model is named."""
+_NO_VIDEO: Final = ("openai/", "anthropic/")
+_VIDEO: Final = ("video", "video_url")
+"""Parts in chat form that routers hand to some models, and these providers refuse."""
+
+
+class Context:
+    """A conversation as it grows, and what each call sees of it.
+
+    Args:
+        model: `provider/model`, for counting tokens; thresholds adapt to its window (None, or
+            one that is not known: to 128,000 tokens).
+        policy: A profile's name, a dict of options, or a `Policy`.
+        prices: What the model's prompt cache charges; default those of `model`, and no cache
+            where none is named.
+        tools: The caller's tools in OpenAI's, Anthropic's or Gemini's form, which the window's
+            list has, too.
+        max_input_tokens: Most tokens of a window (None: no limit).
+        recall: Whether the loop offers the tool `recall`; placeholders name it then.
+        calibration: What the model's own count is divided by ours; see `report`.
+        supplied: Texts that were asked for before, by key.
+        pins: Messages to keep as they are said; see `pin`. They may be yet to come.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        policy: str | Mapping[str, Any] | Policy | None = "default",
+        *,
+        prices: Prices | None = None,
+        tools: Sequence[Chat] | None = None,
+        max_input_tokens: int | None = None,
+        recall: bool = False,
+        calibration: float | None = None,
+        supplied: Mapping[str, str] | None = None,
+        pins: Iterable[str | int] = (),
+    ) -> None:
+        self.model = model or _NO_MODEL
+        self.prices, assumed = prices_for(model, prices)
+        # Where prices are given without a model, marks are those of Anthropic, the strictest.
+        self._cache = CacheState(model or "anthropic/claude", self.prices, assumed)
+        self.reports = Reports(self._cache, calibration or 1.0)
+        self._scale = self.reports.calibration
+        self._heard = False
+        """Whether a report is yet to be planned by: the call that it is of stands as it was."""
+        self._tools, self.specs = read_tools(tools or ())
+        self._offers = recall and not any(one.name == RECALL.name for one in self.specs)
+        """Whether `recall` is offered beside the caller's tools."""
+        if self._offers:
+            self.specs = (*self.specs, RECALL)
+        self._specs = self.specs
+        chosen = Policy.of(policy)
+        if max_input_tokens is not None:
+            chosen = replace(chosen, max_input_tokens=max_input_tokens)
+        self.policy = chosen
+        self.taken: list[Taken] = []
+        self.appended: list[Chat] = []
+        """What was appended, the caller's own objects."""
+        self._form: str | None = None
+        """The form of the list (None: all so far looks the same in several)."""
+        self._list: FormList | None = None
+        """The list in its form, where that is not OpenAI's chat form."""
+        self.pins = frozenset(map(_as_pin, pins))
+        self._reported_at: float | None = None
+        self._places: dict[str | int, str] = {}
+        self._counter = FamilyCounter(self.model)
+        self._intake = Intake(
+            refused=_VIDEO if self.model.startswith(_NO_VIDEO) else (),
+            pictures_of_users=self.model.startswith("openai/"),
+        )
+        self._last: ChatWindow | None = None
+        self._block = ""
+        """What the next call is told at its end."""
+        self.keyed = self.model.startswith("openai/") and model is not None
+        """Whether requests share a key for the cache."""
+        self._sent: ChatWindow | None = None
+        most = chosen.max_input_tokens
+        if most is not None:
+            most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
+        self._most = most
+        self.conversation = Conversation(
+            policies=steps(
+                chosen,
+                caches=self.prices.caches,
+                window_tokens=window_tokens(model),
+                limit=most,
+            ),
+            # Counting takes longer than deciding: only a limit needs the model's own count.
+            count=self._weighed if chosen.max_input_tokens else size,
+            planner=planner_of(chosen, self.prices),
+            settles=True,
+            bound=bound_thinking(chosen, self._cache.model),
+        )
+        self._chats = Chats(self.conversation, self.appended)
+        self._clear = chosen.server_clear if chosen.enabled else None
+        self._driver = Driver(
+            self.conversation,
+            self._cache,
+            thinking=chosen.thinking,
+            notes=self._clear is not None,
+        )
+        self.conversation.supplied.update(supplied or {})
+
+    def append(self, message: Chat) -> None:
+        """Add the next message; it is not changed, nor copied.
+
+        It is in OpenAI's chat form, OpenAI's Responses form, Anthropic's or Gemini's, or an
+        object of their SDKs; all of a list are in one form, and windows come back in it.
+
+        Three keys are for Windlass alone and are not sent: `id`, what the occurrence is to be
+        called; `at`, when it was said, in seconds from any moment: after a gap longer than
+        the provider's cache lives, edits are free; and `usage` of an answer, what the provider
+        counted of its call, as `report` takes it. Where the policy has `server_clear`, the
+        `context_management` of an answer of Anthropic's says what it cleared of the call: the next
+        window then ends in a note of that.
+
+        Raises SequenceError, naming the position and the rule, for what no provider takes
+        and whose meaning is not clear; it counts as not appended then. The rest is mended
+        and told in `entries`.
+        """
+        position = len(self.appended)
+        if has_objects(message):
+            message = as_json(message)
+        at = said_at(message, f"message {position}") if isinstance(message, Mapping) else None
+        known = self._form, self._list
+        try:
+            reading = self._read(message, position)
+        except SequenceError:
+            self._form, self._list = known
+            raise
+        before = self._before_answer(message)
+        window = self._last  # what the call was sent, where it was asked for
+        if self._list is None or reading is None:
+            try:
+                taken_in = self._intake.take(message)
+            except SequenceError:
+                self._form = known[0]
+                raise
+        else:
+            taken_in = self._list.take(reading, message, position)
+        if before is not None:
+            self.report(message["usage"], before)
+        self._take_in(taken_in, message, at, window)
+        self.appended.append(message)
+        self._last = None
+
+    def use_form(self, form: FormName) -> None:
+        """Read the list in this form from here on; what came before looks the same in it."""
+        self._form = form
+        if form == "openai":
+            return
+        self._list = FormList(form, self._intake, self.appended)
+        for taken in self.taken:
+            if taken.source is not None and taken.repair is None and not taken.left_out:
+                self._list.own(taken.item.id, taken.source)
+
+    def _read(self, message: Chat, position: int) -> ListReading | None:
+        """What the next object of a list is; None for one in OpenAI's chat form."""
+        if self._form == "openai" or not isinstance(message, Mapping):
+            form = None
+        else:
+            form = form_of(message)
+        if form is not None and self._form is None:
+            self.use_form(form)
+        if self._list is None:
+            return None
+        if not isinstance(message, Mapping):
+            raise SequenceError(f"message {position}: is {type(message).__name__}, not an object")
+        if form is not None and form != self._form:
+            raise SequenceError(
+                f"message {position}: is in {TITLES[form]}, and the list in"
+                f" {TITLES[self._list.name]}"
+            )
+        return self._list.read(message, position)
+
+    def _take_in(
+        self, taken_in: Sequence[Taken], message: Chat, at: float | None, window: ChatWindow | None
+    ) -> None:
+        """Hand on what was taken, said at `at` seconds; `window` is what the call was sent."""
+        position = len(self.appended)
+        for taken in taken_in:
+            ident = taken.item.id
+            self.taken.append(taken)
+            if taken.source is not None:
+                self._places[taken.source] = ident
+            self._places[ident] = ident
+            if taken.left_out:
+                continue
+            if (
+                self._list is None
+                and taken.repair is None
+                and taken.source == position
+                and OWN_KEYS.isdisjoint(message)
+            ):
+                self._chats.own[ident] = position
+            answer = taken.item.message.role == "assistant"
+            if answer:
+                self._call_made(window)
+                window = None
+                at = self._reported_at if at is None else at
+                if self._specs:  # `wire` defines what was called, too
+                    self._specs = tools_needed(self._specs, [taken.item.message], {})
+            self._cache.pauses.note(at, answer=answer)
+            self.conversation.append(taken.item, taken.repair or "said before", at=at)
+            if answer:
+                self._driver.answered(taken.item)
+                self._note_cleared(message)
+                self._driver.count_blocks()
+                self._reported_at = None
+                self._plan_by_reports()
+            if self.pins and (ident in self.pins or taken.source in self.pins):
+                self.conversation.pin(ident)
+
+    def _note_cleared(self, answer: Chat) -> None:
+        """Take in what the provider cleared of the call of this answer, if it says so."""
+        if self._clear is not None and self._form == "anthropic":
+            uses = cleared(read_edits(answer), "cleared_tool_uses")
+            self._cache.cleared = Cleared(uses, frozenset(self._clear.exclude_tools))
+
+    def goes_on_with(self, messages: Sequence[Chat]) -> bool:
+        """Whether the list can go on with these: not with more of a response that was taken."""
+        return self._list is None or not messages or not self._list.joins(messages[0])
+
+    def window(self, block: str | None = None) -> ChatWindow:
+        """What the next call should see. Asking again changes nothing.
+
+        `block` is told at the end of its last message, if a user or a tool said that: a plan,
+        a reminder, what changes from call to call (None: what was asked before for this call, or
+        nothing). It stays there as history, and goes where that costs nothing.
+
+        Raises SequenceError where nothing was said yet: no provider takes an empty list.
+        """
+        if block is not None and block != self._block:
+            self._block, self._last = block, None
+        if self._list is not None and (held := self._list.flush()):
+            self._take_in(held, {}, None, self._last)
+            self._last = None
+        if self._most is not None:
+            self._leave_room(self._most)
+        if self._heard:
+            self._plan_by_reports()
+        if self._last is None:
+            self._last = self._window()
+        self._sent = self._last
+        return self._last
+
+    def pin(self, which: str | int) -> None:
+        """Keep a message as it is shown now: by its id in `entries`, or its position.
+
+        A message that was shortened before stays as it is. Raises UsageError for an unknown
+        one.
+        """
+        ident = self._places.get(_as_pin(which))
+        if ident is None:
+            raise UsageError(
+                f"no message {which!r} to pin; there are {len(self.appended)} messages, and ids"
+                " stand in the window's entries"
+            )
+        self.pins |= {which}
+        self.conversation.pin(ident)
+        self._last = None
+
+    def report(
+        self,
+        usage: Usage | Mapping[str, Any],
+        window: ChatWindow | None = None,
+        *,
+        at: float | None = None,
+    ) -> None:
+        """Tell what the provider counted of a call, before or after its answer is appended.
+
+        Later counts are corrected by it. Where it read much less from its cache than should
+        be there, the next call is planned as cold; after three such calls in a row none is
+        counted on until one is read again. A usage that says nothing of the input or
+        contradicts itself is left aside; `assumed` of the next windows tells of both.
+
+        Args:
+            usage: The provider's, in OpenAI's, Anthropic's or Gemini's words.
+            window: The one that was sent (None: the latest that was asked for).
+            at: When it was answered, in seconds, where the message does not say it.
+        """
+        sent = window or self._sent or self.window()
+        if at is not None:
+            self._reported_at = said_at({"at": at}, "report")
+        heard = self.reports.hear(usage, sent.planned)
+        pending = sent.planned.call > self.conversation.calls
+        self._heard = self._heard or heard
+        self._last = None
+        if not pending:
+            self._plan_by_reports()
+            if at is not None and sent.planned.call == self.conversation.calls:
+                self._cache.pauses.answered_at(self._reported_at)
+                self.conversation.answered(self._reported_at)
+            self._reported_at = None
+
+    def _before_answer(self, message: Chat) -> ChatWindow | None:
+        """The window of the call that this message is the answer of, if it comes with a usage."""
+        if not isinstance(message, Mapping) or message.get("role") not in ("assistant", "model"):
+            return None
+        return (
+            self.window() if message.get("usage") is not None and self.conversation.items else None
+        )
+
+    def _plan_by_reports(self) -> None:
+        """Count, and count on the cache, by the reports so far; for the calls from here on."""
+        if self._heard and self._scale != self.reports.calibration:
+            self._scale = self.reports.calibration
+            self.conversation.recount()
+        self._heard = False
+        self._driver.count_on_cache()
+        self._last = None
+
+    def supply(self, key: str, text: str) -> None:
+        """Answer a want of a window; the text is used from the next window on."""
+        self.conversation.supply(key, text)
+        self._last = None
+
+    @property
+    def takes_marks(self) -> bool:
+        """Whether the model's provider wants cache marks, of a kind that is known."""
+        return self._cache.takes_marks
+
+    def thinking_refused(self) -> None:
+        """The provider refused the thinking of the last window: no later one holds it."""
+        self._driver.thinking_refused()
+        self._last = None
+
+    def knows(self, ref: str) -> bool:
+        """Whether a reference means one of the messages."""
+        hashes = [taken.item.message.content_hash for taken in self.taken]
+        return isinstance(ref, str) and len(matching(ref, hashes)) == 1
+
+    def recall(
+        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
+    ) -> str:
+        """The original behind a reference; see `ChatWindow.recall`."""
+        asked = {"ref": ref, "grep": grep, "lines": lines, "path": path, "part": part}
+        for name, value in asked.items():
+            if isinstance(value, str):
+                continue
+            wrong = f"recall: {name} is a text, not {value!r:.80}"
+            if not _is_json(value):
+                raise UsageError(wrong)
+            return wrong  # which a model may send
+        originals = {taken.item.message.content_hash: taken.item.message for taken in self.taken}
+        try:
+            original = originals[meant(ref, originals)]
+        except KeyError as error:
+            results = [message for message in originals.values() if message.role == "tool"]
+            listed = ", ".join(map(reference, results[-10:])) or "none yet"
+            why = error.args[0]
+            return f"The reference {ref!r:.200} names no message here: {why}; known: {listed}"
+        try:
+            return part_of(original, part, grep=grep, lines=lines, path=path)
+        except ValueError as error:
+            return f"Nothing is found: {error}"
+
+    # ---- for windows and the memo -------------------------------------------------------
+
+    def tools_in(self, form: FormName) -> list[dict[str, Any]]:
+        """The caller's tools, in `form` where none were given, and `recall` if it is offered."""
+        tools = list(self._tools)
+        return with_tool(tools, RECALL, tools_form(tools) or form) if self._offers else tools
+
+    def counted(self, messages: Sequence[Message]) -> int:
+        """Tokens of a request of these messages and the tools, before any correction."""
+        return request_tokens(self._counter, messages, self._specs)
+
+    @property
+    def calibration(self) -> float:
+        """What the model's own count is divided by ours, by the latest report."""
+        return self.reports.calibration
+
+    def corrected(self, tokens: int) -> int:
+        """A count corrected by what the provider reported."""
+        return round(tokens * self.calibration)
+
+    def tokens_of(self, message: Message) -> int:
+        """Tokens of one message, by the corrected count."""
+        return round(self._counter.message(message) * self.calibration)
+
+    def _weighed(self, message: Message) -> int:
+        """The same by the count that the conversation plans with."""
+        return round(self._counter.message(message) * self._scale)
+
+    def ident_at(self, position: int) -> str:
+        """The id of the message at a position of the conversation."""
+        return self.conversation.items[position].id
+
+    def pinned_by(self, pins: frozenset[str | int]) -> bool:
+        """Whether `pins` would have pinned the same of what was appended so far."""
+        places = self._places.keys()
+        return places & self.pins == places & pins
+
+    def unknown_pins(self) -> list[str | int]:
+        """The pins that no message was found for."""
+        return sorted(self.pins.difference(self._places), key=str)
+
+    def now_said(self, messages: Sequence[Chat]) -> None:
+        """Let windows show these objects, equal to those that were appended."""
+        if self._chats.said_now(messages):
+            self._last = None
+
+    def _window(self) -> ChatWindow:
+        conversation, late = self.conversation, self._intake.late
+        loose = [_unanswered(call) for call in self._intake.open_calls]
+        loose += [Entry(one.item, one.item.message, one.repair or "", "repair") for one in late]
+        bare = (*conversation.window().entries, *loose)
+        if not bare:
+            raise SequenceError("the list of messages is empty, or none of them says anything")
+        call = self._next_call(bare, loose=len(loose))
+        lapsed = self._cache.lapsed(self._cache.pauses.gap) or not self.prices.caches
+        parts = WindowParts(
+            call,
+            bare,
+            (*self.taken, *late),
+            {**conversation.edits, **conversation.pending},
+            tuple(conversation.pending_wants),
+            cached=0 if lapsed else call.sent.held,
+            number=conversation.calls + 1,
+            assumed=self._assumed(),
+        )
+        if self._list is not None:
+            return ChatWindow(self, parts, self._list.written(call.entries), self._list.name)
+        inserts = [insert.entry for insert in conversation.pending_inserts]
+        messages = self._chats.messages((*inserts, *loose))
+        return ChatWindow(self, parts, with_block_parts(messages, call.with_blocks))
+
+    def _next_call(self, entries: tuple[Entry, ...], *, loose: int = 0) -> NextCall:
+        """The next call; the last `loose` of its entries will be others in the call after it."""
+        most = self.policy.max_input_tokens
+
+        def fits(messages: Sequence[Message]) -> bool:
+            return most is None or self.corrected(self.counted(messages)) <= most
+
+        return self._driver.next_call(
+            entries,
+            self._specs,
+            gap=self._cache.pauses.gap,
+            size=lambda text: self.conversation.count(user(text)) if text else 0,
+            fits=fits,
+            block=self._block,
+            unmarked=loose,
+        )
+
+    def _call_made(self, window: ChatWindow | None) -> None:
+        """The next call was made, by this window (None: by the one that it would have had)."""
+        self._block = ""
+        if window is not None:
+            self._driver.call_made(window.next_call)
+        else:
+            self._driver.call_made(self._next_call(self.conversation.window().entries))
+
+    def _leave_room(self, most: int) -> None:
+        """Have the messages leave room for the block, where they may have `most` tokens."""
+        block = self._block
+        self._driver.limit(max(1, most - self._weighed(user(block)) if block else most))
+
+    def _assumed(self) -> tuple[str, ...]:
+        cache = self._cache
+        trust = cache.trust.assumed if self._driver.planner else ""  # else nothing is counted on
+        assumed = cache.assumed, cache.pauses.assumed, self.reports.ignored, trust
+        return tuple(filter(None, assumed))
+
+
+def _unanswered(call: ToolCall) -> Entry:
+    """What stands for the result of a call that the list ends with."""
+    message = tool(call, NO_RESULT)
+    item = Item(f"open:{call.id}", message, message.role)
+    return Entry(item, message, "a call without a result", "repair")
+
+
+def _is_json(value: object) -> bool:
+    return value is None or isinstance(value, bool | int | float | list | dict)
+
+
+def _as_pin(which: object) -> str | int:
+    if isinstance(which, str) or (
+        isinstance(which, int) and not isinstance(which, bool) and which >= 0
+    ):
+        return which
+    raise UsageError(f"a pin is an id or a position from 0, not {which!r}")

@@ -1,0 +1,366 @@
+"""`select`: from a list of messages, those that a task needs, within a budget of tokens.
+
+Messages in, the same messages out, in session order. Nothing here reads a clock or a disk,
+and a model is asked only through the function that the caller hands over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from threading import Lock
+from typing import Final
+
+from windlass.context.chats import copied
+from windlass.context.lists import FormList
+from windlass.context.window import Chat
+from windlass.errors import UsageError
+from windlass.messages import Message
+from windlass.selection.index import Index, Query
+from windlass.selection.options import (
+    CALLOUT_WEIGHT,
+    KEYWORD_WEIGHT,
+    RECENCY_WEIGHT,
+    SIMILARITY_THRESHOLD,
+    Selection,
+    Strategy,
+)
+from windlass.selection.reasons import reasons
+from windlass.selection.scoring import Picked, SelectionRequest
+from windlass.selection.strategies import selecting
+from windlass.selection.vectors import Embedder
+from windlass.selection.wordllama import WordLlamaEmbedder, installed
+from windlass.text.tokens import FamilyCounter, size_up
+from windlass.window.entries import Entry
+from windlass.window.intake import Intake, Taken
+from windlass.wire.forms import FormName, as_json, form_of_list, has_objects
+from windlass.wire.openai import to_openai
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenEntry:
+    """One chosen message: which, how well it scored, and why it is there.
+
+    `position` is the place in the caller's list (None: it stands in none, as the result of a
+    call whose own was never recorded). `ranks` are its places by each signal, from 1.
+    """
+
+    id: str
+    position: int | None
+    score: float
+    reason: str
+    tokens: int
+    ranks: Mapping[str, int] = field(default_factory=dict)
+
+
+class Chosen:
+    """What was chosen for a task, in session order.
+
+    `strategy` is what chose in the end; `note` says why it is not what was asked for (empty:
+    it is). `reasoning` is what a model said of its choice, `refused` what it named that was not
+    to be chosen from. `tokens` are those of `messages`.
+    """
+
+    def __init__(self, session: _Session, picked: Picked) -> None:
+        self._session = session
+        self._picked = picked
+        self._places = [place for at in picked.choice.chosen for place in session.places_of(at)]
+        # Now, because the index goes on growing with the caller's session.
+        self._reasons = reasons(picked)
+        self.strategy = picked.strategy
+        self.note = picked.note
+        self.reasoning = picked.reasoning
+        self.refused = picked.refused
+        self.tokens = picked.choice.tokens
+
+    @cached_property
+    def messages(self) -> list[Chat]:
+        """The originals: the caller's own objects, but for what had to be mended to be sent.
+
+        They have the form of the session. An object of which only a part was chosen is written
+        anew.
+        """
+        return self._session.chats(self._places)
+
+    @cached_property
+    def entries(self) -> tuple[ChosenEntry, ...]:
+        """Each chosen message with its score and the reason, in the order of `messages`."""
+        pairs = zip(self._places, self._reasons, strict=True)
+        return tuple(self._entry(place, why) for place, why in pairs)
+
+    @cached_property
+    def left_out(self) -> tuple[ChosenEntry, ...]:
+        """The best-scored messages that did not fit what was left of the budget, best first."""
+        return tuple(
+            self._entry(place, "does not fit what is left of the budget")
+            for at in self._picked.choice.left_out
+            for place in self._session.places_of(at)
+        )
+
+    def _entry(self, place: int, why: str) -> ChosenEntry:
+        taken = self._session.taken[place]
+        tokens = int(self._session.index.tokens_at(place))
+        score = round(float(self._picked.scored.total[place]), 4)
+        ranks = self._picked.scored.ranks(place)
+        return ChosenEntry(taken.item.id, taken.source, score, why, tokens, ranks)
+
+
+def select(
+    messages: Sequence[Chat],
+    task: str,
+    strategy: Strategy = "hybrid",
+    max_tokens: int = 4_000,
+    *,
+    max_messages: int | None = None,
+    keyword_weight: float = KEYWORD_WEIGHT,
+    recency_weight: float = RECENCY_WEIGHT,
+    callout_weight: float = CALLOUT_WEIGHT,
+    similarity_threshold: float | str = SIMILARITY_THRESHOLD,
+    callouts: Collection[str | int] = (),
+    embedder: Embedder | None = None,
+    helper: Callable[[str], str] | None = None,
+    model: str | None = None,
+) -> Chosen:
+    """The messages that matter most for a task, within a budget.
+
+    Args:
+        messages: A session in OpenAI's chat form, OpenAI's Responses form, Anthropic's or
+            Gemini's, or objects of their SDKs; they are not changed. A message may carry its
+            own `id`, which its entry then has.
+        task: What the messages are wanted for, in words.
+        strategy: `heuristic`, `semantic`, `llm` or `hybrid`.
+        max_tokens: Most tokens of what is chosen.
+        max_messages: Most messages (None: no limit).
+        keyword_weight: How much the words and vectors of a message count.
+        recency_weight: How much its position counts.
+        callout_weight: How much it counts that a message is among the callouts.
+        similarity_threshold: How near a message's vector must be to count: a share of the
+            embedding model's own scale, or a text such as `cosine>=0.7`.
+        callouts: Messages that were marked as important, by id or position.
+        embedder: The embedding model (None: the embedded one, where it is installed).
+        helper: Asked by `llm`, and by `hybrid` where it is given: a function from the
+            question to the model's answer.
+        model: `provider/model` whose tokens are counted (None: characters / 4, 4 a message).
+
+    System messages are not chosen from, nor a call that still waits for its result. Calls and
+    their results are chosen together.
+
+    Raises SequenceError, naming the position and the rule, for a list that no provider takes;
+    UsageError for a wrong option, or for a strategy that needs a model where there is none.
+    """
+    asking = choosing(
+        messages,
+        task,
+        Selection(
+            strategy=strategy,
+            max_tokens=max_tokens,
+            max_messages=max_messages,
+            recency_weight=recency_weight,
+            keyword_weight=keyword_weight,
+            callout_weight=callout_weight,
+            similarity_threshold=similarity_threshold,
+        ),
+        callouts=callouts,
+        embedder=embedder,
+        helper=helper is not None,
+        model=model,
+    )
+    try:
+        question = next(asking)
+        while helper is not None:
+            question = asking.send(helper(question))
+    except StopIteration as done:
+        chosen: Chosen = done.value
+        return chosen
+    raise AssertionError("only a helper is asked")
+
+
+def choosing(
+    messages: Sequence[Chat],
+    task: str,
+    options: Selection,
+    *,
+    callouts: Collection[str | int] = (),
+    embedder: Embedder | None = None,
+    helper: bool = False,
+    model: str | None = None,
+) -> Generator[str, str, Chosen]:
+    """`select` as a generator: yields the question for a model, is sent its answer.
+
+    For callers who ask their model in their own way, for one in an event loop.
+    """
+    if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
+        raise UsageError(f"messages are a list of objects, not {type(messages).__name__}")
+    if not isinstance(task, str):
+        raise UsageError(f"a task is a text that says what is to be done, not {task!r:.80}")
+    if any(map(has_objects, messages)):
+        messages = [as_json(one) for one in messages]
+    session = _MEMO.taken(messages, model)
+    try:
+        session.take(messages)
+        marked = session.marked(callouts)
+        wanted = SelectionRequest(
+            index=session.index,
+            task=Query.of(task),
+            options=options,
+            embedder=embedder or _embedded(options.strategy),
+            helper=helper,
+            among=session.among,
+            callouts=marked,
+        )
+        picked = yield from selecting(wanted)
+        return Chosen(session, picked)
+    finally:
+        _MEMO.keep(session)
+
+
+def _embedded(strategy: Strategy) -> Embedder | None:
+    return WordLlamaEmbedder() if strategy != "heuristic" and installed() else None
+
+
+class _Session:
+    """What a list of messages came to: its index, and the way back to the caller's objects.
+
+    Grows with the list. Of messages that are not chosen from (system prompts, what says
+    nothing) it keeps nothing.
+    """
+
+    def __init__(self, model: str | None) -> None:
+        self.model = model
+        self.given: list[Chat] = []
+        """Copies of what was taken, to tell whether a list is the same one, grown."""
+        self.index = Index()
+        self.taken: list[Taken] = []
+        """What each place of the index holds."""
+        self._chats: list[Chat] = []
+        self._intake = Intake()
+        self._list: FormList | None = None
+        self._form: FormName | None = None
+        self._own: dict[str, int] = {}
+        self._count: Callable[[Message], int] = FamilyCounter(model).message if model else size_up
+        self._places: dict[str | int, int] = {}
+
+    def take(self, messages: Sequence[Chat]) -> None:
+        """The rest of a list that begins with what was taken before."""
+        self._chats[:] = messages
+        new = messages[len(self.given) :]
+        if self._form is None and (form := form_of_list(new)):
+            self._form = form
+            if form != "openai":
+                self._list = FormList(form, self._intake, self._chats)
+                for ident, place in self._own.items():
+                    self._list.own(ident, place)
+        for chat in new:
+            for taken in self._intake.take(chat) if self._list is None else self._list_takes(chat):
+                self._add(taken)
+            self.given.append(copied(chat))
+        for taken in self._list.flush() if self._list else ():
+            self._add(taken)
+
+    def _list_takes(self, chat: Chat) -> list[Taken]:
+        assert self._list is not None
+        position = len(self.given)
+        return self._list.take(self._list.read(chat, position), chat, position)
+
+    def goes_on_with(self, chat: Sequence[Chat]) -> bool:
+        """Whether the list can go on with this: not with more of a response that was taken."""
+        return self._list is None or not chat or not self._list.joins(chat[0])
+
+    def _add(self, taken: Taken) -> None:
+        item = taken.item
+        if taken.left_out or item.message.is_system:
+            return
+        place = len(self.taken)
+        if self._form is None and taken.source is not None and taken.repair is None:
+            self._own[item.id] = taken.source
+        self._places[item.id] = place
+        if taken.source is not None:
+            self._places[taken.source] = place
+        self.index.append(item, self._count(item.message))
+        self.taken.append(taken)
+
+    @property
+    def among(self) -> list[bool] | None:
+        """Which messages may be chosen: not those of a call that waits for its results."""
+        if not self._intake.open_calls:
+            return None
+        start = self.index.units.starts[-1]
+        return [place < start for place in range(len(self.taken))]
+
+    def marked(self, callouts: Collection[str | int]) -> list[int]:
+        """The places of callouts. Raises UsageError for one that names no message."""
+        if isinstance(callouts, str):
+            raise UsageError(f"callouts are a list of ids or positions, not {callouts!r:.80}")
+        unknown = [one for one in callouts if one not in self._places]
+        if unknown:
+            raise UsageError(
+                f"no message {unknown[0]!r} to mark as important; there are"
+                f" {len(self.given)} messages, of which {len(self.taken)} can be chosen"
+            )
+        return [self._places[one] for one in callouts]
+
+    def places_of(self, at: int) -> range:
+        """The places of a unit."""
+        unit = self.index.units[at]
+        return range(unit.first, unit.last + 1)
+
+    def chats(self, places: Sequence[int]) -> list[Chat]:
+        """The messages at these places, in the form of the session."""
+        if self._list is None:
+            return [self._chat(place) for place in places]
+        items = [self.taken[place].item for place in places]
+        return [*self._list.written(Entry(item, item.message, "") for item in items)]
+
+    def _chat(self, place: int) -> Chat:
+        """The message at a place as the caller gave it; mended where it had to be."""
+        taken = self.taken[place]
+        if taken.source is None or taken.repair is not None:
+            return to_openai(taken.item.message)
+        return self._chats[taken.source]
+
+
+class _Memo:
+    """The sessions of recent calls; it is only speed.
+
+    Compared are copies, so that a list that was changed in place is not taken for the old one.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: list[_Session] = []
+        self._lock = Lock()
+
+    def taken(self, messages: Sequence[Chat], model: str | None) -> _Session:
+        """A session that was given the beginning of `messages`, taken out; else a new one."""
+        with self._lock:
+            for session in self._kept:
+                count = len(session.given)
+                if (
+                    session.model == model
+                    and count <= len(messages)
+                    and session.given == list(messages[:count])
+                    and session.goes_on_with(messages[count : count + 1])
+                ):
+                    self._kept.remove(session)
+                    return session
+        return _Session(model)
+
+    def keep(self, session: _Session) -> None:
+        """Keep a session for the next call; the one that was not used longest may go."""
+        with self._lock:
+            self._kept.insert(0, session)
+            del self._kept[self._most :]
+
+    def forget(self) -> None:
+        """Keep nothing any more."""
+        with self._lock:
+            self._kept.clear()
+
+
+_MEMO: Final = _Memo(4)
+
+
+def forget() -> None:
+    """Forget what the memo holds: the next call of every caller starts anew."""
+    _MEMO.forget()

@@ -1,0 +1,328 @@
+"""What one call of a loop should see, and what became of each message.
+
+Knows the context it was made by, for counts and originals; decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from typing import Any, Final, Protocol, TypeAlias, cast
+
+from windlass.caching.breakpoints import Place, cache_key
+from windlass.context.reports import PlannedCall
+from windlass.errors import UsageError, did_you_mean
+from windlass.messages import Message, Opaque, ToolSpec
+from windlass.window.assemble import tools_needed
+from windlass.window.driver import NextCall
+from windlass.window.entries import INJECT, Edit, Entry, Fold
+from windlass.window.intake import Taken
+from windlass.window.originals import reference
+from windlass.window.proposals import Want
+from windlass.wire.base import Format, Request
+from windlass.wire.forms import MODULES, TITLES, FormName, aside, check_places
+from windlass.wire.marks import in_chat
+
+Chat: TypeAlias = Mapping[str, Any]
+"""A message or a tool in one of the forms."""
+
+Provider: TypeAlias = FormName
+
+_CONTEXT_KEYS: Final = (
+    *("system", "messages", "systemInstruction", "contents", "input", "tools"),
+    *("prompt_cache_key", "prompt_cache_options"),
+)
+"""What of a request's body is its context and its cache, in the words of the four forms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What became of one message of the list.
+
+    `action` is `shown`, `replaced`, `folded`, `dropped`, `inserted` (nobody said it here) or
+    `repaired`; `because` and `reason` say why. `reference` is what `recall` takes. `position`
+    is the place in the caller's list (None: it stands in none). Tokens by the model's count.
+    """
+
+    id: str
+    position: int | None
+    action: str
+    because: str | None
+    reason: str
+    reference: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowParts:
+    """What a window is made of.
+
+    `next_call` is what it shows and marks, `bare` the same entries without blocks. `taken` are the
+    messages that were taken in, `edits` those in force by position in the conversation. The first
+    `cached` entries should be cached; `number` is the call's.
+    """
+
+    next_call: NextCall
+    bare: tuple[Entry, ...]
+    taken: tuple[Taken, ...]
+    edits: Mapping[int, Edit]
+    wants: tuple[Want, ...]
+    cached: int
+    number: int
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """What is shown, in order."""
+        return self.next_call.entries
+
+
+class Counts(Protocol):
+    """What a window asks of the context that made it."""
+
+    model: str
+    specs: tuple[ToolSpec, ...]
+    keyed: bool
+
+    def tools_in(self, form: FormName) -> list[dict[str, Any]]:
+        """The caller's tools, in a form where none were given, and `recall` if it is offered."""
+        ...
+
+    def counted(self, messages: Sequence[Message]) -> int:
+        """Tokens of a request of these messages and the tools, before any correction."""
+        ...
+
+    def corrected(self, tokens: int) -> int:
+        """A count corrected by what the provider reported."""
+        ...
+
+    def tokens_of(self, message: Message) -> int:
+        """Tokens of one message, by the corrected count."""
+        ...
+
+    def ident_at(self, position: int) -> str:
+        """The id of the message at a position of the conversation."""
+        ...
+
+    def recall(
+        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
+    ) -> str:
+        """The original behind a reference, or the part of it that is asked for."""
+        ...
+
+
+class ChatWindow:
+    """What the next call should see. `messages` and `tools` go to the provider as they are."""
+
+    def __init__(
+        self,
+        context: Counts,
+        parts: WindowParts,
+        messages: list[dict[str, Any]],
+        form: str = "openai",
+    ) -> None:
+        self._context = context
+        self._parts = parts
+        self._form = form
+        self.messages = messages
+        """The messages to send, in the form that they came in: valid for the provider, without
+        cache marks.
+
+        Messages that stand as they were said are the caller's own objects, and shortened ones
+        those of the window before, until they change: put nothing into them.
+        """
+        self.tools: list[dict[str, Any]] = context.tools_in(cast("FormName", form))
+        """The caller's tools in their form, and `recall` where it was asked for.
+
+        Where no tools were given, it is in the form of the messages.
+        """
+
+    @property
+    def next_call(self) -> NextCall:
+        """What it shows and marks."""
+        return self._parts.next_call
+
+    @property
+    def wants(self) -> tuple[Want, ...]:
+        """Texts that would make the window shorter; answer with `Context.supply`."""
+        return self._parts.wants
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed for this window where something is not known or makes no sense.
+
+        A model without prices, times that run backwards, a usage that was left aside, a cache
+        that did not hold what it should; a sentence each, empty where there is nothing to tell.
+        """
+        return self._parts.assumed
+
+    @cached_property
+    def planned(self) -> PlannedCall:
+        """The call that this window is for, as a report of it is compared."""
+        parts, counted = self._parts, self._context.counted
+        cached = [entry.message for entry in parts.entries[: parts.cached]]
+        expected = counted(cached) if cached else 0
+        return PlannedCall(parts.number, self.counted, expected, parts.next_call.sent.goes_on)
+
+    @property
+    def long_breakpoints(self) -> tuple[Place, ...]:
+        """Those of the breakpoints that `wire` marks for the longer time: an hour at Anthropic.
+
+        The end of tools and system prompt, where pauses are to be expected in which the
+        provider would forget it otherwise.
+        """
+        return self._marked(self._parts.next_call.sent.marks.long, ttl="1h")
+
+    @property
+    def breakpoints(self) -> tuple[Place, ...]:
+        """Where cache marks belong, for a model that wants them: message and part, from 0.
+
+        Parts are those of the content (a text is one), then the tool calls; a tool's message
+        is marked as a whole. Message -1 is the list of tools. `wire` sets these marks. In
+        Anthropic's form parts are blocks; the other two forms take no marks.
+        """
+        return self._marked(self._parts.next_call.sent.places)
+
+    def _marked(self, places: Sequence[Place], ttl: str | None = None) -> tuple[Place, ...]:
+        """The places in `messages`; of those for the longer time only, where `ttl` says so."""
+        if self._form == "openai":
+            return self._in_chat(places)
+        return tuple(self._in_blocks(ttl)) if places and self._form == "anthropic" else ()
+
+    def _in_blocks(self, ttl: str | None) -> Iterator[Place]:
+        """The places of marks by the blocks of Anthropic's messages."""
+        body = self.wire("anthropic")
+        systems = (at for at, one in enumerate(self.messages) if one["role"] != "system")
+        first = next(systems, 0)  # the head of the list is the system prompt of the body
+        lists = [(-1, body.get("tools", []))]
+        lists += [(first + at, turn["content"]) for at, turn in enumerate(body["messages"])]
+        for at, blocks in lists:
+            for part, block in enumerate(blocks):
+                mark = block.get("cache_control")
+                if mark and (ttl is None or mark.get("ttl") == ttl):
+                    yield at, part
+
+    def _in_chat(self, places: Sequence[Place]) -> tuple[Place, ...]:
+        """The places by the parts of chat messages."""
+        shown = self._parts.entries
+        return tuple(
+            (at, part if at < 0 else in_chat(shown[at].message, part)) for at, part in places
+        )
+
+    @cached_property
+    def entries(self) -> tuple[Shown, ...]:
+        """What became of each message, in order."""
+        return tuple(_became(self._context, self._parts, self._form))
+
+    @cached_property
+    def counted(self) -> int:
+        """Tokens of the window with its tools, by the model's count before any correction."""
+        return self._context.counted([entry.message for entry in self._parts.entries])
+
+    @cached_property
+    def tokens(self) -> int:
+        """Tokens of the window with its tools, by the model's count, corrected by reports."""
+        return self._context.corrected(self.counted)
+
+    @cached_property
+    def saved_tokens(self) -> int:
+        """Tokens that sending everything would take more; blocks are left out of account."""
+        whole = [taken.item.message for taken in self._parts.taken if not taken.left_out]
+        parts, counted = self._parts, self._context.counted
+        bare = counted([entry.message for entry in parts.bare])
+        return self._context.corrected(counted(whole) - bare)
+
+    def wire(self, provider: Provider) -> dict[str, Any]:
+        """The window in a provider's own form: its messages, system prompt and tools.
+
+        Cache marks stand in it where the model wants them. A tool that was called and is not
+        among the tools gets a bare definition, without which providers refuse the call.
+        Raises UsageError for a provider that is none of the four; SequenceError, naming message
+        and part, for what its form has no place for (audio, files, documents). What a model
+        signed for itself (thinking, reasoning) is left out of other forms; `entries` say so.
+        """
+        if provider not in MODULES:
+            raise UsageError(f"unknown provider {provider!r}; {did_you_mean(provider, MODULES)}")
+        self._check_places(provider)
+        messages = tuple(entry.message for entry in self._parts.entries)
+        # Of all that was said, so that a tool stays defined when its last call is folded.
+        taken = [taken.item.message for taken in self._parts.taken]
+        tools = tools_needed(self._context.specs, taken, {})
+        model = self._context.model
+        # A list in Anthropic's form has system messages only where its model takes them.
+        late = {"system_anywhere": True} if provider == self._form == "anthropic" else {}
+        body = cast("Format", import_module(MODULES[provider])).body(
+            Request(
+                model=model.partition("/")[2] or model,
+                messages=messages,
+                max_output_tokens=1,
+                tools=tools,
+                breakpoints=self._parts.next_call.sent.places,
+                long_breakpoints=self._parts.next_call.sent.marks.long,
+                cache_key=cache_key(messages, tools) if self._context.keyed else None,
+            ),
+            **late,
+        )
+        return {key: body[key] for key in _CONTEXT_KEYS if key in body}
+
+    def _check_places(self, target: str) -> None:
+        """Refuse what is shown and has no place in a form, by its place in the caller's list."""
+        firsts: dict[int, int] = {}
+        places: dict[str, tuple[int | None, int]] = {}
+        for taken in self._parts.taken:
+            source = taken.source
+            first = firsts.get(source, 0) if source is not None else 0
+            if source is not None and self._form != "openai":
+                firsts[source] = first + 1  # results stand before the user's words, one each
+            places[taken.item.id] = source, first
+        for entry in self._parts.entries:
+            if any(isinstance(part, Opaque) for part in entry.message.parts):
+                source, first = places.get(entry.item.id, (None, 0))
+                where = f"message {source}" if source is not None else f"message {entry.item.id}"
+                check_places(entry.message, target, where, first)
+
+    def recall(
+        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
+    ) -> str:
+        """The original behind a reference, or the part of it that is asked for.
+
+        `grep` is a regular expression, `lines` a range such as `10-40`, `path` a place in a
+        JSON text; `part` is one of them, or several, in one text, as the tool `recall` takes it.
+        What a model may get wrong (a reference that nothing has, a pattern, a range) is answered
+        with a sentence for it. Raises UsageError where an argument is not what JSON can hold.
+        """
+        return self._context.recall(ref, grep, lines, path, part)
+
+
+def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
+    """What became of each message: those of the list, then those that nobody said."""
+    shown = {entry.item.id: entry for entry in parts.entries}
+    edits = {context.ident_at(at): edit for at, edit in parts.edits.items()}
+    for taken in parts.taken:
+        ident, message = taken.item.id, taken.item.message
+        entry, edit = shown.pop(ident, None), edits.get(ident)
+        before = context.tokens_of(message)
+        after = context.tokens_of(entry.message) if entry else 0
+        because: str | None
+        if edit is not None:
+            action = "folded" if isinstance(edit, Fold) else "replaced" if entry else "dropped"
+            because, reason = edit.because, edit.reason
+        elif taken.repair is not None:
+            action, because = "dropped" if taken.left_out else "repaired", "repair"
+            reason = taken.repair
+        else:
+            action, because, reason = "shown", None, "as it was said"
+            if entry is not None and entry.block:
+                noted = parts.next_call.with_blocks.attached[ident].note
+                what = "a note of what the provider cleared" if noted else "a block"
+                because, reason = INJECT, f"as it was said, with {what} at its end"
+            if left := aside(message):
+                reason += f"; {', '.join(left)} only in {TITLES[form]}"
+        yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)
+    for ident, entry in shown.items():
+        after = context.tokens_of(entry.message)
+        ref = reference(entry.message)
+        yield Shown(ident, None, "inserted", entry.because, entry.reason, ref, 0, after)

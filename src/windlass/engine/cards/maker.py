@@ -1,0 +1,274 @@
+"""Making cards of messages: rules, an embedding model, and a model that summarises.
+
+One batch at a time, in pieces that are over within a few milliseconds, so that the event loop
+serves the run between them. What a model does not answer is made by rule, and told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, TypeAlias
+
+from windlass.caching.rates import cost
+from windlass.errors import WindlassError
+from windlass.history.card_rows import CardMarks
+from windlass.messages import Message, user
+from windlass.providers.base import ModelInfo, Provider
+from windlass.safety.fairness import fair
+from windlass.selection.card import Card
+from windlass.selection.index import embeddable
+from windlass.selection.kept import CardOptions
+from windlass.selection.making import card_of, mean_of, question, shared, summary_in, wants_model
+from windlass.selection.vectors import Embedder, Vectors, checked, is_remote
+from windlass.tools.base import Spent
+from windlass.window.entries import Item
+from windlass.wire.base import Request, Usage
+
+Lacks: TypeAlias = Literal["summary", "vector"]
+
+_LONG: Final = 20_000
+"""Characters from which on a card is made in a thread: it takes some milliseconds."""
+_CHUNKS: Final = 16
+"""Chunks that are embedded at once: a thread holds the processor for some milliseconds."""
+_SUMMARY_TOKENS: Final = 200
+"""The most tokens of a summary, which has 300 characters."""
+_REST_S: Final = 30.0
+"""Seconds for which a model that failed is left alone."""
+_SAME: Final = 10_000
+"""Cards that are remembered for messages with an equal body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Cards that lack something: what, why, and of which messages."""
+
+    lacks: Lacks
+    model: str
+    why: str
+    ids: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The same in a sentence."""
+        count = f"{len(self.ids)} card{'s' if len(self.ids) > 1 else ''}"
+        what = "a summary by rule" if self.lacks == "summary" else "no vector"
+        return f"{count} with {what}, because of {self.model}: {self.why}"
+
+
+@dataclass(slots=True)
+class CardBatch:
+    """A batch of cards, what failed of it, and what models took for it."""
+
+    cards: list[Card] = field(default_factory=list[Card])
+    failures: list[Failure] = field(default_factory=list[Failure])
+    spent: list[Spent] = field(default_factory=list[Spent])
+
+
+@dataclass(slots=True)
+class Summariser:
+    """A model that writes summaries; `name` is `provider/model`."""
+
+    name: str
+    provider: Provider
+    info: ModelInfo
+
+    def request(self, message: Message, options: CardOptions) -> Request:
+        """What the model is asked of a message."""
+        return Request(
+            model=self.name.partition("/")[2],
+            messages=(user(question(message, options)),),
+            tool_choice="none",
+            max_output_tokens=min(_SUMMARY_TOKENS, self.info.max_output_tokens),
+            temperature=0.0,
+        )
+
+    async def ask(self, message: Message, options: CardOptions) -> tuple[str, Usage]:
+        """What the model says of a message, and what it took. Raises ProviderError, LimitReached.
+
+        A provider may come from anywhere and raise anything.
+        """
+        reply = await self.provider.send(self.request(message, options), lambda _: None)
+        return reply.message.text, reply.usage
+
+
+class CardMaker:
+    """Makes cards; remembers those it made, for messages of an equal body.
+
+    Args:
+        options: How cards are made.
+        summariser: The model that writes summaries (None: all are made by rule).
+        embedder: Makes the embedding model when it is first needed, which takes a while
+            (None: cards have no vectors).
+        now: Seconds since 1970.
+        clock: Seconds that only ever grow.
+    """
+
+    def __init__(
+        self,
+        options: CardOptions,
+        *,
+        summariser: Summariser | None,
+        embedder: Callable[[], Embedder] | None,
+        now: Callable[[], float],
+        clock: Callable[[], float],
+    ) -> None:
+        self.options = options
+        self.summariser = summariser
+        self._make_embedder = embedder
+        self._embedder: Embedder | None = None
+        self._now = now
+        self._clock = clock
+        self._rests: dict[str, tuple[float, str]] = {}
+        self._same: dict[str, Card] = {}
+
+    async def make(
+        self, items: Sequence[Item], count: Callable[[Message], int], marks: CardMarks
+    ) -> CardBatch:
+        """The cards of messages, in their order. `count` gives the tokens of a message."""
+        batch = CardBatch()
+        failed: defaultdict[tuple[Lacks, str, str], list[str]] = defaultdict(list)
+        for item in items:
+            card = await self._by_rule(item, count)
+            same = self._same.get(card.content_hash)
+            if same is not None:
+                card = shared(card, same)
+            batch.cards.append(card)
+            await fair()
+        for at, item in enumerate(items):
+            card = batch.cards[at]
+            if self.summariser is not None and wants_model(item.message):
+                batch.cards[at] = await self._summarised(card, item.message, batch, failed)
+        await self._with_vectors(items, batch, failed)
+        now = int(self._now())
+        batch.cards = [marks.on(replace(card, generated_at=now)) for card in batch.cards]
+        lacking = {id_ for ids in failed.values() for id_ in ids}
+        for card in batch.cards:
+            if card.id not in lacking:
+                self._same[card.content_hash] = card
+        while len(self._same) > _SAME:
+            del self._same[next(iter(self._same))]
+        batch.failures = [Failure(*key, tuple(ids)) for key, ids in failed.items()]
+        return batch
+
+    def forget(self) -> None:
+        """Make everything anew, also what was made of an equal body, and ask models again."""
+        self._same.clear()
+        self._rests.clear()
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        closing = getattr(self._embedder, "close", None)
+        if closing is not None:
+            await closing()
+
+    async def _by_rule(self, item: Item, count: Callable[[Message], int]) -> Card:
+        def make() -> Card:
+            return card_of(item, count(item.message), chars=self.options.summary_chars)
+
+        return await asyncio.to_thread(make) if item.message.chars > _LONG else make()
+
+    async def _summarised(
+        self,
+        card: Card,
+        message: Message,
+        batch: CardBatch,
+        failed: defaultdict[tuple[Lacks, str, str], list[str]],
+    ) -> Card:
+        """The card with a model's summary; by rule again where no model answers."""
+        summariser = self.summariser
+        assert summariser is not None
+        same = self._same.get(card.content_hash)
+        if same is not None and same.generator_model == summariser.name:
+            return shared(card, same)
+        why = self._resting(summariser.name)
+        if not why:
+            try:
+                answer, usage = await summariser.ask(message, self.options)
+            except Exception as error:  # noqa: BLE001 - whatever a provider raises is told
+                why = self._rest(summariser.name, error)
+            else:
+                dollars = 0.0 if summariser.info.free else _dollars(summariser.name, usage)
+                batch.spent.append(Spent(summariser.name, usage, 0, dollars))
+                summary = summary_in(answer, self.options)
+                if summary is not None:
+                    card = replace(card, summary=summary, generator_model=summariser.name)
+                    self._same[card.content_hash] = card
+                    return card
+                why = "it answered nothing"
+        failed["summary", summariser.name, why].append(card.id)
+        return card
+
+    async def _with_vectors(
+        self,
+        items: Sequence[Item],
+        batch: CardBatch,
+        failed: defaultdict[tuple[Lacks, str, str], list[str]],
+    ) -> None:
+        if self._make_embedder is None:
+            return
+        name = "the embedding model"
+        try:
+            if self._embedder is None:
+                self._embedder = await asyncio.to_thread(self._make_embedder)
+            embedder = self._embedder
+            name = embedder.name
+            places = [
+                at
+                for at, card in enumerate(batch.cards)
+                if not card.embedding or card.embedding_model != name
+            ]
+            why = self._resting(name)
+            if places and not why:
+                texts = [embeddable(items[at].message) for at in places]
+                vectors = await _embedded(embedder, [text for own in texts for text in own])
+                self._take_tokens(embedder, batch)
+                start = 0
+                for at, own in zip(places, texts, strict=True):
+                    mean = mean_of(vectors[start : start + len(own)])
+                    card = replace(batch.cards[at], embedding=mean, embedding_model=name)
+                    batch.cards[at], start = card, start + len(own)
+        except Exception as error:  # noqa: BLE001 - a model of the user's may raise anything
+            why = self._rest(name, error)
+            places = [at for at, card in enumerate(batch.cards) if card.embedding_model != name]
+        if why:
+            failed["vector", name, why] += [batch.cards[at].id for at in places]
+
+    def _take_tokens(self, embedder: Embedder, batch: CardBatch) -> None:
+        take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
+        if take is not None and (tokens := take()):
+            usage = Usage(tokens, 0)
+            batch.spent.append(Spent(embedder.name, usage, 0, _dollars(embedder.name, usage)))
+
+    def _resting(self, name: str) -> str:
+        """Why a model is left alone for now; empty: it is not."""
+        until, why = self._rests.get(name, (0.0, ""))
+        return why if self._clock() < until else ""
+
+    def _rest(self, name: str, error: Exception) -> str:
+        """Leave a model alone for a while, and why."""
+        why = str(error)
+        if not isinstance(error, WindlassError):
+            why = f"{type(error).__name__}: {error}".removesuffix(": ")
+        self._rests[name] = (self._clock() + _REST_S, why)
+        return why
+
+
+async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+    """The vectors of texts: a server's without holding the loop up, the others' in a thread."""
+    if is_remote(embedder):
+        return checked(embedder, texts, await embedder.vectors(texts))
+    rows = [
+        await asyncio.to_thread(embedder.embed, texts[at : at + _CHUNKS])
+        for at in range(0, len(texts), _CHUNKS)
+    ]
+    import numpy as np
+
+    return checked(embedder, texts, np.concatenate(rows))
+
+
+def _dollars(name: str, usage: Usage) -> float | None:
+    tokens = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
+    return cost(name, *tokens)

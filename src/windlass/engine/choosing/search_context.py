@@ -1,0 +1,94 @@
+"""`search_context`: a phase searches its own session, and gets references with summaries.
+
+The tool lives here, beside `recall`, because it needs what the session knows of itself. Other
+sessions are never searched: what is to last is for memory banks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.choosing.picking import by_score, output_alone
+from windlass.engine.choosing.session_index import (
+    Remembering,
+    SessionIndex,
+    embedder_for,
+    session_of,
+)
+from windlass.engine.state import PhaseRun
+from windlass.errors import ToolError
+from windlass.selection.index import Query
+from windlass.selection.options import Selection
+from windlass.selection.scoring import SelectionRequest
+from windlass.tools.base import ToolContext
+from windlass.window.originals import reference
+
+SEARCH: Final = "search_context"
+"""The tool's name."""
+MOST_RESULTS: Final = 20
+SUMMARY_CHARS: Final = 200
+_ANY_SIZE: Final = 10**9
+"""Only references are given back, so that a message may be of any size."""
+
+
+def search_context(query: str, context: ToolContext, max_results: int = 5) -> str:
+    """Find what was said earlier in this session, also what is not shown any more.
+
+    Args:
+        query: What to look for, in a few words: names, paths and numbers count most.
+        context: What the run provides; not shown to the model.
+        max_results: How many messages to name, 20 at most.
+    """
+    if context.search_session is None:
+        raise ToolError("search_context works only inside a run")
+    if not query.strip():
+        raise ToolError("there is nothing to look for: give some words")
+    if not 1 <= max_results <= MOST_RESULTS:
+        raise ToolError(f"max_results must be from 1 to {MOST_RESULTS}, not {max_results}")
+    return context.search_session(query, max_results)
+
+
+def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) -> str:
+    """The messages of the session that say most of a query: reference, place, summary.
+
+    Calls and their results are named together. Phases whose rule excludes others, and what a
+    phase's retention hides, hold here, too.
+    """
+    session = session_of(run, phase_run.info)
+    index = session.index
+    rule = phase_run.rule.choosing
+    excluded = rule.exclude if rule is not None else frozenset[str]()
+    record = run.record
+    hidden = {each.phase for each in record.store.outcomes(record.session_id) if each.hidden}
+    outputs = {item.id for name in hidden for item in output_alone(index.items, name or "")}
+    among = [
+        item.phase not in excluded
+        and (item.phase not in hidden or item.id in outputs)
+        and not session.repeats(place)
+        for place, item in enumerate(index.items)
+    ]
+    if not any(among):
+        return "nothing was said in this session that can be searched"
+    options = Selection(max_tokens=_ANY_SIZE, max_messages=None, recency_weight=0.0)
+    embedder = embedder_for(run)
+    if isinstance(embedder, Remembering):
+        embedder = None  # by words alone: a search is no reason to ask a server
+    request = SelectionRequest(index, Query.of(query), options, embedder, among=among)
+    scored = by_score(request).scored
+    lines: list[str] = []
+    for at in scored.order():
+        unit = index.units[at]
+        for place in range(unit.first, unit.last + 1):
+            if float(scored.hits[place]) > 0 and len(lines) < most:
+                lines.append(_line(session, place))
+    if not lines:
+        return f"nothing said in this session matches {query!r}"
+    return "\n".join([f"{len(lines)} found; recall(ref) brings an original back:", *lines])
+
+
+def _line(session: SessionIndex, place: int) -> str:
+    item, tokens = session.index.items[place], session.index.tokens_at(place)
+    who = item.message.name or item.message.role
+    summary = " ".join(session.index.card(place).summary.split())[:SUMMARY_CHARS]
+    return f"[{reference(item.message)}] {who} ({item.phase}, ~{tokens} tok): {summary}"

@@ -1,0 +1,170 @@
+"""Injectors at any call of a phase: what they look at, and the message of the SESSION tier.
+
+Every block becomes a row of the record, so that what a call saw can be made again. Where blocks
+stand in a request is `blocks.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
+from windlass.engine.state import PhaseRun, Run
+from windlass.engine.turn.fitting import input_room
+from windlass.history.base import NodeType
+from windlass.injectors.base import Situation, Tier
+from windlass.injectors.orchestrate import Block, shrunk
+from windlass.injectors.variation import PLAIN, style_of
+from windlass.messages import Message, Text, system, user
+from windlass.text.templates import render
+from windlass.text.tokens import request_tokens
+from windlass.window.assemble import assemble
+from windlass.window.entries import Entry, show
+
+ROLE = "system_role"
+
+
+# ---- what injectors look at -------------------------------------------------------------
+
+
+def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
+    """What the injectors of a phase may look at, now."""
+    specs, turn = phase_run.allowed, phase_run.progress.turn
+    templates = [f"{{{{ {expression} }}}}" for expression in held.moved.values()]
+    values = _render_now(run, phase_run, held, templates) if templates else []
+    return replace(
+        held.look(),
+        turn=max(1, turn),
+        state=phase_run.progress.state,
+        tools=tuple(spec.name for spec in specs),
+        definitions=specs,
+        style=style_of(run.record.seed, phase_run.phase.name, turn) if held.vary else PLAIN,
+        values=dict(zip(held.moved, values, strict=True)),
+    )
+
+
+def role_now(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> str:
+    """The system role with its values as they are now."""
+    return _render_now(run, phase_run, held, [held.role])[0]
+
+
+def _render_now(
+    run: Run, phase_run: PhaseRun, held: PhaseInjected, templates: Iterable[str]
+) -> list[str]:
+    values = {**run.template_values(), "state": phase_run.progress.state}
+    moments = moments_of(run)
+    return [render(each, **values, where=held.where, moments=moments) for each in templates]
+
+
+def moments_of(run: Run) -> dict[str, str]:
+    """What `now`, `call` and `session_id` are in templates: the time in UTC to the second."""
+    now = datetime.fromtimestamp(run.record.clock(), UTC)
+    return {
+        "now": f"{now:%Y-%m-%dT%H:%M:%SZ}",
+        "call": str(run.progress.calls + 1),
+        "session_id": run.record.session_id,
+    }
+
+
+def share(
+    run: Run, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry] = ()
+) -> float:
+    """The share of their caps that blocks have: less where little room is left."""
+    counter = phase_run.info.counter
+    shown = entries or assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
+    messages = [entry.message for entry in shown]
+    sent = request_tokens(counter, messages, run.definitions(phase_run.allowed, messages))
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    limit = phase_run.rule.budget.limit
+    room = min(room, limit) if limit is not None else room
+    return shrunk(held.placed, room - sent)
+
+
+# ---- the record -------------------------------------------------------------------------
+
+
+def record_blocks(
+    run: Run, phase: str, turn: int, blocks: Iterable[Block], **columns: Any
+) -> tuple[RecordedBlock, ...]:
+    """The blocks as rows of the record; one of which nothing fitted is a decision."""
+    return tuple(_record_block(run, phase, turn, block, columns) for block in blocks)
+
+
+def _record_block(
+    run: Run, phase: str, turn: int, block: Block, columns: Mapping[str, Any]
+) -> RecordedBlock:
+    recorded = RecordedBlock(block)
+    details: dict[str, Any] = {**recorded.details()}
+    if not block.text:
+        left = ", ".join(block.cut)
+        text = f"injector {block.injector}: nothing fits its cap of {block.cap:,}: {left}"
+        run.record.decide(phase, text, kind="injector", turn=turn, **details)
+        return recorded
+    del details["id"]  # it is that of the row
+    item = run.record.add(
+        NodeType.CONTEXT_INJECTION,
+        # What stands at the head of every request is no message of anybody's.
+        system(block.text) if block.tier is Tier.STABLE else user(block.text),
+        phase=phase,
+        turn=turn,
+        metadata={"kind": "injector", **details},
+        **columns,
+    )
+    return replace(recorded, id=item.id)
+
+
+def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: str) -> UserContext:
+    """The SESSION message out of its blocks, in the record."""
+    turn = phase_run.progress.turn
+    recorded = record_blocks(run, phase_run.phase.name, turn, blocks)
+    shown = {block.injector: block.items for block in blocks}
+    parts = tuple(Text(block.text) for block in blocks if block.text)
+    if not parts:
+        return UserContext(head, None, None, recorded, shown)
+    message = Message("user", parts)
+    metadata = {"kind": "user_context", "blocks": [block.id for block in recorded if block.id]}
+    name = phase_run.phase.name
+    item = run.record.add(
+        NodeType.CONTEXT_INJECTION, message, phase=name, turn=turn, metadata=metadata
+    )
+    return UserContext(head, item, message, recorded, shown)
+
+
+def tell_changes(
+    run: Run, phase_run: PhaseRun, held: PhaseInjected, blocks: Sequence[Block]
+) -> None:
+    """Have the next call told what is different in `blocks` from what the model knows.
+
+    The record says what it costs, and what writing the message anew would.
+    """
+    context = run.injected.context
+    assert context is not None
+    texts: list[str] = []
+    for block in blocks:
+        before = context.known.get(block.injector, ())
+        if new := [item.text for item in block.items if item not in before]:
+            texts.append("\n".join([f"[New in {block.injector}]", *new]))
+        if gone := [item.name for item in before if item not in block.items]:
+            texts.append(f"[No longer in {block.injector}] {', '.join(gone)}")
+        context.known[block.injector] = block.items
+    if not texts:
+        return
+    changes = "\n".join(texts)
+    held.changes = "\n".join(filter(None, (held.changes, changes)))
+    tokens = phase_run.info.counter.text(changes)
+    prices = run.cache_of(phase_run.info).prices
+    behind = sum(size for _, size in run.progress.previous)
+    rewrite = round((prices.write - prices.read) * behind)
+    run.record.decide(
+        phase_run.phase.name,
+        f"the user context has changed: told in {tokens:,} tokens at the end of the next call;"
+        f" written anew in its place it would cost the worth of up to {rewrite:,}",
+        kind="user_context",
+        turn=phase_run.progress.turn,
+        tokens=tokens,
+        rewrite=rewrite,
+        changes=changes,
+    )

@@ -1,0 +1,1 @@
+"""What a person is asked, and where answers come from."""

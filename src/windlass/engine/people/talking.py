@@ -1,0 +1,143 @@
+"""Going on with a session, message by message: each is a phase of its own kind in its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass.cascade.model import Cascade, Phase, Rules
+from windlass.engine.cascade import run_session
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.phase.phase import begin, settle, try_phase
+from windlass.engine.result import Result
+from windlass.engine.state import PhaseRun
+from windlass.engine.subcascades import phase_output
+from windlass.errors import UsageError
+from windlass.history.base import CHAT, RAN, Ending, NodeType
+from windlass.messages import Text, ToolCall, tool
+from windlass.tasks.model import OPERATORS
+from windlass.window.entries import Drop, Item, Replace
+from windlass.wire.base import Usage
+
+_KEPT: Final = ("system", "tackle", "injectors", "memory", "callouts", "intra_context")
+_ASKED: Final = ("model", "max_output_tokens", "temperature", "reasoning_effort")
+
+
+def with_chat(cascade: Cascade) -> Cascade:
+    """The cascade with the phase behind its own that answers messages.
+
+    It has the tools, the memory and the model of the last one, and sees all that was said.
+    """
+    last, names = cascade.phases[-1], {phase.name for phase in cascade.phases}
+    if last.name == CHAT and last.instructions == CHAT:
+        return cascade
+    name = CHAT if CHAT not in names else f"{CHAT}_{len(names)}"
+    kept: dict[str, Any] = {key: getattr(last, key) for key in (*_KEPT, *_ASKED)}
+    rules = Rules(max_turns=last.rules.max_turns, approve=last.rules.approve)
+    phase = Phase(name=name, instructions=CHAT, context_strategy="full", rules=rules)
+    phase = phase.model_copy(update=kept)
+    # What it runs before a phase, and how often, is of no message.
+    changes = {"phases": (*cascade.phases, phase), "soundings": None}
+    changes |= {"output_schema": None, "tool_choice": None}
+    return cascade.model_copy(update=changes)
+
+
+def only_chat(model: str | None) -> dict[str, Any]:
+    """A cascade for a person and a model alone."""
+    phase = {"name": CHAT, "instructions": CHAT, "context_strategy": "full", "tackle": ["recall"]}
+    named = {} if model is None else {"model": model}
+    return {"cascade_id": CHAT, "auto_context": {}, **named, "phases": [phase]}
+
+
+def cascade_of(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
+    """The cascade of a session as its record holds it. Raises UsageError for a task file's."""
+    if OPERATORS in recorded:
+        raise UsageError(
+            f"session {session_id!r} ran a task file; only cascades can be gone on with"
+        )
+    phases = [
+        {key: value for key, value in phase.items() if key != "sub_cascades"}
+        for phase in recorded["phases"]
+    ]
+    return {**{key: value for key, value in recorded.items() if key != RAN}, "phases": phases}
+
+
+def take_up(run: CascadeRun) -> None:
+    """Let a run know what its session's record holds."""
+    record, progress, store = run.record, run.progress, run.record.store
+    rows = record.rows()
+    for stored in rows:
+        if stored.id is not None:
+            record.traces[stored.id] = stored.row.trace_id
+            record.times[stored.id] = stored.row.timestamp
+        if stored.row.tokens_in is not None:
+            row = stored.row
+            used = Usage(row.tokens_in or 0, row.tokens_out or 0, row.tokens_cached or 0)
+            run.add_up(used, row.cost)
+            progress.saved_tokens += row.tokens_saved or 0
+    record.born = record.items()
+    for edit in store.edits(record.session_id):
+        because: Any = edit.because
+        if edit.kind == "drop" or edit.replacement is None:
+            progress.edits[edit.message_id] = Drop(edit.message_id, because, edit.reason)
+        else:
+            progress.edits[edit.message_id] = Replace(
+                edit.message_id, edit.replacement, because, edit.reason
+            )
+    for change in store.state(record.session_id):
+        progress.state[change.key] = change.value
+    for outcome in store.outcomes(record.session_id):
+        if outcome.phase is not None:
+            progress.outputs[outcome.phase] = phase_output(record, outcome.phase)
+
+
+async def answer_message(run: CascadeRun, text: str) -> Result:
+    """What the last phase of a run answers a person, as the run's next piece."""
+    phase, progress = run.cascade.phases[-1], run.progress
+
+    async def beginning() -> PhaseRun:
+        _close_calls(run)
+        before = [stored.row.turn or 0 for stored in run.record.rows(phase.name)]
+        phase_run = await begin(run, phase, message=text)
+        phase_run.progress.turn = max(before, default=0)
+        return phase_run
+
+    async def work() -> Ending:
+        ending, _ = await settle(run, phase, try_phase(run, phase, beginning()))
+        progress.outputs.pop(phase.name, None)  # so that it is the last
+        progress.outputs[phase.name] = phase_output(run.record, phase.name)
+        return ending
+
+    return await run_session(run, work())
+
+
+def _close_calls(run: CascadeRun) -> None:
+    """Give each call that has no result one: a run may have ended before its tool ran."""
+    waiting: list[tuple[Item, ToolCall]] = []
+    for item in run.record.items():
+        waiting += [(item, call) for call in item.message.tool_calls]
+        if item.message.role == "tool":  # the newest call of that id: others may repeat it
+            ids = [call.id for _, call in reversed(waiting)]
+            if item.message.tool_call_id in ids:
+                waiting.pop(-1 - ids.index(item.message.tool_call_id))
+    for item, call in waiting:
+        text = Text("[no result: the run ended before the tool ran]")
+        place = {"phase": item.phase, "turn": item.turn, "attempt": item.attempt}
+        parent = run.record.traces[item.id]
+        message = tool(call, text, failed=True)
+        run.record.add(NodeType.TOOL_RESULT, message, parent_id=parent, **place)
+
+
+def goes_on(held: CascadeRun, run: CascadeRun) -> CascadeRun:
+    """The run with what an earlier one of the same session knows."""
+    held.record.store, held.record.on_append = run.record.store, run.record.on_append
+    held.record.recorded = None  # all of it was come by
+    return replace(
+        run,
+        record=held.record,
+        caches=held.caches,
+        net=held.net,
+        injected=held.injected,
+        progress=held.progress,
+    )

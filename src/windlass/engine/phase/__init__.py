@@ -1,0 +1,1 @@
+"""One phase: its turns in order, with what it begins with."""

@@ -1,0 +1,145 @@
+"""Marking messages as important: by the tool `callout`, and by a phase's patterns.
+
+A mark is recorded at once. A marked message is kept as it was said in every window from then
+on: it is pinned, and a time to live does not mask it. Together such messages take at most half
+of what a request may have, or a pattern that matches too much would end the run; what comes on
+top is marked and not kept. What was shortened before it was marked stays as it was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from windlass.engine.state import PhaseRun, Run
+from windlass.engine.turn.fitting import input_room
+from windlass.errors import ToolError, UsageError
+from windlass.history.base import NodeType
+from windlass.history.callout_rows import By, called_out, checked_name, find_message, mark_of
+from windlass.messages import Message
+from windlass.safety.patterns import compiled
+from windlass.tools.base import ToolContext
+from windlass.window.assemble import assemble
+from windlass.window.entries import Item
+
+THIS: Final = "this"
+"""Stands for the message that makes the call."""
+LAST: Final = "last"
+"""Stands for the message before it."""
+
+KEPT_SHARE: Final = 0.5
+"""The share of a request that marked messages may take."""
+
+_FOR_EVER: Final = float("inf")
+
+_COPIES: Final = frozenset({"callout", "recall", "remember", "search_memory"})
+"""Tools whose results repeat what stands elsewhere; patterns leave them alone."""
+
+
+async def callout(context: ToolContext, ref: str, name: str) -> str:
+    """Mark a message as important: it is kept whole in view, and later phases find it by its name.
+
+    Args:
+        context: What the run provides; not shown to the model.
+        ref: The message: a reference such as result_1a2b3c4d5e6f7a8b, the name of a tool for its
+            newest result, "last" for the newest message, "this" for what you say with this call.
+        name: What it is to be called, in a word or a few.
+    """
+    if context.callout is None:
+        raise ToolError("callout works only inside a run")
+    try:
+        return context.callout(ref, name)
+    except UsageError as error:
+        raise ToolError(str(error)) from error
+
+
+def refresh(run: Run, phase_run: PhaseRun) -> None:
+    """Read anew what is marked, and keep it in the phase that begins.
+
+    Somebody outside may have marked more since the last phase began.
+    """
+    rows = run.record.rows()
+    run.progress.callouts = {callout.message_id: callout.name for callout in called_out(rows)}
+    for entry in assemble(phase_run.progress.blocks, ()):
+        if entry.item.id in run.progress.callouts:
+            _keep(phase_run, entry.item.id, entry.message)
+
+
+def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
+    """Mark the message that the model names, and say which it was. Raises UsageError."""
+    called = checked_name(name)
+    word = ref.strip().casefold()
+    if word in (THIS, LAST):
+        own = phase_run.progress.own
+        reply = max(at for at, item in enumerate(own) if item.message.role == "assistant")
+        item = own[reply if word == THIS else reply - 1]
+        message_id, message = item.id, item.message
+    else:
+        stored = find_message(run.record.rows(), ref)
+        assert stored.id is not None
+        assert stored.row.message is not None
+        message_id, message = stored.id, stored.row.message
+    kept = _mark(run, phase_run, message_id, message, called, by="tool")
+    what = f"result of {message.name}" if message.role == "tool" else f"{message.role} message"
+    text = f"called out as {called!r}: the {what} {message.content_hash}, {message.chars:,} chars"
+    return text if kept else f"{text}; too long to be kept whole in view beside the others"
+
+
+def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
+    """Mark what the phase's patterns find among what the model and its tools just said."""
+    for item in items:
+        if item.message.name in _COPIES:
+            continue
+        for name, pattern in phase_run.phase.callouts.items():
+            if compiled(pattern, re.MULTILINE).search(item.message.text):
+                _mark(run, phase_run, item.id, item.message, name, by="pattern", pattern=pattern)
+                break
+
+
+def pin(phase_run: PhaseRun) -> None:
+    """Keep what the phase's window holds already, and what was marked after it was said."""
+    conversation = phase_run.conversation
+    if not phase_run.progress.kept:
+        return
+    for at, item in enumerate(conversation.items):
+        if item.id in phase_run.progress.kept and conversation.pins.get(at, 0) != _FOR_EVER:
+            conversation.pin(item.id)
+
+
+def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:
+    """Have a message stay as it is in the phase's windows; False: there is no room for it."""
+    policy = phase_run.rule.policy
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    limit = min(room, (policy and policy.max_input_tokens) or room)
+    tokens = phase_run.info.counter.message(message)
+    kept = phase_run.progress.kept
+    if sum(kept.values()) - kept.get(message_id, 0) + tokens > KEPT_SHARE * limit:
+        return False
+    kept[message_id] = tokens
+    return True
+
+
+def _mark(
+    run: Run,
+    phase_run: PhaseRun,
+    message_id: str,
+    message: Message,
+    name: str,
+    *,
+    by: By,
+    **details: str,
+) -> bool:
+    """Record a mark; answers whether the message is kept whole from now on."""
+    kept = _keep(phase_run, message_id, message)
+    row = run.record.row(
+        NodeType.DECISION,
+        phase=phase_run.phase.name,
+        turn=phase_run.progress.turn,
+        attempt=phase_run.progress.attempt,
+        parent_id=run.record.traces.get(message_id),
+        metadata=mark_of(message_id, name, by, kept=kept, **details),
+    )
+    run.record.append([row])
+    run.progress.callouts[message_id] = name
+    return kept

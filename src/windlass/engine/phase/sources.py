@@ -1,0 +1,231 @@
+"""Sources to messages: what a phase takes from earlier phases, read from the record.
+
+Each source becomes its own messages, in the order written. What cannot be taken
+(the phase did not run, its condition is false, it has no text, all its pictures
+are shown already) is skipped and recorded as a decision; it is never an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from windlass.cascade.model import PARENT
+from windlass.cascade.rules import PhaseSource, Rule
+from windlass.engine.state import Run
+from windlass.engine.turn.record import Recorder
+from windlass.history.base import NodeType, Outcome
+from windlass.messages import Message, Part, Picture, Role, Text
+from windlass.text.prompts import (
+    conversation_header,
+    images_header,
+    input_text,
+    output_text,
+    state_text,
+)
+from windlass.window.entries import Entry, Item
+from windlass.window.replayed import held_by, replay, text_only, without_repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What a rule's sources came to."""
+
+    input: tuple[Entry, ...] = ()
+    sources: tuple[Entry, ...] = ()
+
+
+def gather(
+    run: Run,
+    rule: Rule,
+    *,
+    phase: str,
+    conditions: Sequence[bool],
+    shown: Sequence[Entry],
+    system_anywhere: bool,
+    parent: Run | None = None,
+) -> Gathered:
+    """The messages that `rule` brings into `phase`; of `parent`, too, whose sub-cascade `run` is.
+
+    `conditions` holds the outcome of each source's condition. `shown` is what the
+    window holds before the sources: their pictures are not injected again, nor their tool calls.
+    """
+    record = run.record
+    before: tuple[Entry, ...] = ()
+    if rule.mode == "selective" and rule.include_input:
+        metadata = {"source": "input", "what": "input"}
+        message = Message("user", (Text(input_text(run.input)),))
+        item = record.add(
+            NodeType.CONTEXT_INJECTION, message, phase=phase, turn=0, metadata=metadata
+        )
+        before = (Entry(item, item.message, "the cascade's input"),)
+    if not rule.sources:
+        return Gathered(before)
+    places = _phases(record)
+    if parent is not None:
+        above = _phases(parent.record)
+        places = {f"{PARENT}{name}": place for name, place in above.items()} | places
+    gathering = _Gathering(run, phase, system_anywhere, *held_by(shown))
+    for source, is_wanted in zip(rule.sources, conditions, strict=True):
+        if not is_wanted:
+            gathering.skip(source, f"its condition {source.condition!r} is false")
+        elif source.phase not in places:
+            gathering.skip(source, "the phase did not run")
+        else:
+            gathering.take(source, places[source.phase])
+    for place, why in gathering.skipped:
+        run.tell(phase, why, kind="source skipped", place=place)
+    return Gathered(before, tuple(gathering.entries))
+
+
+class _Ended(NamedTuple):
+    """A phase that ended: where its messages are recorded, and how it ended."""
+
+    record: Recorder
+    phase: str
+    outcome: Outcome
+
+    @property
+    def items(self) -> list[Item]:
+        """What was said in it."""
+        return self.record.items(self.phase)
+
+
+def _phases(record: Recorder) -> dict[str, _Ended]:
+    outcomes = record.store.outcomes(record.session_id)
+    return {each.phase: _Ended(record, each.phase, each) for each in outcomes if each.phase}
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """The work in hand: one phase's sources, in order.
+
+    `pictures` and `calls` are those that the window holds so far.
+    """
+
+    run: Run
+    phase: str
+    system_anywhere: bool
+    pictures: set[str]
+    calls: set[str]
+    entries: list[Entry] = field(default_factory=list[Entry])
+    skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def skip(self, source: PhaseSource, why: str) -> None:
+        self.skipped.append((source.place, f"source {source.phase!r} skipped: {why}"))
+
+    def inject(self, source: PhaseSource, what: str, *parts: Part, headed: bool = True) -> None:
+        """Append one injected message. Headed text takes the source's role; pictures do not."""
+        role: Role = "user"
+        metadata: dict[str, Any] = {"source": source.phase, "what": what, "place": source.place}
+        if headed and source.as_role == "system":
+            if self.system_anywhere:
+                role = "system"
+            else:
+                # The provider takes a system prompt only in the first place.
+                metadata["as_role"] = "system, sent as user"
+        message = Message(role, parts)
+        item = self.run.record.add(
+            NodeType.CONTEXT_INJECTION, message, phase=self.phase, turn=0, metadata=metadata
+        )
+        self.entries.append(Entry(item, item.message, f"{what} of {source.phase}"))
+
+    def take(self, source: PhaseSource, ended: _Ended) -> None:
+        """Inject what the source includes, in its order."""
+        items, outcome = ended.items, ended.outcome
+        for what in source.include:
+            match what:
+                case "images":
+                    self._take_images(source, items)
+                case "output":
+                    self._take_output(source, items, outcome)
+                case "messages":
+                    self._take_messages(source, items, ended)
+                case "state":
+                    self._take_state(source, ended)
+
+    def _take_images(self, source: PhaseSource, items: Sequence[Item]) -> None:
+        by_key: dict[str, Picture] = {}
+        for item in items:
+            for picture in item.message.pictures:
+                by_key.setdefault(picture.sha256 or picture.url, picture)
+        count = {"all": len(by_key), "last": 1, "last_n": source.images_count}
+        pictures = list(by_key.values())[-count[source.images_filter] :]
+        if not pictures:
+            return  # a phase without pictures is the usual case of the default include
+        fresh = [picture for picture in pictures if picture.sha256 not in self.pictures]
+        if not fresh:
+            self.skip(source, "its pictures are in this window already")
+            return
+        self.pictures.update(picture.sha256 for picture in fresh)
+        self.inject(source, "images", Text(images_header(source.phase)), *fresh, headed=False)
+
+    def _take_output(self, source: PhaseSource, items: Sequence[Item], outcome: Outcome) -> None:
+        output = last_said(items)
+        if output is None:
+            self.skip(source, "the phase said no text")
+            return
+        text = output_text(source.phase, output.message.text, outcome.status)
+        self.inject(source, "output", Text(text))
+
+    def _take_messages(self, source: PhaseSource, items: Sequence[Item], ended: _Ended) -> None:
+        reason = f"conversation of {source.phase} ({source.messages_filter})"
+        if ended.outcome.hidden:
+            entries = output_only(items, reason)
+        else:
+            entries = without_repeats(
+                replay(items, source.messages_filter, reason=reason), self.pictures, self.calls
+            )
+        if not entries:
+            self.skip(source, "the phase has no messages to replay")
+            return
+        self.inject(source, "conversation", Text(conversation_header(source.phase)))
+        if ended.record is not self.run.record:
+            entries = tuple(self._copied(source, entry) for entry in entries)
+        self.entries.extend(entries)
+        pictures, calls = held_by(entries)
+        self.pictures |= pictures
+        self.calls |= calls
+
+    def _copied(self, source: PhaseSource, entry: Entry) -> Entry:
+        """A message of another session, recorded in this one: what a call saw stands in its own."""
+        of = entry.item
+        metadata = {"source": source.phase, "what": "message", "of": of.id, "place": source.place}
+        item = self.run.record.add(
+            NodeType.CONTEXT_INJECTION,
+            entry.message,
+            phase=source.phase,  # as said there: what the phase lets expire is what it says itself
+            turn=of.turn,
+            attempt=of.attempt,
+            metadata=metadata,
+        )
+        return Entry(item, item.message, entry.reason)
+
+    def _take_state(self, source: PhaseSource, ended: _Ended) -> None:
+        record = ended.record
+        values: Mapping[str, Any] = {
+            change.key: change.value
+            for change in record.store.state(record.session_id)
+            if change.phase == ended.phase
+        }
+        if not values:
+            self.skip(source, "the phase set no state")
+            return
+        self.inject(source, "state", Text(state_text(source.phase, values)))
+
+
+def last_said(items: Sequence[Item]) -> Item | None:
+    """A phase's output: its last assistant message that has text (None: it said nothing)."""
+    for item in reversed(items):
+        if item.message.role == "assistant" and item.message.text.strip():
+            return item
+    return None
+
+
+def output_only(items: Sequence[Item], reason: str) -> tuple[Entry, ...]:
+    """What is left of a phase whose `context_retention` is `output_only`."""
+    output = last_said(items)
+    if output is None:
+        return ()
+    return (text_only(Entry(output, output.message, reason), "retention"),)

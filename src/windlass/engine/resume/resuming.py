@@ -1,0 +1,236 @@
+"""Going on with a session that was broken off: what it ran, and whether that is the same now."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from windlass.cascade.compile import compile_rule
+from windlass.cascade.model import Cascade, judges_of, tool_names
+from windlass.cascade.rules import Rule
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.resume.journal import read_journal
+from windlass.engine.turn.record import Recorded
+from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.history.base import CHAT, RAN, SENT, STEP, SessionStart, Store
+from windlass.history.packing import path_part
+from windlass.messages import canonical_json
+from windlass.safety.own_files import make_folder, open_own
+from windlass.tasks.model import OPERATORS
+
+
+def definition_of(cascade: Cascade) -> dict[str, Any]:
+    """A cascade as JSON, as its user wrote it."""
+    return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+def has_begun(store: Store, session_id: str) -> bool:
+    """Whether a store has a session of just this name."""
+    try:
+        store.start(session_id)
+    except UsageError:
+        return False
+    return True
+
+
+def begun_as(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """What a session's start says of its run: file, root, model, and what its steps depend on."""
+    return {"file": run.cascade.file, **ran_with(run, definition, _rules_of(run))}
+
+
+def ran_with(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, Any]:
+    """The root and the model of a run, and what its steps depend on."""
+    flag = run.settings.layers["flags"].get("model")
+    return {
+        "root": str(run.settings.root.resolve()),
+        "model": flag.value if flag else None,
+        "depends_on": _depends_on(run, definition, rules),
+    }
+
+
+def _rules_of(run: CascadeRun) -> list[Rule]:
+    return [compile_rule(run.cascade, phase, run.settings) for phase in run.cascade.phases]
+
+
+def _depends_on(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, str]:
+    """Digests of what decides what the steps of a run are, by what it is called."""
+    cascade = run.cascade
+    models = [run.generation_of(phase).model for phase in cascade.phases]
+    named = {name for phase in cascade.phases for name in _tackle(phase.tackle)}
+    named |= {name.rpartition(":")[2] for name in judges_of(cascade)}
+    return {
+        "the cascade": _digest(definition),
+        "the input": _digest(run.input),
+        "the model": _digest(models),
+        "the policy": _digest(repr(rules)),
+        **{
+            f"the tool {name!r}": _digest(_source_of(run, name))
+            for name in sorted(named & {*run.registry.names()})
+        },
+    }
+
+
+def _tackle(tackle: Any) -> Iterable[str]:
+    return () if tackle == "manifest" else tool_names(tackle)
+
+
+def _source_of(run: CascadeRun, name: str) -> Any:
+    tool = run.registry.get(name)
+    try:
+        return inspect.getsource(tool.function)
+    except (OSError, TypeError):
+        return tool.spec.to_openai()
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()[:16]
+
+
+def taken_up(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str]) -> CascadeRun:
+    """The run with what the record of its session knows of its steps."""
+    start = run.record.store.start(run.record.session_id)
+    run = known(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
+    run.record.pass_to(start.timestamp)
+    return replace(run, journal=replace(run.journal, holds_back=run.is_sounding))
+
+
+def known(
+    run: CascadeRun,
+    ran: Mapping[str, Any],
+    definition: Any,
+    rules: Sequence[Rule],
+    *,
+    again: Iterable[str],
+    finished: Container[str] = (),
+) -> CascadeRun:
+    """The run with the journal of its session, which began as `ran` says, without `finished`."""
+    before, now = ran.get("depends_on", {}), _depends_on(run, definition, rules)
+    changed = [name for name in dict.fromkeys([*before, *now]) if before.get(name) != now.get(name)]
+    if "the cascade" in changed:  # it says the others, too
+        changed = [name for name in changed if name not in ("the model", "the policy")]
+    run.record.recorded = Recorded(run.record.store, run.record.session_id, finished)
+    return replace(run, journal=read_journal(run.record.recorded.rows, changed, again))
+
+
+def forked(run: CascadeRun, origin: str, before: float, message: str = "") -> CascadeRun:
+    """The run with the answers that the record of another session held before a moment."""
+    rows = [each for each in run.record.store.rows(origin) if each.row.timestamp < before]
+    journal = read_journal(rows, (), ())
+    journal = replace(journal, origin=origin, message=message, started={}, before=before)
+    return replace(run, journal=journal)
+
+
+def changed_by(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The definition that a session recorded, with other values for some keys. Raises UsageError.
+
+    Files of sub-cascades are named from its own folder.
+    """
+    definition = json.loads(json.dumps({k: v for k, v in recorded.items() if k != RAN}))
+    phases = {phase["name"]: phase for phase in definition["phases"]}
+    if folder := recorded[RAN]["file"]:
+        for sub in (sub for phase in phases.values() for sub in phase.get("sub_cascades", ())):
+            sub["ref"] = str(Path(folder).resolve().parent / sub["ref"])
+    for key, value in changes.items():
+        name, dot, of_phase = key.rpartition(".")
+        if key == "profile":
+            auto = definition.get("auto_context")
+            own = auto if isinstance(auto, dict) else {}
+            definition["auto_context"] = {**own, "profile": value}
+        elif not dot:
+            definition[key] = value
+        elif name in phases:
+            phases[name][of_phase] = value
+        else:
+            raise UsageError(f"there is no phase {name!r}; {did_you_mean(name, phases)}")
+    return dict(definition)
+
+
+def moment_of(store: Store, session_id: str, number: int) -> float:
+    """When a call of a session was sent, in seconds since 1970. Raises UsageError."""
+    calls = store.calls(session_id)
+    if not 1 <= number <= len(calls):
+        raise UsageError(
+            f"session {session_id!r} has no call {number}; its calls are 1 to {len(calls)}"
+        )
+    trace = calls[number - 1].trace_id
+    replies = (each.row for each in store.rows(session_id) if each.row.trace_id == trace)
+    return sent_at(store, session_id, next(replies).metadata.get(STEP, ""))
+
+
+def sent_at(store: Store, session_id: str, place: str) -> float:
+    """When a step of a session was sent first, in seconds since 1970. Raises UsageError."""
+    for each in store.rows(session_id):
+        if each.row.metadata.get("kind") == SENT and each.row.metadata[STEP] == place:
+            return each.row.timestamp
+    raise UsageError(f"session {session_id!r} was recorded before runs could be forked")
+
+
+def what_ran(store: Store, session_id: str, *, ended: bool = False) -> SessionStart:
+    """How a session of a cascade began. Raises UsageError where nobody can go on with it.
+
+    `ended`: one that completed will do.
+    """
+    start = store.start(session_id)
+    if OPERATORS in start.cascade:
+        raise UsageError(
+            f"session {session_id!r} ran a task file: windlass evaluate --resume {session_id}"
+        )
+    if start.parent_id is not None:
+        raise UsageError(
+            f"session {session_id!r} is part of another: windlass run --resume {start.parent_id}"
+        )
+    if start.cascade["phases"][-1].get("instructions") == CHAT:
+        raise UsageError(f"session {session_id!r} is a chat: windlass chat --session {session_id}")
+    if RAN not in start.cascade:
+        raise UsageError(f"session {session_id!r} was recorded before runs could be resumed")
+    endings = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
+    if endings and endings[-1].status == "completed" and not ended:
+        raise UsageError(
+            f"session {session_id!r} completed; there is nothing to resume."
+            f" What it did: windlass show {session_id}"
+        )
+    return start
+
+
+@contextmanager
+def alone(store: Store, session_id: str) -> Iterator[None]:
+    """Let no other process of this machine run a session meanwhile. Raises UsageError."""
+    try:
+        import fcntl
+    except ImportError:  # another system: two runs at once are not told apart there
+        yield
+        return
+    folder = store.folder / "running"
+    file = folder / path_part(session_id)
+    try:
+        make_folder(folder, store.folder)
+        number = open_own(file)
+    except OSError as error:
+        raise StoreError(f"{str(file)!r} cannot be written: {error.strerror}") from error
+    with os.fdopen(number, "r+", encoding="utf-8") as held:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever held it may have ended and taken the file away since it was opened.
+            if not file.exists() or not os.path.samestat(os.fstat(held.fileno()), file.stat()):
+                raise BlockingIOError
+        except OSError as error:
+            held.seek(0)
+            by = held.read().strip()
+            raise UsageError(
+                f"session {session_id!r} is running{f' in process {by}' if by else ''};"
+                " wait for it, or stop it first"
+            ) from error
+        held.truncate(0)
+        held.write(str(os.getpid()))
+        held.flush()
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)

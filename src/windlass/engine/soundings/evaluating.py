@@ -1,0 +1,306 @@
+"""Who wins among soundings: a validator, a function or a model picks, or a model joins them.
+
+Nothing that was paid for is lost here: where nobody picks, the first that stands is taken (in a
+round of reforge the best so far), and the record says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from windlass.cascade.model import Evaluator, Phase
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.phase.phase import Tried, arguments_of, judge
+from windlass.engine.turn.fitting import input_room
+from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.send import take_step
+from windlass.errors import StoreError, WindlassError
+from windlass.history.base import EVALUATION, NodeType
+from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
+from windlass.providers.base import ModelInfo
+from windlass.safety.foreign import parse_json
+from windlass.text.prompts import (
+    EVALUATOR_SYSTEM,
+    JOIN_SYSTEM,
+    cut_text,
+    fence_end,
+    fence_line,
+    fence_of,
+    pick_again_text,
+    task_text,
+    told_of_fence,
+)
+from windlass.text.tokens import request_tokens
+from windlass.tools.runner import run_tool
+from windlass.wire.base import Request
+
+_LEAST: Final = 200
+"""Characters to which an output is cut at most where a model could not take all of them."""
+
+ANSWER_TOKENS: Final = 1_024
+"""The most tokens of an evaluator's answer."""
+_NO_ANSWER: Final = frozenset({"empty", "refusal", "filter"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sounding:
+    """One attempt that ended: its own run, and what it came to (None: it failed, with `error`)."""
+
+    index: int
+    run: CascadeRun
+    tried: Tried | None
+    error: WindlassError | None = None
+
+    @property
+    def stands(self) -> bool:
+        """Whether it has an answer."""
+        return self.tried is not None and self.tried.ending.reason not in _NO_ANSWER
+
+    @property
+    def text(self) -> str:
+        """Its output."""
+        output = self.tried.output if self.tried else None
+        return output.message.text if output else ""
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """The pictures that were made in it, each once."""
+        own = self.tried.phase_run.progress.own[1:] if self.tried else []
+        found = {p.sha256 or p.url: p for item in own for p in item.message.pictures}
+        return tuple(found.values())
+
+
+async def accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator: str) -> bool:
+    """Whether a validator accepts an output; where it fails itself it refuses nothing."""
+    assert sounding.tried is not None
+    try:
+        verdict = await judge(sounding.run, sounding.tried.phase_run, sounding.text, validator)
+    except StoreError:
+        raise
+    except WindlassError as error:
+        run.tell(phase.name, str(error), kind=EVALUATION, sounding=sounding.index)
+        return True
+    assert verdict is not None
+    text = f"{validator} {'accepts' if verdict.valid else 'refuses'} sounding {sounding.index}"
+    text += f": {verdict.reason}" if verdict.reason else ""
+    details = {"sounding": sounding.index, "valid": verdict.valid}
+    run.record.decide(phase.name, text, kind=EVALUATION, **details)
+    return verdict.valid
+
+
+async def evaluate(
+    run: CascadeRun,
+    phase: Phase,
+    picks: Evaluator,
+    standing: Sequence[Sounding],
+    looked_for: str | None,
+) -> Sounding:
+    """The best of those that stand; one alone wins unasked, the first where nobody picks."""
+    first = standing[0]
+    if len(standing) == 1:
+        run.tell(phase.name, f"sounding {first.index} is the only one left", kind=EVALUATION)
+        return first
+    if picks.validator is not None:
+        for each in standing:
+            if await accepted(run, phase, each, picks.validator):
+                return each
+        why = f"{picks.validator} accepts none"
+    else:
+        try:
+            if picks.function is not None:
+                answer = await _picked_by_function(run, phase, picks.function, standing)
+            else:
+                answer = await _picked_by_model(run, phase, picks.model, standing, looked_for)
+        except StoreError:
+            raise
+        except WindlassError as error:
+            answer = f"the evaluator failed: {error}"
+        if isinstance(answer, int):
+            return next(each for each in standing if each.index == answer)
+        why = answer or "the evaluator picks none"
+    text = f"{why}; sounding {first.index}, the first that stands, is taken"
+    run.tell(phase.name, text, kind=EVALUATION, fallback=first.index)
+    return first
+
+
+async def _picked_by_function(
+    run: CascadeRun, phase: Phase, name: str, standing: Sequence[Sounding]
+) -> int | str | None:
+    """The index a function picks (None: a tie), or why its answer says none."""
+    tool = run.registry.resolve(name) if ":" in name else run.registry.get(name)
+    outputs = [each.text for each in standing]
+    given = {"outputs": outputs, "state": dict(run.progress.state), "input": dict(run.input)}
+    arguments = arguments_of(tool, given, phase.name, "outputs")
+    call = ToolCall("evaluation", tool.spec.name, json.dumps(arguments, default=str))
+    first = standing[0].tried
+    assert first is not None
+    answer = await run_tool(tool, call, first.phase_run.progress.context)
+    if answer.error:
+        return f"the evaluator {name!r} failed: {answer.text}"
+    place = read_winner(answer.text, range(len(standing)))
+    if place is None or isinstance(place, str):
+        return place if place is None else f"the evaluator {name!r} {place}"
+    winner = standing[place].index
+    text = f"{name} picks sounding {winner}"
+    run.record.decide(phase.name, text, kind=EVALUATION, picked=winner)
+    return winner
+
+
+def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
+    """The number in an answer, bare or as `{winner}`; None: a tie; else why it says none.
+
+    >>> read_winner('{"winner": 1}', [0, 1])
+    1
+    >>> read_winner("7", [0, 1])
+    'answered 7, which is none of 0, 1'
+    """
+    try:
+        value = parse_json(answer) if answer.strip() else None
+    except ValueError:
+        value = answer
+    if isinstance(value, Mapping):
+        value = value.get("winner", answer)
+    if value is None or (type(value) is int and value in known):
+        return value
+    shown = " ".join(str(value).split())[:60]
+    return f"answered {shown}, which is none of {', '.join(map(str, known))}"
+
+
+async def _picked_by_model(
+    run: CascadeRun,
+    phase: Phase,
+    model: str | None,
+    standing: Sequence[Sounding],
+    looked_for: str | None,
+) -> int | str | None:
+    """The index a model picks (None: a tie), or why no answer of it says one; asked twice."""
+    drawn = (run.record.seed, phase.name, *(each.index for each in standing))
+    seed = hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]
+    shown = list(standing)
+    random.Random(seed).shuffle(shown)  # noqa: S311  # an order that can be drawn again
+    indexes = sorted(each.index for each in standing)
+    schema = {
+        "type": "object",
+        "properties": {"winner": {"enum": [*indexes, None]}},
+        "required": ["winner"],
+        "additionalProperties": False,
+    }
+    details = {"seed": seed, "order": [each.index for each in shown]}
+    question = _question(run, phase, model, shown, role=EVALUATOR_SYSTEM, asked=looked_for)
+    answer = await _ask(run, phase, model, question, details=details, schema=schema)
+    winner = read_winner(answer, indexes)
+    if isinstance(winner, str):
+        again = (*question, assistant(answer), user(pick_again_text(winner)))
+        answer = await _ask(run, phase, model, again, details=details, schema=schema)
+        winner = read_winner(answer, indexes)
+    return f"the evaluator {winner}" if isinstance(winner, str) else winner
+
+
+async def join_outputs(
+    run: CascadeRun,
+    phase: Phase,
+    model: str | None,
+    standing: Sequence[Sounding],
+    asked: str | None,
+) -> str:
+    """All outputs as one text: under headings, or what a model makes of them."""
+    joined = "\n\n".join(f"## Attempt {each.index}\n\n{each.text.strip()}" for each in standing)
+    if asked is None:
+        return joined
+    try:
+        question = _question(run, phase, model, standing, role=JOIN_SYSTEM, asked=asked)
+        answer = await _ask(run, phase, model, question, details={"joins": len(standing)})
+    except StoreError:
+        raise
+    except WindlassError as error:
+        run.tell(phase.name, f"outputs are joined under headings: {error}", kind=EVALUATION)
+        return joined
+    return answer if answer.strip() else joined
+
+
+def _model_of(run: CascadeRun, phase: Phase, model: str | None) -> str:
+    return run.generation_of(phase).model if model is None else model
+
+
+def _question(
+    run: CascadeRun,
+    phase: Phase,
+    model: str | None,
+    shown: Sequence[Sounding],
+    *,
+    role: str,
+    asked: str | None,
+) -> tuple[Message, ...]:
+    """What a model is asked about outputs; each is cut where it could not take all of them."""
+    _, info = run.resolve(_model_of(run, phase, model))
+    first = shown[0].tried
+    assert first is not None
+    task = next(part for part in first.phase_run.instructions.message.parts)
+    texts = (task.text if isinstance(task, Text) else "", asked or "")
+    fence = fence_of(run.record.seed, *texts, *(each.text for each in shown))
+    asks = task_text(*texts, fence)
+    room = input_room(info, ANSWER_TOKENS)
+    longest = max((len(each.text) for each in shown), default=0)
+    while True:
+        parts: list[Part] = [Text(asks)]
+        for each in shown:
+            header = fence_line(f"Attempt {each.index}", fence)
+            parts.append(Text(f"{header}\n{cut_text(each.text, longest)}"))
+            parts += [*_pictures(info, each), Text(fence_end(fence))]
+        question = (system(told_of_fence(role, fence)), user(*parts))
+        if longest <= _LEAST or request_tokens(info.counter, question) <= room:
+            return question
+        longest //= 2
+
+
+def _pictures(info: ModelInfo, sounding: Sounding) -> list[Part]:
+    if info.sees_pictures:
+        return list(sounding.pictures)
+    return [Text(f"[{picture.describe()}]") for picture in sounding.pictures]
+
+
+async def _ask(
+    run: CascadeRun,
+    phase: Phase,
+    model: str | None,
+    question: tuple[Message, ...],
+    *,
+    details: Mapping[str, Any],
+    schema: Mapping[str, Any] | None = None,
+) -> str:
+    """What a model answers, charged and in the record."""
+    name = _model_of(run, phase, model)
+    provider, info = run.resolve(name)
+    request = Request(
+        model=info.name.partition("/")[2],
+        messages=question,
+        tool_choice="none",
+        max_output_tokens=ANSWER_TOKENS,
+        temperature=0.0,
+        output_schema=schema,
+        load=run.record.store.picture,
+    )
+    if schema is None:
+        most = run.generation_of(phase).max_output_tokens
+        request = replace(request, max_output_tokens=most)
+    what = "evaluator" if schema is not None else "aggregator"
+    place = f"phase {phase.name}, {what}"
+    reply = await take_step(run, phase.name, place, provider, info.name, request)
+    answer = reply.message.text
+    metadata = {
+        "kind": EVALUATION,
+        "text": f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}",
+        "asked": [message.text for message in question],
+        "answer": answer,
+        **details,
+    }
+    price = run.charge(info, reply.usage, saved=0)
+    columns = usage_columns(info.name, reply.usage, price)
+    row = run.record.row(NodeType.DECISION, phase=phase.name, turn=0, metadata=metadata, **columns)
+    run.record.append([row])
+    return answer

@@ -1,0 +1,122 @@
+"""Soundings of a whole cascade: each attempt is a session of its own under the one that asked."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from windlass.cascade.model import Phase, Soundings
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Event
+from windlass.engine.phase.phase import Tried
+from windlass.engine.phase.sources import last_said
+from windlass.engine.result import Result
+from windlass.engine.soundings.evaluating import Sounding
+from windlass.engine.soundings.soundings import SoundedPhase, own_caches, spent_by, standing_of
+from windlass.engine.subcascades import opened_below, phase_output, take_state
+from windlass.errors import RunLimitReached, person_needed
+from windlass.history.base import Ending, StateChange
+from windlass.messages import Part
+from windlass.window.entries import Item
+
+
+async def run_sounded_cascade(
+    run: CascadeRun, wanted: Soundings, attempt: Callable[[CascadeRun], Awaitable[Result]]
+) -> Ending:
+    """Run a cascade as soundings with `attempt`; the best's outputs and state are the run's."""
+    return (await _SoundedCascade(run, wanted, attempt).carry_out()).ending
+
+
+class _SoundedCascade(SoundedPhase):
+    """Attempts at a cascade. What is recorded of them here stands with its last phase."""
+
+    what = "cascade"
+    place = "soundings"
+
+    def __init__(
+        self,
+        run: CascadeRun,
+        wanted: Soundings,
+        attempt: Callable[[CascadeRun], Awaitable[Result]],
+    ) -> None:
+        super().__init__(run, run.cascade.phases[-1], wanted)
+        self._attempt = attempt
+
+    async def _sound(
+        self,
+        index: int,
+        number: int,
+        model: str | None,
+        behind: Sequence[Part],
+        emit: Callable[[Event], None],
+    ) -> Sounding:
+        """One attempt in a session of its own; what it used is added to the whole."""
+        own = open_attempt(self.run, index, model, behind, emit)
+        spent, tried, session = spent_by(own), None, own.record.session_id
+        try:
+            result = await self._attempt(own)
+        finally:
+            self._add_up(own, 0, spent)
+        error = result.error
+        if "budget" in result.notes:
+            error = RunLimitReached(**result.notes["budget"])
+        if (needed := person_needed(result.notes)) is not None:
+            raise needed
+        last = own.progress.last
+        if error is None and last is not None:
+            output = last_said(own.record.items(self.phase.name))
+            tried = Tried(last, Ending(result.status, result.reason), output)
+        ended = Sounding(index, own, tried, error)
+        named = own.generation_of(own.cascade.phases[-1]).model
+        self._tell_of(ended, self.run, number, model=named, session_id=session)
+        return ended
+
+    async def _extracted(self, _output: Item) -> Sequence[StateChange]:
+        """Nothing: each attempt took its own; the state is that of the first that stands."""
+        self._take_over(standing_of(self.all.values())[0])
+        progress, name = self.run.progress, self.phase.name
+        progress.said_in, progress.outputs[name] = None, phase_output(self.run.record, name)
+        return ()
+
+    def _take_over(self, won: Sounding) -> None:
+        """What the winner put out and holds is the run's; what was said stays in its session."""
+        take_state(self.run, self.phase.name, won.run)
+        progress, own = self.run.progress, won.run.progress
+        progress.outputs.update(own.outputs)
+        progress.said_in, progress.previous = own.said_in or won.run.record, own.previous
+        if self.wanted.joins is None:
+            self._remember([won])
+
+    @property
+    def _phases(self) -> Sequence[Phase]:
+        return self.run.cascade.phases
+
+
+def open_attempt(
+    run: CascadeRun,
+    index: int,
+    model: str | None,
+    behind: Sequence[Part],
+    emit: Callable[[Event], None],
+) -> CascadeRun:
+    """The run of one attempt at a cascade, with nothing done yet."""
+    changes: dict[str, Any] = {} if model is None else {"model": model}
+    own = opened_below(
+        run,
+        f"s{index}",
+        run.cascade.model_copy(update=changes),
+        copy.deepcopy(dict(run.input)),
+        registry=run.registry,
+        children=run.children,
+        on_event=emit,
+        sounding=index,
+        behind=tuple(behind),
+    )
+    own.progress.state.update(copy.deepcopy(run.progress.state))
+    own.progress.previous = list(run.progress.previous)
+    own.progress.assumed = run.progress.assumed
+    own.progress.told = run.progress.told
+    own.progress.no_schemas = run.progress.no_schemas
+    return replace(own, caches=own_caches(run))

@@ -1,0 +1,427 @@
+"""Soundings: several attempts side by side at a phase or a whole cascade; the best is taken.
+
+Each attempt at a phase has a run of its own on the same history: it builds its own context, works
+on a copy of the state, and its rows carry its index. One at a cascade has a session of its own.
+They differ only behind their instructions, and the first is sent alone until its first token is
+back, so that the others read from the cache what it wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import cycle, islice
+from typing import Any, Final
+
+from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import (
+    CallEnded,
+    Event,
+    LimitHit,
+    Noted,
+    QuestionAsked,
+    TextArrived,
+    Waiting,
+)
+from windlass.engine.injecting.injected import Injected
+from windlass.engine.meters import ModelCache
+from windlass.engine.phase.phase import Children, Tried, after, begin, extracted, settle, try_phase
+from windlass.engine.soundings.evaluating import Sounding, accepted, evaluate, join_outputs
+from windlass.errors import (
+    PersonNeeded,
+    PhaseFailed,
+    StepDiffers,
+    StoreError,
+    UsageError,
+    WindlassError,
+    run_limit_in,
+)
+from windlass.history.base import (
+    COMPLETED,
+    EVALUATION,
+    SOUNDING,
+    SOUNDINGS,
+    Ending,
+    NodeType,
+    StateChange,
+    in_words,
+)
+from windlass.messages import Part, Text, assistant
+from windlass.safety.fairness import fair
+from windlass.text.prompts import VARIATIONS, refine_text
+from windlass.text.templates import render
+from windlass.window.entries import Item
+from windlass.wire.base import Usage
+
+
+async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
+    """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
+    await fair()
+    assert phase.soundings is not None
+    work = SoundedPhase(run, phase, phase.soundings)
+    trying = after(children, work.carry_out)
+    ending, _ = await settle(run, phase, trying, lambda _: {"soundings": work.summary})
+    return ending
+
+
+class SoundedPhase:
+    """The soundings of one phase in hand; `all` are those that ended, by their index."""
+
+    what = "phase"
+    place = "phases[{}].soundings"
+
+    def __init__(self, run: CascadeRun, phase: Phase, wanted: Soundings) -> None:
+        self.run = run
+        self.phase = phase
+        self.wanted = wanted
+        self.all: dict[int, Sounding] = {}
+        self.summary: dict[str, Any] = {}
+
+    # ---- the story -------------------------------------------------------------------
+
+    async def carry_out(self) -> Tried:
+        """All rounds, and what they came to. Raises PhaseFailed where nothing stands."""
+        run, wanted = self.run, self.wanted
+        self._warn_of_writes()
+        first = await self._round(0, wanted.factor, wanted.mutate)
+        self._must_stand(first)
+        if wanted.joins is not None:
+            return await self._joined(wanted.joins)
+        best = await self._best(first, wanted.evaluator_instructions)
+        if wanted.reforge is not None:
+            best = await self._refined(best, wanted.reforge)
+        self.summary = {
+            "winner": best.index,
+            "factor": wanted.factor,
+            "refinements": len(self.all) - wanted.factor,
+            "failed": [each.index for each in self.all.values() if each.tried is None],
+        }
+        text = f"sounding {best.index} of {len(self.all)} is taken"
+        run.tell(self.phase.name, text, kind=SOUNDINGS, **self.summary)
+        self._take_over(best)
+        assert best.tried is not None
+        return best.tried
+
+    async def _refined(self, best: Sounding, reforge: Reforge) -> Sounding:
+        """The best after the rounds of reforge; in each the best so far competes."""
+        place = self._written_at("reforge.honing_prompt")
+        for number in range(1, reforge.steps + 1):
+            if await self._is_good_enough(best, reforge.threshold):
+                break
+            where = self.run.cascade.where(place)
+            honing = render(reforge.honing_prompt, **self.run.template_values(), where=where)
+            behind: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
+            found = await self._round(number, reforge.factor_per_step, reforge.mutate, behind)
+            standing = [each for each in found if each.stands]
+            if not standing:
+                text = f"all refinements of round {number} failed; sounding {best.index} stands"
+                self.run.tell(self.phase.name, text, kind=EVALUATION)
+                break
+            looked_for = reforge.evaluator_override or self.wanted.evaluator_instructions
+            key = "reforge.evaluator_override" if reforge.evaluator_override else ""
+            best = await self._best([best, *standing], looked_for, key)
+        return best
+
+    async def _is_good_enough(self, best: Sounding, threshold: str | None) -> bool:
+        if threshold is None:
+            return False
+        good = await accepted(self.run, self.phase, best, threshold)
+        if good:
+            text = f"sounding {best.index} passes {threshold!r}: no further round"
+            self.run.tell(self.phase.name, text, kind=EVALUATION)
+        return good
+
+    async def _best(
+        self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
+    ) -> Sounding:
+        """The one that the evaluator picks among those that stand."""
+        standing = standing_of(found)
+        if self.wanted.validator is not None:
+            standing = await self._not_refused(standing, self.wanted.validator)
+        where = self.run.cascade.where(self._written_at(key or "evaluator_instructions"))
+        if looked_for is not None:
+            looked_for = render(looked_for, **self.run.template_values(), where=where)
+        return await evaluate(self.run, self.phase, self._picks, standing, looked_for)
+
+    async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
+        """Those that the validator accepts; all of them where it accepts none."""
+        good = [each for each in found if await accepted(self.run, self.phase, each, validator)]
+        return good or found
+
+    async def _joined(self, joins: Any) -> Tried:
+        """The outputs of all made one, which is said in the phase in their place."""
+        standing = standing_of(self.all.values())
+        first = standing[0]
+        assert first.tried is not None
+        phase_run = first.tried.phase_run
+        run, name = self.run, self.phase.name
+        where = run.cascade.where(self._written_at("aggregate.instructions"))
+        asked = joins.instructions
+        if asked is not None:
+            asked = render(asked, **run.template_values(), where=where)
+        text = await join_outputs(run, self.phase, joins.model, standing, asked)
+        self.summary = {"joined": [each.index for each in standing], "factor": self.wanted.factor}
+        run.tell(name, f"{len(standing)} soundings are joined", kind=SOUNDINGS, **self.summary)
+        question = phase_run.instructions.message
+        question = question.with_parts(*question.parts[:1])
+        rows = [
+            run.record.row(NodeType.USER, question, phase=name, turn=0, attempt=1),
+            run.record.row(NodeType.AGENT, assistant(text), phase=name, turn=1, attempt=1),
+        ]
+        _, output = run.record.append(rows)
+        self._remember(standing)
+        ending = COMPLETED if first.stands else first.tried.ending
+        return Tried(phase_run, ending, output, await self._extracted(output))
+
+    async def _extracted(self, output: Item) -> Sequence[StateChange]:
+        """What is taken from the joined output."""
+        return await extracted(self.run, self.phase, output)
+
+    # ---- one round -------------------------------------------------------------------
+
+    async def _round(
+        self, number: int, factor: int, mutate: Variations, behind: Sequence[Part] = ()
+    ) -> list[Sounding]:
+        """So many attempts side by side, each to its end; the first of each model goes ahead."""
+        begun, models = len(self.all), self._models(factor)
+        varied = variations(mutate, factor)
+        slots, sent = asyncio.Semaphore(self.wanted.max_parallel), dict[str, asyncio.Event]()
+        waiting = list[PersonNeeded]()
+
+        async def one(index: int, model: str | None, variation: str | None) -> None:
+            leads = (model or "") not in sent
+            gate = sent.setdefault(model or "", asyncio.Event())
+            parts = [*behind, *([Text(variation)] if variation else [])]
+            if not leads:
+                await gate.wait()
+            async with slots:
+                try:
+                    told = self._quiet(gate)
+                    ended = await self._sound(index, number, model, parts, told)
+                except PersonNeeded as needed:
+                    waiting.append(needed)  # what the others are sent is not sent in vain
+                    return
+                finally:
+                    gate.set()
+            self.all[index] = ended
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for place, (model, variation) in enumerate(zip(models, varied, strict=True)):
+                    group.create_task(one(begun + place, model, variation))
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from several
+        if waiting:
+            raise waiting[0]
+        self.all = dict(sorted(self.all.items()))
+        return [self.all[index] for index in range(begun, begun + factor)]
+
+    async def _sound(
+        self,
+        index: int,
+        number: int,
+        model: str | None,
+        behind: Sequence[Part],
+        emit: Callable[[Event], None],
+    ) -> Sounding:
+        """One attempt with a run of its own; what it used is added to the whole."""
+        name, calls = self.phase.name, self.run.progress.calls
+        changes: dict[str, Any] = {} if model is None else {"model": model}
+        if self.wanted.joins is not None:
+            changes["output_extraction"] = None  # it is of what is made of all
+        phase, whole = self.phase.model_copy(update=changes), self.run.cascade
+        phases = tuple(phase if each is self.phase else each for each in whole.phases)
+        self.run.cache_of(self.run.resolve(self.run.generation_of(phase).model)[1])
+        own = own_run(self.run, name, index, emit)
+        spent = spent_by(own)
+        own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
+        tried: Tried | None = None
+        error: WindlassError | None = None
+        try:
+            tried = await try_phase(own, phase, begin(own, phase, behind))
+        except (PersonNeeded, StepDiffers, StoreError):
+            raise
+        except WindlassError as failure:
+            error = failure
+            own.record.append([own.record.failure(name, failure)])
+        finally:
+            self._add_up(own, calls, spent)
+        ended = Sounding(index, own, tried, error)
+        self._tell_of(ended, own, number, model=own.generation_of(phase).model)
+        return ended
+
+    def _add_up(
+        self, own: CascadeRun, calls: int, spent: Mapping[str, tuple[float, float]]
+    ) -> None:
+        """Count what an attempt took; it began with so many calls, and with so much spent."""
+        progress, total = own.progress, self.run.progress
+        self.run.add_up(progress.usage, progress.cost)
+        total.saved_tokens += progress.saved_tokens
+        total.calls += progress.calls - calls
+        for used, cache in own.caches.items():
+            before = spent.get(used, (0.0, 0.0))
+            counted = self.run.caches.setdefault(used, cache)
+            if counted is not cache:
+                counted.spent += cache.spent - before[0]
+                counted.spent_whole += cache.spent_whole - before[1]
+
+    def _tell_of(self, ended: Sounding, by: CascadeRun, number: int, **more: Any) -> None:
+        """Record how an attempt of a round ended."""
+        how = in_words(*ended.tried.ending) if ended.tried else f"failed: {ended.error}"
+        what = "sounding" if not number else f"refinement {number}, sounding"
+        told: dict[str, Any] = {"kind": SOUNDING, "round": number, "index": ended.index, **more}
+        by.tell(self.phase.name, f"{what} {ended.index}: {how}", **told)
+
+    def _models(self, factor: int) -> list[str | None]:
+        return list(islice(cycle(self.wanted.models or (None,)), factor))
+
+    def _quiet(self, gate: asyncio.Event) -> Callable[[Event], None]:
+        """Of attempts side by side only what is out of the ordinary is told.
+
+        The first token of the one that goes ahead lets the others go.
+        """
+
+        def emit(event: Event) -> None:
+            if isinstance(event, TextArrived | CallEnded):
+                gate.set()
+            if isinstance(event, LimitHit | Noted | QuestionAsked | Waiting):
+                self.run.emit(event)
+
+        return emit
+
+    # ---- what is left behind ---------------------------------------------------------
+
+    def _must_stand(self, found: Sequence[Sounding]) -> None:
+        """Raise PhaseFailed where all failed, or what ended the budget."""
+        if any(each.tried is not None for each in found):
+            return
+        error = found[0].error
+        for each in found:
+            if (limit := run_limit_in(each.error)) is not None:
+                raise limit
+        name = self.phase.name if self.what == "phase" else self.run.cascade.cascade_id
+        sentence = f"{self.what} {name!r}: all {len(found)} soundings failed"
+        raise PhaseFailed(f"{sentence}; the first: {error}") from error
+
+    def _take_over(self, won: Sounding) -> None:
+        """What the winner said, and what it holds, is the phase's."""
+        run, own = self.run, won.run
+        run.record.take_over(own.record)
+        for each in fields(Injected):
+            setattr(run.injected, each.name, getattr(own.injected, each.name))
+        for model, cache in own.caches.items():  # the next call goes on from what it was sent
+            total = run.caches[model]
+            cache.spent, cache.spent_whole = total.spent, total.spent_whole
+            run.caches[model] = cache
+        progress = own.progress
+        run.progress.callouts, run.progress.previous = progress.callouts, progress.previous
+        run.progress.readable = progress.readable
+        self._remember([won])
+
+    def _remember(self, soundings: Sequence[Sounding]) -> None:
+        writes = [write for each in soundings for write in each.run.progress.remembered]
+        if self.run.is_sounding:
+            self.run.progress.remembered += writes
+            return
+        for write in writes:
+            try:
+                write()
+            except UsageError as refused:
+                self.run.tell(self.phase.name, f"not remembered: {refused}", kind="memory")
+
+    def _warn_of_writes(self) -> None:
+        """Tell that what tools write is written by every attempt."""
+        times = self.wanted.factor
+        for phase in self._phases:
+            tackle, name = phase.tackle, phase.name
+            if tackle == "manifest" or times == 1:
+                continue
+            tools = self.run.registry.of_tackle(tackle)
+            if writers := [tool.spec.name for tool in tools if tool.writes]:
+                each = f"each of {times} soundings may write with {', '.join(writers)}"
+                text = f"phase {name!r}: {each}"
+                self.run.tell(name, text, kind="soundings write", tools=writers)
+
+    @property
+    def _phases(self) -> Sequence[Phase]:
+        return (self.phase,)
+
+    @property
+    def _picks(self) -> Evaluator:
+        return self.wanted.picks
+
+    def _written_at(self, key: str) -> str:
+        names = [phase.name for phase in self.run.cascade.phases]
+        return f"{self.place.format(names.index(self.phase.name))}.{key}"
+
+
+_OWN: Final[Mapping[str, Any]] = {"usage": Usage(0, 0), "cost": 0.0, "saved_tokens": 0}
+
+
+def standing_of(found: Iterable[Sounding]) -> list[Sounding]:
+    """Those that have an answer; where none has, those that did not fail."""
+    listed = list(found)
+    return [each for each in listed if each.stands] or [each for each in listed if each.tried]
+
+
+def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]) -> CascadeRun:
+    """A run for one sounding: what it says, sets and marks is no burden to the others.
+
+    What a provider caches is shared: the meters of models' caches are. What the last call was sent
+    is its own.
+    """
+    whole, injected = run.progress, run.injected
+    progress = replace(
+        whole,
+        state=dict(whole.state),
+        outputs=dict(whole.outputs),
+        edits=dict(whole.edits),
+        callouts=dict(whole.callouts),
+        previous=list(whole.previous),
+        remembered=[],
+        choosing=None,
+        **_OWN,
+    )
+    own = replace(
+        injected,
+        attached=dict(injected.attached),
+        touched=dict(injected.touched),
+        context=copy.deepcopy(injected.context),
+        kept=copy.deepcopy(injected.kept),
+        dropped=copy.deepcopy(injected.dropped),
+        described=dict(injected.described),
+        files=list(injected.files),
+    )
+    return replace(
+        run,
+        record=run.record.apart(phase, index),
+        injected=own,
+        progress=progress,
+        emit=emit,
+        caches=own_caches(run),
+    )
+
+
+def own_caches(run: CascadeRun) -> dict[str, ModelCache]:
+    """What is known of the models' caches, to be changed by one attempt."""
+    return {name: copy.copy(cache) for name, cache in run.caches.items()}
+
+
+def spent_by(run: CascadeRun) -> dict[str, tuple[float, float]]:
+    """What a run spent with each model so far, and what it would have without windows."""
+    return {name: (cache.spent, cache.spent_whole) for name, cache in run.caches.items()}
+
+
+def variations(mutate: Variations, factor: int) -> list[str | None]:
+    """What stands behind the instructions of each attempt; nothing behind those of the first.
+
+    >>> variations(["Be brief.", "Be bold."], 4)
+    [None, 'Be brief.', 'Be bold.', 'Be brief.']
+    """
+    if mutate is False or mutate == ():
+        return [None] * factor
+    texts = VARIATIONS if mutate is True else mutate
+    return [None, *islice(cycle(texts), factor - 1)]

@@ -1,0 +1,201 @@
+"""A sub-cascade in hand: a session of its own, and what goes in and comes out.
+
+It shares with the run above it the store, the settings, the providers with their budget, and
+what is known of the models' caches; its state, its tools and its totals are its own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass.cascade.children import Place, ReadyCascade, output_names
+from windlass.cascade.model import Cascade, Phase, SubCascade
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Event
+from windlass.engine.phase.sources import last_said
+from windlass.engine.resume.resuming import definition_of, forked, has_begun, taken_up
+from windlass.engine.setup import prepare
+from windlass.engine.turn.record import Recorder
+from windlass.history.base import StateChange
+from windlass.messages import Message
+from windlass.text.templates import PhaseOutput
+from windlass.tools.registry import Registry
+from windlass.window.originals import meant, reference
+
+
+def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
+    """The run of a phase's sub-cascade, with nothing done yet."""
+    index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
+    held, sub = run.children[index, position], phase.sub_cascades[position]
+    child = opened_below(
+        run,
+        f"{index + 1}.{position + 1}",
+        held.cascade,
+        child_input(run, sub),
+        registry=held.registry,
+        children=held.children,
+        parent_phase=phase.name,
+    )
+    if sub.context_in:
+        child.progress.state.update(copy.deepcopy(run.progress.state))
+    child.progress.previous = run.progress.previous
+    child.progress.assumed = run.progress.assumed
+    child.progress.told = run.progress.told
+    child.progress.no_schemas = run.progress.no_schemas
+    return replace(child, caches=run.caches)
+
+
+def opened_below(
+    run: CascadeRun,
+    name: str,
+    cascade: Cascade,
+    given: Mapping[str, Any],
+    *,
+    registry: Registry,
+    children: Mapping[Place, ReadyCascade],
+    on_event: Callable[[Event], None] | None = None,
+    **more: Any,
+) -> CascadeRun:
+    """A run whose session is called after that of `run`; taken up where it began already."""
+    session = f"{run.record.session_id}.{name}"
+    store = run.record.store
+    began = run.record.recorded is not None and has_begun(store, session)
+    child = prepare(
+        cascade,
+        given,
+        registry=registry,
+        settings=run.settings,
+        store=store,
+        resolve=run.resolve,
+        on_event=on_event or run.emit,
+        session_id=session,
+        resumed=began,
+        children=children,
+    )
+    shared: dict[str, Any] = {"allowances": run.allowances, "answers": run.answers}
+    child = replace(child, parent=run, **shared, **more)
+    if began:
+        return taken_up(child, definition_of(cascade), run.journal.again)
+    if (origin := run.journal.origin) and has_begun(store, f"{origin}.{name}"):
+        return forked(child, f"{origin}.{name}", run.journal.before)
+    return child
+
+
+def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
+    """What a sub-cascade has as its input.
+
+    A text of `input_map` that is a key of the state, or else of the input, stands for its value.
+    """
+    state, given = run.progress.state, run.input
+
+    def value_of(written: Any) -> Any:
+        if not isinstance(written, str):
+            return written
+        return state[written] if written in state else given.get(written, written)
+
+    mapped = {name: value_of(written) for name, written in sub.input_map.items()}
+    return copy.deepcopy({**(given if sub.context_in else {}), **mapped})
+
+
+def tell_of_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
+    """Say which words of `input_map` look like keys and are none: they are given as they are."""
+    for name, written in sub.input_map.items():
+        if not isinstance(written, str) or not written.isidentifier():
+            continue
+        if written not in run.progress.state and written not in run.input:
+            text = (
+                f"input_map of {sub.ref!r}: {written!r} is no key of the state or of the input, so"
+                f" the input {name!r} is that word"
+            )
+            run.tell(phase.name, text, kind="input_map")
+
+
+def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
+    """Count what a sub-cascade took in the run above it; it may have ended in any way."""
+    done = child.progress
+    run.add_up(done.usage, done.cost)
+    run.progress.calls += done.calls
+    run.progress.saved_tokens += done.saved_tokens
+    run.progress.previous = done.previous
+    run.progress.remembered += done.remembered
+
+
+def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
+    """Lay a sub-cascade's state over that of the run above it, and put its outputs beside it.
+
+    A phase of the run itself goes before an output of the same name.
+    """
+    take_state(run, phase.name, child)
+    own = {each.name for each in run.cascade.phases}
+    done = child.progress
+    whole = phase_output(done.said_in or child.record, None)
+    for name, of_phase in output_names(child.cascade).items():
+        begun = not of_phase or of_phase in done.outputs  # a limit may have ended it before
+        if name not in own and begun:
+            run.progress.outputs[name] = done.outputs[of_phase] if of_phase else whole
+
+
+def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:
+    """Lay the state of a run below over that of the run above it, where it changed in `phase`."""
+    progress = run.progress
+    state = {key: value for key, value in child.progress.state.items() if key != "input"}
+    changed = {
+        key: copy.deepcopy(value)
+        for key, value in state.items()
+        if key not in progress.state or progress.state[key] != value
+    }
+    progress.state.update(changed)
+    changes = [StateChange(phase, key, value) for key, value in changed.items()]
+    run.record.append(state=changes)
+
+
+def phase_output(record: Recorder, phase: str | None) -> PhaseOutput:
+    """The output of a phase that ran: its text, state, pictures and stored tool results.
+
+    A tool result is found by its reference (`result_` and a content hash) or by the
+    name of its tool, which means that tool's latest result. None is the whole session.
+    """
+
+    def text() -> str:
+        output = last_said(record.items(phase))
+        return output.message.text if output else ""
+
+    def state() -> dict[str, object]:
+        changes = record.store.state(record.session_id)
+        return {change.key: change.value for change in changes if phase in (None, change.phase)}
+
+    def images() -> list[str]:
+        items = record.items(phase)
+        return [picture.describe() for item in items for picture in item.message.pictures]
+
+    def results() -> Mapping[str, Message]:
+        named: dict[str, Message] = {}
+        for item in record.items(phase):
+            if item.message.role == "tool":
+                named[reference(item.message)] = item.message
+                if item.message.name:
+                    named[item.message.name] = item.message
+        return named
+
+    def soundings() -> list[str]:
+        tried = record.soundings(phase) if phase else ()
+        return [last.message.text if last else "" for last in map(last_said, tried)]
+
+    def result(name: str) -> str:
+        named = results()
+        if name in named:
+            return named[name].text
+        by_hash = {message.content_hash: message for message in named.values()}
+        return by_hash[meant(name, by_hash)].text
+
+    return PhaseOutput(
+        text=text,
+        state=state,
+        images=images,
+        result=result,
+        soundings=soundings,
+        known_results=lambda: list(results()),
+    )

@@ -1,0 +1,164 @@
+"""What the declarations in `<inputs>` come to: names, and texts that are read when they are wanted.
+
+Ten thousand inputs are ten thousand small values here, and no text that is not being worked on.
+Files lie in the allowed folder and nowhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.errors import ContextError, NoContext
+from windlass.safety.foreign import parse_json
+from windlass.tasks.model import Input
+from windlass.text.templates import render
+from windlass.tools.decode import decode_text
+
+MOST: Final = 1_000_000
+"""Inputs of one task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One input: what it is called, and its text, or the file (and the bytes of it) it is in.
+
+    `value` is what templates see of it as `input.item`; None: its text.
+    """
+
+    name: str
+    text: str | None = None
+    path: Path | None = None
+    start: int = 0
+    length: int = -1
+    value: Any = None
+
+    def read(self) -> str:
+        """Its text. Raises NoContext where its file cannot be read, or is no text."""
+        if self.text is not None:
+            return self.text
+        assert self.path is not None
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.start)
+                text = decode_text(file.read(self.length))
+        except OSError as error:
+            raise NoContext(f"input {self.name!r} cannot be read: {error.strerror}") from error
+        if text is None or "\0" in text:
+            raise NoContext(f"input {self.name!r} is no text")
+        return text
+
+    def whole(self) -> Given:
+        """The same with its text in it, for a process that has not its file."""
+        return self if self.text is not None else Given(self.name, self.read(), value=self.value)
+
+
+def digest(text: str) -> str:
+    """16 hex digits by which a resumed run knows that an input is still the same."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def given_by(
+    inputs: Sequence[Input],
+    root: Path,
+    *,
+    values: Mapping[str, Any],
+    file: str,
+    apart: bool,
+) -> list[Given]:
+    """The inputs that the declarations come to, in order.
+
+    `root` is the folder that files must lie in, `values` what templates see; `apart`: a list
+    that an expression gives is so many inputs (a reduce), else one. Raises NoContext where a
+    declaration comes to nothing, ContextError where it is wrong.
+    """
+    root = root.resolve()
+    given: list[Given] = []
+    for declared in inputs:
+        where = f"{file}:{declared.line}"
+        match declared.form:
+            case "inline":
+                given.append(Given(declared.name or f"line {declared.line}", declared.value))
+            case "file":
+                path = _inside(root, render(declared.template, **values, where=where), where)
+                name = path.relative_to(root).as_posix()
+                given += _lines(path, name, where) if declared.lines else [Given(name, path=path)]
+            case "glob":
+                given += _files(root, render(declared.template, **values, where=where), where)
+            case "expression":
+                given += _expression(declared.value, values, where, apart=apart)
+        if len(given) > MOST:
+            raise ContextError(f"{where}: more than {MOST:,} inputs")
+    return given
+
+
+def _inside(root: Path, name: str, where: str) -> Path:
+    path = (root / name).resolve()
+    if not path.is_relative_to(root):
+        raise ContextError(f"{where}: {name!r} leads out of the folder {str(root)!r} (--root)")
+    if not path.is_file():
+        raise NoContext(f"{where}: there is no file {name!r} in {str(root)!r} (--root)")
+    return path
+
+
+def _files(root: Path, pattern: str, where: str) -> Iterator[Given]:
+    if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+        raise ContextError(f"{where}: the pattern {pattern!r} leads out of the folder (--root)")
+    count = 0
+    for path in sorted(root.glob(pattern)):
+        if path.is_file() and path.resolve().is_relative_to(root):
+            count += 1
+            yield Given(path.relative_to(root).as_posix(), path=path)
+    if not count:
+        raise NoContext(f"{where}: no file in {str(root)!r} (--root) matches {pattern!r}")
+
+
+def _lines(path: Path, name: str, where: str) -> Iterator[Given]:
+    """The lines of a file that are not blank, found without keeping them."""
+    at = count = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            content = line.rstrip(b"\r\n")
+            if content.strip():
+                count += 1
+                yield Given(f"{name}:{number}", path=path, start=at, length=len(content))
+            at += len(line)
+    if not count:
+        raise NoContext(f"{where}: {name!r} has no line that is not blank")
+
+
+_AS_JSON: Final = (
+    "{%% set it = (%s) %%}{%% if it is undefined %%}{{ it }}{%% endif %%}{{ it|tojson }}"
+)
+
+
+def _expression(
+    expression: str, values: Mapping[str, Any], where: str, *, apart: bool
+) -> Iterator[Given]:
+    # As JSON, which is what inputs, states and outputs are made of.
+    text = render(_AS_JSON % expression, **values, where=where)
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise ContextError(
+            f"{where}: the expression {expression!r} comes to no value: {error}"
+        ) from error
+    if apart and isinstance(value, str):
+        try:
+            value = parse_json(value)  # the output of an earlier task may be a list
+        except ValueError:
+            value = [value]
+    if value is None or value in ("", [], {}):
+        raise NoContext(f"{where}: the expression {expression!r} comes to nothing")
+    each = value if apart and isinstance(value, list) else [value]
+    for number, item in enumerate(each):
+        name = f"{expression}[{number}]" if each is value else expression
+        yield Given(name, _as_text(item), value=item)
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)

@@ -1,0 +1,89 @@
+"""Limits, checked before a request is sent: the model's window, and the user's budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from windlass.engine.events import Noted
+from windlass.engine.state import PhaseRun, Run
+from windlass.errors import BudgetExceeded, ContextTooLong
+from windlass.history.details import BudgetDetails
+from windlass.providers.base import ModelInfo
+from windlass.text.tokens import MARGIN
+from windlass.window.entries import Entry
+
+_LARGEST = 5
+
+
+def input_room(info: ModelInfo, max_output_tokens: int) -> int:
+    """Input tokens that fit: the window less the reply, less the margin of an inexact count."""
+    room = info.window - max_output_tokens
+    return room if info.counter.exact else math.floor(room / (1 + MARGIN))
+
+
+def has_room(phase_run: PhaseRun, tokens: int) -> bool:
+    """Whether a request of so many tokens keeps to the model's window and the user's limit."""
+    room, budget = phase_run.generation.max_output_tokens, phase_run.rule.budget
+    limit = budget.limit if budget.limit and budget.on_exceed != "warn" else tokens
+    return tokens <= min(limit, input_room(phase_run.info, room))
+
+
+def check_fits(phase_run: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
+    """Raise ContextTooLong, naming the five largest messages and the settings that help."""
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    if tokens <= room:
+        return
+    count = phase_run.info.counter.message
+    largest = sorted(entries, key=lambda entry: -count(entry.message))[:_LARGEST]
+    listed = "\n".join(
+        f"  {count(entry.message):>8,} tokens  {entry.message.role:<9}"
+        f" {entry.item.phase or '-'}  {entry.item.id}  ({entry.reason})"
+        for entry in largest
+    )
+    info, kept = phase_run.info, phase_run.generation.max_output_tokens
+    margin = "" if info.counter.exact else ", 10 % margin"
+    raise ContextTooLong(
+        f"phase {phase_run.phase.name!r} would send {tokens:,} tokens, but {info.name} takes"
+        f" {room:,} (window {info.window:,}, {kept:,} kept for the reply{margin})."
+        f" The largest messages:\n{listed}\n"
+        "Give the phase a `context` with only the sources it needs, or `context_strategy:"
+        ' "sliding"`, or set `context_retention: "output_only"` on the phase they come from.'
+    )
+
+
+def check_budget(phase_run: PhaseRun, tokens: int) -> BudgetDetails | None:
+    """Hold the request against `max_input_tokens`; returns what the record says of it.
+
+    None: there is no limit, or it is far. Raises BudgetExceeded where the phase says
+    `on_exceed: fail`.
+    """
+    budget = phase_run.rule.budget
+    if budget.limit is None or tokens < budget.limit * budget.warn:
+        return None
+    if tokens > budget.limit and budget.on_exceed == "fail":
+        near = _near(phase_run, tokens)
+        raise BudgetExceeded(
+            f"{near} with on_exceed 'fail'; raise the limit or give the phase less context"
+        )
+    return {"limit": budget.limit, "tokens": tokens, "exceeded": tokens > budget.limit}
+
+
+def tell_budget(run: Run, phase_run: PhaseRun, tokens: int) -> None:
+    """Tell the user that a request comes near `max_input_tokens`, or is beyond it."""
+    run.emit(Noted(phase_run.phase.name, _near(phase_run, tokens)))
+
+
+def _near(phase_run: PhaseRun, tokens: int) -> str:
+    return (
+        f"phase {phase_run.phase.name!r} sends {tokens:,} input tokens; its max_input_tokens is"
+        f" {phase_run.rule.budget.limit:,}"
+    )
+
+
+def tell_choice(run: Run, phase_run: PhaseRun, sent: int, snowball: int) -> None:
+    """Say once what the phase chose, with the tokens of its first call, which windows shorten."""
+    text, phase_run.progress.choice_text = phase_run.progress.choice_text, ""
+    if text:
+        text += f"; its first call sends {sent:,} tokens, sending everything {snowball:,}"
+        run.emit(Noted(phase_run.phase.name, text, detail=True))

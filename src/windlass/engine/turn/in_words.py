@@ -1,0 +1,66 @@
+"""What a model or its provider takes as no setting of a request, and is asked for in words.
+
+The words stand at the end of what the phase says, and stay there: nothing that was sent changes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from windlass.cascade.model import Phase
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.state import Generation, PhaseRun, Run
+from windlass.errors import BadRequest
+from windlass.messages import Message, Text
+from windlass.text.prompts import schema_text, tool_wanted
+from windlass.tools.registry import sent_name
+
+_OF_SCHEMA: Final = re.compile(
+    r"output_config\.format|output_format|response_?format|json_schema"
+    r"|response_?(?:json_?)?schema|structured[ _]outputs?",
+    re.IGNORECASE,
+)
+"""How providers name what asks for JSON of a schema, in what they refuse."""
+
+
+def with_asks(run: CascadeRun, phase: Phase, instructions: Message) -> Message:
+    """The instructions with all that the phase asks for in words at their end."""
+    generation = run.generation_of(phase)
+    asks = [call_wanted(generation)] if generation.wanted else []
+    if generation.output_schema is not None and generation.model in run.progress.no_schemas:
+        asks.append(schema_text(generation.output_schema))
+    return instructions.with_parts(*instructions.parts, *map(Text, asks)) if asks else instructions
+
+
+def call_wanted(generation: Generation) -> str:
+    """Asks for the call that cannot be forced."""
+    return tool_wanted(sent_name(generation.wanted))
+
+
+def tell_wanted(run: Run, phase_run: PhaseRun) -> None:
+    """Say once that a call is asked for and not forced."""
+    generation = phase_run.generation
+    if generation.wanted:
+        run.tell_once(
+            phase_run.phase.name,
+            f"{generation.model} takes no tool_choice {generation.wanted!r}; 'auto' is sent, and"
+            " the instructions ask for the call",
+            kind="tool_choice",
+            tool_choice=generation.wanted,
+        )
+
+
+def schema_refused(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | None:
+    """What asks for JSON in words, where the provider took no schema; None: it refused another.
+
+    From then on none is sent to the model in this run, and the user is told once.
+    """
+    model, schema = phase_run.generation.model, phase_run.generation.output_schema
+    tried = model not in run.progress.no_schemas
+    if schema is None or not (tried and _OF_SCHEMA.search(str(refused))):
+        return None
+    run.progress.no_schemas.add(model)
+    text = f"{model} takes no output_schema; JSON is asked for in words, and validated"
+    run.tell_once(phase_run.phase.name, text, kind="output_schema")
+    return schema_text(schema)

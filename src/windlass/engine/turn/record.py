@@ -1,0 +1,356 @@
+"""The run's hand on the history: ids, times, and what a snowball would hold.
+
+The one place in the engine room that makes rows. It keeps, beside the store, the
+list of what was born in the session (without pictures' bytes), because what a
+snowball would have sent is told at every call.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from windlass.engine.resume.journal import BROKEN_OFF
+from windlass.history.base import (
+    BORN,
+    STEPS,
+    Batch,
+    EditRecord,
+    NodeType,
+    Row,
+    Store,
+    StoredRow,
+    continued,
+    standing,
+)
+from windlass.messages import Message, Picture, canonical_json
+from windlass.window.entries import Item
+from windlass.wire.base import Usage
+
+SEED: Final = "~"
+"""Stands in the name of a session before its seed, where that is not the name itself."""
+
+
+class Recorder:
+    """Appends one session's rows, and remembers what was born in it.
+
+    `born` are those occurrences in order, `traces` the trace id of each occurrence,
+    `times` when it was recorded (seconds since 1970). `said` is called after each append of
+    messages, `on_append` with them and with the edits beside them. `sounding` is the phase and the
+    index of the sounding whose rows it makes (None: it makes those of none).
+    `clock` gives seconds since 1970, `new_id` a fresh trace id: both are handed in,
+    so that a test can hold them still.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session_id: str,
+        clock: Callable[[], float],
+        new_id: Callable[[], str],
+    ) -> None:
+        self.store = store
+        self.session_id = session_id
+        self._clock = clock
+        self._at: float | None = None
+        self.new_id = new_id
+        self.born: list[Item] = []
+        self.traces: dict[str, str] = {}
+        self.times: dict[str, float] = {}
+        self.said: Callable[[], object] = lambda: None
+        self.on_append: Callable[[Sequence[Item], Sequence[EditRecord]], object] = lambda *_: None
+        self.sounding: tuple[str, int] | None = None
+        self.recorded: Recorded | None = None
+        self._edits = [0]  # shared by all hands on one session
+
+    @property
+    def seed(self) -> str:
+        """What the engine draws by: runs with equal seeds draw alike, resumed ones as before."""
+        return self.session_id.partition(SEED)[2] or self.session_id
+
+    def clock(self) -> float:
+        """Seconds since 1970; while a resumed run finds its steps recorded, those of then."""
+        return self._clock() if self._at is None else self._at
+
+    def pass_to(self, at: float | None) -> None:
+        """Let it be this time, in seconds since 1970, until it is said otherwise (None: now)."""
+        self._at = at
+
+    @property
+    def edits(self) -> int:
+        """How many edits were recorded in the session."""
+        return self._edits[0]
+
+    @property
+    def sounding_index(self) -> int | None:
+        """The index of the sounding whose rows it makes (None: of none)."""
+        return None if self.sounding is None else self.sounding[1]
+
+    @property
+    def finds_all(self) -> bool:
+        """Whether all that a resumed run came by until now was in the record."""
+        return self._at is not None
+
+    def catch_up(self, at: float | None) -> None:
+        """Let it be as late as where the walk has come to (seconds since 1970; None: now)."""
+        if self._at is not None and (at is None or at > self._at):
+            self._at = at
+
+    @contextmanager
+    def anew(self) -> Iterator[Recorder]:
+        """A hand on the same history to which nothing was said; then it is as late here."""
+        own = Recorder(self.store, self.session_id, self._clock, self.new_id)
+        own._at, own.recorded, own.on_append = self._at, self.recorded, self.on_append
+        try:
+            yield own
+        finally:
+            self.catch_up(own._at)
+
+    def apart(self, phase: str, index: int) -> Recorder:
+        """A hand on the same history for a sounding: it knows nothing of those beside it."""
+        own = Recorder(self.store, self.session_id, self._clock, self.new_id)
+        own._at = self._at
+        own.born, own.traces, own.times = self.born.copy(), self.traces.copy(), self.times.copy()
+        own.said = self.said
+        own.sounding = phase, index
+        own.recorded = self.recorded
+        own._edits = self._edits
+        return own
+
+    def take_over(self, own: Recorder) -> None:
+        """Count what was said in a sounding as said; others must have said nothing since."""
+        self.born, self.traces, self.times = own.born, own.traces, own.times
+
+    def row(self, node: NodeType, message: Message | None = None, **columns: Any) -> Row:
+        """A row of this session, with a trace id and the time; `columns` are those of `Row`."""
+        columns.setdefault("trace_id", self.new_id())
+        if self.sounding is not None:
+            columns.setdefault("sounding_index", self.sounding[1])
+        if message is not None:
+            bytes_of = {p.sha256: p.data for p in message.pictures if p.data is not None}
+            columns.setdefault("pictures", bytes_of)
+        return Row(node_type=node, timestamp=self.clock(), message=message, **columns)
+
+    def append(self, rows: Sequence[Row] = (), **others: Any) -> list[Item]:
+        """Append a batch and return the occurrences of its rows that have a message.
+
+        What the record of a resumed session holds already is not written again.
+        """
+        ids: Sequence[str | None]
+        if self.recorded is None:
+            ids = self.store.append(Batch(self.session_id, rows=tuple(rows), **others))
+        else:
+            rows, ids = self._append_new(rows, others)
+        self._edits[0] += len(others.get("edits", ()))
+        items: list[Item] = []
+        for row, id_ in zip(rows, ids, strict=True):
+            if row.message is None or id_ is None:
+                continue
+            item = _item(id_, row, without_bytes(row.message))
+            items.append(item)
+            self.traces[id_] = row.trace_id
+            self.times[id_] = row.timestamp
+            if row.node_type in BORN:
+                self.born.append(item)
+        if items:
+            self.said()
+        self.on_append(items, others.get("edits", ()))
+        return items
+
+    def _append_new(
+        self, rows: Sequence[Row], others: dict[str, Any]
+    ) -> tuple[Sequence[Row], Sequence[str | None]]:
+        """Append what the record does not hold; returns all rows as they stand there."""
+        assert self.recorded is not None
+        found = [self.recorded.take(row) for row in rows]
+        traces = {row.trace_id for row, held in zip(rows, found, strict=True) if held is not None}
+        new = [row for row, held in zip(rows, found, strict=True) if held is None]
+        left = self.recorded.left(others, traces)
+        ids: list[str | None] = []
+        if new or any(left.values()):
+            ids += self.store.append(Batch(self.session_id, rows=tuple(new), **left))
+        written = iter(ids)
+        stand = [
+            (row, next(written)) if held is None else (held.row, held.id)
+            for row, held in zip(rows, found, strict=True)
+        ]
+        return [row for row, _ in stand], [ident for _, ident in stand]
+
+    def take_back(self, item: Item) -> None:
+        """Count a reply as not said: the next one goes on with it. It stays in the store."""
+        self.born.remove(item)
+
+    def add(self, node: NodeType, message: Message, **columns: Any) -> Item:
+        """Append one message and return its occurrence; `columns` are those of its row."""
+        (item,) = self.append([self.row(node, message, **columns)])
+        return item
+
+    def decide(self, phase: str, text: str, **metadata: Any) -> None:
+        """Record a decision that is no message: what was decided, and why."""
+        self.append([self.row(NodeType.DECISION, phase=phase, metadata={"text": text, **metadata})])
+
+    def failure(self, phase: str | None, error: BaseException) -> Row:
+        """A row that tells of a failure, with its type and text."""
+        metadata = {"error": type(error).__name__, "text": str(error)}
+        return self.row(NodeType.ERROR, phase=phase, metadata=metadata)
+
+    def rows(self, phase: str | None = None) -> list[StoredRow]:
+        """The rows of a phase, or of the whole session, without soundings that did not win."""
+        return list(standing(self._come_by(phase), self.sounding))
+
+    def _come_by(self, phase: str | None) -> Iterator[StoredRow]:
+        """The stored rows; of a session that is resumed those that the walk has come by."""
+        for stored in self.store.rows(self.session_id, phase=phase):
+            if self.recorded is None or self.recorded.counts(stored):
+                yield stored
+
+    def soundings(self, phase: str) -> list[list[Item]]:
+        """What was said in each sounding of a phase, by its index, read from the record."""
+        found: dict[int, list[StoredRow]] = {}
+        for stored in self._come_by(phase):
+            if stored.row.sounding_index is not None:
+                found.setdefault(stored.row.sounding_index, []).append(stored)
+        return [_said(found.get(index, [])) for index in range(max(found, default=-1) + 1)]
+
+    def items(self, phase: str | None = None) -> list[Item]:
+        """What was said in a phase, or in the whole session, read from the record."""
+        return _said(self.rows(phase))
+
+
+class Recorded:
+    """What the record of a resumed session holds, to be found again as the program is walked.
+
+    Messages of `finished` phases are left out: nobody walks them again.
+    """
+
+    def __init__(self, store: Store, session_id: str, finished: Container[str] = ()) -> None:
+        self.rows: list[StoredRow] = []
+        self._last = 0
+        for stored in store.rows(session_id):
+            self._last = stored.seq
+            row = stored.row
+            if row.node_type == NodeType.DECISION or (row.phase or "") not in finished:
+                self.rows.append(stored)
+        self._said: dict[str | None, set[str]] = defaultdict(set)
+        for stored in self.rows:
+            if stored.row.message is not None:
+                self._said[stored.row.phase].add(stored.row.message.key)
+        self._come_by: set[int] = set()
+        self._rows: dict[str, deque[StoredRow]] = defaultdict(deque)
+        for stored in self.rows:
+            self._rows[_known_by(stored.row)].append(stored)
+        self._others: dict[str, Counter[Any]] = {
+            "edits": Counter(repr(each) for each in store.edits(session_id)),
+            "state": Counter(repr(each) for each in store.state(session_id)),
+            "outcomes": Counter(
+                (each.phase, each.status) for each in store.outcomes(session_id) if each.phase
+            ),
+        }
+
+    def take(self, row: Row) -> StoredRow | None:
+        """The row as it was recorded, once; None: it was not."""
+        found = self._rows.get(_known_by(row))
+        if not found or row.metadata.get("kind") in STEPS:  # what is sent again stands twice
+            return None
+        self._come_by.add(found[0].seq)
+        return found.popleft()
+
+    def differs(self, phase: str, message: Message) -> bool:
+        """Whether a phase had begun in the record, and without this message."""
+        said = self._said.get(phase)
+        return said is not None and message.key not in said
+
+    def counts(self, stored: StoredRow) -> bool:
+        """Whether the walk has come by a row, or wrote it."""
+        return stored.seq > self._last or stored.seq in self._come_by
+
+    def left(self, others: Mapping[str, Any], traces: Container[str]) -> dict[str, Any]:
+        """What of a batch beside its rows was not recorded; rows with these `traces` were."""
+        left: dict[str, Any] = {}
+        for name, values in others.items():
+            if name == "start":
+                continue  # the session began long ago
+            if name == "calls":
+                left[name] = tuple(each for each in values if each.trace_id not in traces)
+                continue
+            held = self._others.get(name, Counter[Any]())
+            new: list[Any] = []
+            for each in values:
+                known = (each.phase, each.status) if name == "outcomes" else repr(each)
+                if held[known] > 0:
+                    held[known] -= 1
+                else:
+                    new.append(each)
+            left[name] = tuple(new)
+        return left
+
+
+def _known_by(row: Row) -> str:
+    """What a row of one session is known by, whenever it was written."""
+    place = (row.node_type, row.phase, row.turn, row.attempt, row.sounding_index)
+    told = row.message.key if row.message else canonical_json(to_plain(row.metadata))
+    return repr((*place, told))
+
+
+def to_plain(metadata: Mapping[str, Any]) -> Any:
+    """Metadata as it is read back."""
+    return json.loads(json.dumps(metadata, default=list))
+
+
+def _said(rows: Sequence[StoredRow]) -> list[Item]:
+    replaced = continued(rows) | _ran_again(rows)
+    return [
+        _item(stored.id, stored.row, stored.row.message)
+        for stored in rows
+        if stored.row.node_type in BORN
+        and stored.row.message is not None
+        and stored.id is not None
+        and stored.id not in replaced
+    ]
+
+
+def _ran_again(rows: Iterable[StoredRow]) -> frozenset[str]:
+    """The ids of results that were broken off, of tools that have one since."""
+    broken: dict[Any, str] = {}
+    found: set[str] = set()
+    for stored in rows:
+        row, message = stored.row, stored.row.message
+        if row.node_type != NodeType.TOOL_RESULT or message is None or stored.id is None:
+            continue
+        call = row.phase, row.sounding_index, row.attempt, row.turn, message.tool_call_id
+        if (before := broken.pop(call, None)) is not None:
+            found.add(before)
+        if message.text == BROKEN_OFF:
+            broken[call] = stored.id
+    return frozenset(found)
+
+
+def _item(id_: str, row: Row, message: Message) -> Item:
+    return Item(id_, message, row.node_type, row.phase, row.turn, row.attempt)
+
+
+def usage_columns(model: str, usage: Usage, cost: float | None) -> dict[str, Any]:
+    """The columns of a row that say what a call of a model took; `cost` in US dollars."""
+    return {
+        "model": model,
+        "tokens_in": usage.tokens_in,
+        "tokens_out": usage.tokens_out,
+        "tokens_cached": usage.tokens_cached,
+        "cost": cost,
+    }
+
+
+def without_bytes(message: Message) -> Message:
+    """The message with its pictures' bytes let go; they are in the store."""
+    if not any(picture.data for picture in message.pictures):
+        return message
+    return message.with_parts(
+        *(
+            dataclasses.replace(part, data=None) if isinstance(part, Picture) else part
+            for part in message.parts
+        )
+    )

@@ -1,0 +1,198 @@
+"""One call, from entry to exit: the whole story of a turn.
+
+A turn is one model call and the tool results it asked for. Read from top to
+bottom: prepare what acts before (`prepare.py`), plan what is sent (`plan.py`), send, record, run
+the tools, record. The reply is recorded before any tool runs, so that no paid answer and no effect
+of a tool is ever without its record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+from windlass.engine.events import CallEnded, CallStarted, TextArrived
+from windlass.engine.injecting.dynamic_block import note_sent
+from windlass.engine.phase.callouts import mark_matches
+from windlass.engine.resume.journal import billed_here, turn_place
+from windlass.engine.state import PhaseRun, Run
+from windlass.engine.turn.answer import answer_calls, refuse_calls
+from windlass.engine.turn.cache import take_report
+from windlass.engine.turn.fitting import has_room, tell_budget, tell_choice
+from windlass.engine.turn.plan import Plan, joined, plan_call, plan_rest, request_of
+from windlass.engine.turn.prepare import longest_of, plan_again, prepare
+from windlass.engine.turn.send import send
+from windlass.engine.turn.windows import (
+    decided,
+    edit_records,
+    keep_originals,
+    selection_row,
+    tell_thinking,
+)
+from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
+from windlass.history.base import CONTINUES, CallRecord, NodeType, ShownMessage, request_hash
+from windlass.messages import user
+from windlass.safety.fairness import beside, fair
+from windlass.text.prompts import CONTINUE_TEXT
+from windlass.window.entries import Edit, Entry, Item
+from windlass.wire.base import Reply
+
+
+async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
+    """Make the phase's next call, run the tools it asks for, and record both.
+
+    Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
+    when the call fails, and ContextTooLong when the provider takes no shorter call either.
+    """
+    await fair()
+    phase_run.progress.turn += 1
+
+    # Prepare: all that acts before the call is planned.
+    edits = await prepare(run, phase_run)
+
+    # Plan: what is sent, and why. Never send what cannot be accepted. What the record holds is
+    # planned as of then, and what is new as of now.
+    progress, sounding = phase_run.progress, run.record.sounding_index
+    place = turn_place(phase_run.phase.name, sounding, progress.attempt, progress.turn)
+    run.record.pass_to(run.journal.sent_at(place))
+    plan = plan_call(run, phase_run, run.record.clock())
+    tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
+
+    # Send and record. What is refused as too long, or for its thinking, is planned anew, once.
+    try:
+        reply, item = await _call(run, phase_run, plan, edits)
+    except (ContextTooLong, ThinkingRefused) as refused:
+        plan = plan_again(run, phase_run, plan, refused)
+        reply, item = await _call(run, phase_run, plan, edits)
+
+    # What was cut at its limit goes on once. No call of a tool is ever put together from two.
+    cut = reply.finish == "length" and not reply.message.tool_calls
+    if cut and reply.message.text.strip() and (rest := _ask_for_rest(run, phase_run, plan, item)):
+        with suppress(ContextTooLong, BadRequest):  # then the part stands
+            reply, item = await _call(run, phase_run, rest)
+
+    # Run what it asked for.
+    if reply.message.tool_calls:
+        answer = refuse_calls if phase_run.progress.closing else answer_calls
+        await answer(run, phase_run, reply.message, run.record.traces[item.id])
+    return reply
+
+
+def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
+    """The call that asks for the rest of a reply; None where it has no room."""
+    name, progress, most = phase_run.phase.name, phase_run.progress, phase_run.generation
+    question = user(CONTINUE_TEXT)
+    added = sum(map(phase_run.info.counter.message, (cut.message, question)))
+    if not has_room(phase_run, plan.sent + added):
+        return None
+    text = f"phase {name!r}: the reply was cut at its output limit of {most.max_output_tokens:,}"
+    told = {"kind": "continuation", "turn": progress.turn}
+    run.tell(name, f"{text} tokens; asked once to go on", detail=True, **told)
+    asked = run.record.add(
+        NodeType.CONTEXT_INJECTION,
+        question,
+        phase=name,
+        turn=progress.turn,
+        attempt=progress.attempt,
+        parent_id=run.record.traces[cut.id],
+        metadata={"kind": "continuation"},
+    )
+    return plan_rest(run, phase_run, plan, cut, Entry(asked, question, "asks for the rest"))
+
+
+async def _call(
+    run: Run, phase_run: PhaseRun, plan: Plan, edits: Sequence[Edit] = ()
+) -> tuple[Reply, Item]:
+    """Send what is planned, and record the reply; `edits` are those that fell due before.
+
+    A reply that goes on with one that was cut is recorded with the text of both.
+    """
+    name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
+    started, is_recorded = record.clock(), record.finds_all
+    reply = await _send(run, phase_run, plan)
+    reply, reported = take_report(run, phase_run, plan, reply, started)
+    billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
+    run.progress.previous = plan.weighed
+    reply, metadata = billed_here(run.journal, reply)
+    price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
+    if plan.rest_of is not None:
+        metadata |= {CONTINUES: plan.rest_of.id, "rest": reply.message.text}
+        reply = replace(reply, message=joined(plan.rest_of.message, reply.message))
+        record.take_back(plan.rest_of)
+        phase_run.progress.own.remove(plan.rest_of)
+
+    # The reply with what the call saw and why, in one batch.
+    new_edits = [*edits, *decided(phase_run)]
+    tell_thinking(run, phase_run, new_edits)
+    changes = edit_records(new_edits)
+    asked_by_results = phase_run.progress.own[-1].node == NodeType.TOOL_RESULT
+    row = record.row(
+        NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
+        reply.message,
+        phase=name,
+        turn=phase_run.progress.turn,
+        attempt=phase_run.progress.attempt,
+        parent_id=phase_run.trace_id,
+        model=phase_run.info.name,
+        tokens_in=reply.usage.tokens_in,
+        tokens_out=reply.usage.tokens_out,
+        tokens_cached=reply.usage.tokens_cached,
+        cost=price,
+        duration_ms=reply.seconds * 1_000,
+        full_history_size=plan.snowball,
+        context_size=len(plan.entries),
+        tokens_saved=plan.saved,
+        metadata={
+            **metadata,
+            "tokens_written": reply.usage.tokens_written,
+            "tokens_written_long": reply.usage.tokens_written_long,
+            "tries": reply.tries,
+            "waited_s": round(reply.waited_s, 3),
+        },
+    )
+    specs = [spec.to_openai() for spec in plan.tools]
+    call = CallRecord(
+        trace_id=row.trace_id,
+        model=phase_run.info.name,
+        shown=tuple(_shown(entry, counter.message(entry.message)) for entry in plan.entries),
+        request_hash=request_hash([message.key for message in plan.messages], specs),
+        tools=tuple(specs),
+        sent_tokens=plan.sent,
+        full_tokens=plan.sent + plan.saved,
+        bodies=tuple(entry.message for entry in plan.entries if entry.edited),
+        details={**plan.details, **reported, **billed, "edits": record.edits + len(changes)},
+    )
+    rows = [row]
+    if phase_run.rule.policy is not None:
+        columns = {"parent_id": row.trace_id, "tokens_saved": plan.saved}
+        columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
+        rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
+    items = record.append(rows, calls=[call], edits=changes)
+    phase_run.progress.own += items
+    cut = None if plan.rest_of is None else plan.rest_of.id
+    phase_run.progress.driver.answered(items[0], goes_on=cut)
+    mark_matches(run, phase_run, items)
+    await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
+    usage = reply.usage
+    totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
+    run.emit(CallEnded(name, phase_run.progress.turn, *totals, is_recorded))
+    return reply, items[0]
+
+
+async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
+    name = phase_run.phase.name
+    if "budget" in plan.details:
+        tell_budget(run, phase_run, plan.sent)
+    progress, tokens = phase_run.progress, (plan.sent, plan.sent + plan.saved)
+    run.emit(CallStarted(name, progress.turn, progress.attempt, *tokens, run.record.finds_all))
+    request = request_of(run, phase_run, plan)
+    return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
+
+
+def _shown(entry: Entry, tokens: int) -> ShownMessage:
+    body = entry.message.key if entry.edited else None
+    return ShownMessage(
+        entry.item.id, entry.reason, tokens, shown_as=body, because=", ".join(entry.causes) or None
+    )

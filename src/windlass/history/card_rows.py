@@ -1,0 +1,129 @@
+"""Cards in a history: what of a session wants one, and what people marked since it was made.
+
+The queue is the history itself: what waits is each message without a card. Marks (callouts,
+pins) are rows of the record; a card repeats the newest, so that SQL finds it there. Knows
+stores by their protocol only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from windlass.history.base import NodeType, Store, StoredRow, standing
+from windlass.history.callout_rows import CalloutMark
+from windlass.history.lost import Lost
+from windlass.selection.card import Card
+from windlass.window.entries import Item
+
+NODES: Final = (
+    NodeType.USER,
+    NodeType.AGENT,
+    NodeType.FOLLOW_UP,
+    NodeType.TOOL_RESULT,
+    NodeType.CONTEXT_INJECTION,
+)
+"""The kinds of rows whose messages may have cards."""
+
+PIN: Final = "pin"
+"""The kind of the decision that makes a message an anchor, or no anchor any more."""
+
+FAILED: Final = "cards_failed"
+"""The kind of the decision that tells of cards which are not as they were wanted."""
+
+_BRINGS_BACK: Final = frozenset({"recall", "search_context"})
+"""Tools whose results are originals brought back."""
+
+
+def item_of(stored: StoredRow) -> Item | None:
+    """A row's message as it occurred; None where it has none, or where it is lost.
+
+    Originals that were brought back are of the kind `recall`: they have a card already.
+    """
+    row = stored.row
+    if row.message is None or stored.id is None or isinstance(row.message, Lost):
+        return None
+    from_tool = row.message.role == "tool" and row.message.name in _BRINGS_BACK
+    recalled = from_tool or row.metadata.get("kind") == "expand"
+    return Item(
+        id=stored.id,
+        message=row.message,
+        node="recall" if recalled else row.node_type,
+        phase=row.phase,
+        turn=row.turn,
+        attempt=row.attempt,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PinMark:
+    """What a row says that makes a message an anchor, or no anchor any more."""
+
+    message_id: str
+    pinned: bool
+
+    @classmethod
+    def read(cls, stored: StoredRow) -> PinMark | None:
+        """The mark of a row; None: it is another kind of row."""
+        row = stored.row
+        if row.node_type != NodeType.DECISION or row.metadata.get("kind") != PIN:
+            return None
+        return cls(str(row.metadata["message_id"]), bool(row.metadata["pinned"]))
+
+
+@dataclass(slots=True)
+class CardMarks:
+    """What people, models and rules marked so far: names of callouts and pins, by message id."""
+
+    callouts: dict[str, str]
+    pins: dict[str, bool]
+
+    @classmethod
+    def of(cls, rows: Iterable[StoredRow]) -> CardMarks:
+        """The marks among a session's rows, the newest of each message."""
+        marks = cls({}, {})
+        for stored in standing(rows):
+            marks.take(stored)
+        return marks
+
+    def take(self, stored: StoredRow) -> None:
+        """Count one more row in."""
+        if mark := CalloutMark.read(stored):
+            self.callouts[mark.message_id] = mark.name
+        elif pin := PinMark.read(stored):
+            self.pins[pin.message_id] = pin.pinned
+
+    def on(self, card: Card) -> Card:
+        """The card as it is marked; the same one where it says so already."""
+        callout, pinned = self.callouts.get(card.id), self.pins.get(card.id, card.is_anchor)
+        if (card.callout, card.is_anchor) == (callout, pinned):
+            return card
+        return replace(card, callout=callout, is_anchor=pinned)
+
+
+def pin_of(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
+    """The metadata of the row that makes a message an anchor (or not) by a user's word."""
+    text = f"{'pinned' if pinned else 'not pinned any more'}: {message_id} (by user)"
+    return {"kind": PIN, "text": text, "message_id": message_id, "pinned": pinned, "by": "user"}
+
+
+def mark_cards(store: Store, session_id: str, now: float) -> int:
+    """Bring the cards of a session up to its marks; how many were behind."""
+    cards = store.cards(session_id)
+    if not cards:
+        return 0
+    marks = CardMarks.of(store.rows(session_id))
+    behind = [marked for card in cards if (marked := marks.on(card)) is not card]
+    # Cards of the same second are told apart by their order: the later one stands.
+    store.put_cards(session_id, [replace(card, generated_at=int(now)) for card in behind])
+    return len(behind)
+
+
+def cards_of(store: Store, session_id: str) -> dict[str, Card]:
+    """The cards of a session by message id, in its order; {} where there are none.
+
+    It may lie behind: a message without a card has none here, and whoever needs one makes it
+    by rule (`Index.card` does).
+    """
+    return {card.id: card for card in store.cards(session_id)}

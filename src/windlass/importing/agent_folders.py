@@ -1,0 +1,150 @@
+"""Where coding agents keep their sessions on this machine; they are only read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from windlass.errors import UsageError
+from windlass.importing import claude_code, codex, mini_swe_agent
+from windlass.importing.recording import Recording
+from windlass.importing.streams import recordings
+
+LISTED: Final = 15
+"""Sessions that are listed: each of their files is read whole."""
+_AGENT: Final = "agent-"
+"""How the file of a side chain begins, which belongs to the session beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFolder:
+    """A folder in which a program keeps sessions, and how their files end."""
+
+    program: str
+    path: Path
+    suffix: str
+
+    def files(self) -> Iterator[Path]:
+        """The files of sessions, side chains left out."""
+        for path in self.path.rglob(f"*{self.suffix}"):
+            is_side_chain = path.name.startswith(_AGENT) or claude_code.SIDE_CHAINS in path.parts
+            if not is_side_chain and path.is_file():
+                yield path
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSession:
+    """A session of a coding agent, with its side chains: what was done, when, and what it cost.
+
+    `title` are the user's first words, `started` is in seconds since 1970 (None: unknown),
+    `dollars` are US dollars (None: the cost of a call is not known), of which the output of
+    `estimated` calls was not recorded and is estimated.
+    """
+
+    number: int
+    name: str
+    program: str
+    project: str
+    title: str
+    started: float | None
+    calls: int
+    dollars: float | None
+    estimated: int
+    file: str
+
+
+def agent_folders(environ: Mapping[str, str] = os.environ) -> tuple[AgentFolder, ...]:
+    """The folders that there are, of the programs whose sessions are known here."""
+    home = Path(environ.get("HOME") or Path.home())
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+
+    def place(variable: str, usual: Path) -> Path:
+        return Path(environ[variable]).expanduser() if environ.get(variable) else usual
+
+    claude = place("CLAUDE_CONFIG_DIR", home / ".claude")
+    codex_home = place("CODEX_HOME", home / ".codex")
+    mini = place("MSWEA_GLOBAL_CONFIG_DIR", config / "mini-swe-agent")
+    listed = (
+        AgentFolder(claude_code.NAME, claude / "projects", ".jsonl"),
+        AgentFolder(codex.NAME, codex_home / "sessions", ".jsonl"),
+        AgentFolder(codex.NAME, codex_home / "archived_sessions", ".jsonl"),
+        AgentFolder(mini_swe_agent.NAME, mini, ".traj.json"),
+    )
+    return tuple(folder for folder in listed if folder.path.is_dir())
+
+
+def agent_files() -> list[tuple[str, Path]]:
+    """The sessions' files, those changed last first, each with its program."""
+    found = [
+        (path.stat().st_mtime, str(path), folder.program)
+        for folder in agent_folders()
+        for path in folder.files()
+    ]
+    return [(program, Path(path)) for _, path, program in sorted(found, reverse=True)]
+
+
+def agent_sessions(limit: int = LISTED) -> Iterator[AgentSession]:
+    """The newest sessions of coding agents on this machine, numbered from 1.
+
+    A file that holds none is left out.
+    """
+    number = 0
+    for program, path in agent_files():
+        if number == limit:
+            return
+        try:
+            found = list(recordings(path))
+        except UsageError:
+            continue
+        number += 1
+        yield _session(number, program, path, found)
+
+
+def _session(number: int, program: str, path: Path, found: list[Recording]) -> AgentSession:
+    first = found[0]
+    dollars = [recording.dollars for recording in found]
+    known = [one for one in dollars if one is not None]
+    return AgentSession(
+        number,
+        first.name,
+        program,
+        first.project,
+        first.title,
+        first.started,
+        sum(len(recording.calls) for recording in found),
+        sum(known) if len(known) == len(dollars) else None,
+        sum(recording.estimated for recording in found),
+        str(path),
+    )
+
+
+def find_agent_session(name: str) -> Path | None:
+    """The file that `latest`, a number of the list or the beginning of a name stands for.
+
+    None: no session is called so. Raises UsageError where several are.
+    """
+    if name == "latest" or is_number(name):
+        wanted = 1 if name == "latest" else int(name)
+        listed = (session for session in agent_sessions(wanted) if session.number == wanted)
+        return next((Path(session.file) for session in listed), None)
+    fitting = [path for _, path in agent_files() if name and _fits(path, name)]
+    if len(fitting) > 1:
+        names = ", ".join(path.stem for path in fitting[:5])
+        raise UsageError(f"{name!r} is the beginning of several sessions: {names}")
+    return fitting[0] if fitting else None
+
+
+def _fits(path: Path, name: str) -> bool:
+    """Whether a session's name begins so; a rollout's file begins with its time."""
+    return path.stem.startswith(name) or f"-{name}" in path.stem
+
+
+_DIGITS: Final = 3
+
+
+def is_number(name: str) -> bool:
+    """Whether a name is a number of the list; those of a store's sessions are longer."""
+    return name.isdecimal() and 0 < len(name) <= _DIGITS

@@ -1,0 +1,184 @@
+"""Files as JSON: objects line by line or one JSON text, with what is wrong in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.errors import UsageError
+from windlass.messages import Message
+from windlass.safety.foreign import TOO_DEEP, parse_recorded
+
+LONGEST: Final = 64 << 20
+"""Bytes of a line, and of a file that is one JSON text: more is not read into memory."""
+MOST: Final = 128 << 20
+"""Characters of messages, and bytes of pictures, that the conversations of one file may have."""
+HEAD: Final = 40
+"""Records by which a format is recognised."""
+_RESOURCE_SPANS: Final = b"\x0a"
+"""How an export of OpenTelemetry in protobuf begins: its first field, of a length."""
+_CUT: Final = "lines that are cut or no JSON"
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people."""
+    return f"{size / (1 << 30):.1f} GB" if size >= 1 << 30 else f"{size / (1 << 20):.1f} MB"
+
+
+class RecordedFile:
+    """A file of JSON lines, or of one JSON text.
+
+    `skipped` counts what was left out of it, by reason; it grows with each reading.
+    Raises UsageError where it is neither, or too large.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.skipped: Counter[str] = Counter()
+        try:
+            if not path.is_file():  # a pipe would be waited for without end
+                raise UsageError(f"{str(path)!r} is no ordinary file")
+            self.size = path.stat().st_size
+            with path.open("rb") as file:
+                start = file.read(4096)
+        except OSError as error:
+            raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+        if not start.strip():
+            raise UsageError(f"{str(path)!r} is empty")
+        self._whole: dict[str, Any] | None = None
+        is_text = "\ufffd" not in start.decode("utf-8", "replace")[:-3]
+        if start[:1] == _RESOURCE_SPANS and (b"\0" in start or not is_text):
+            self._whole = self._read_protobuf()
+        elif b"\0" in start:
+            raise UsageError(
+                f"{str(path)!r} is binary and no JSON; recordings are JSON, or JSON lines"
+            )
+        elif not is_text:
+            raise UsageError(f"{str(path)!r} is no text in UTF-8, so no JSON")
+        elif not self._has_lines():
+            self._whole = self._read_whole()
+        self.head: list[dict[str, Any]] = list(islice(self.records(), HEAD))
+        self.skipped.clear()
+        if not self.head:
+            raise UsageError(f"{str(path)!r} holds no JSON object")
+
+    def take_skipped(self) -> Counter[str]:
+        """What was left out since it was taken last: of a file with several recordings."""
+        taken = self.skipped.copy()
+        self.skipped.clear()
+        return taken
+
+    def _has_lines(self) -> bool:
+        """Whether one of the first lines is an object by itself."""
+        return any(isinstance(value, dict) for _, value in islice(self._lines(), HEAD))
+
+    def _read_protobuf(self) -> dict[str, Any]:
+        """An export of OpenTelemetry."""
+        from windlass.importing.protobuf import read_protobuf
+
+        self._check_size("protobuf text")
+        try:
+            told = read_protobuf(self.path.read_bytes())
+        except ImportError as error:
+            raise UsageError(
+                f"{str(self.path)!r} is binary; if it is OTLP in protobuf, it is read after"
+                " `pip install 'windlass[otel]'`"
+            ) from error
+        if told is None:
+            raise UsageError(f"{str(self.path)!r} is binary, and neither JSON nor OTLP in protobuf")
+        return told
+
+    def _check_size(self, kind: str) -> None:
+        if self.size > LONGEST:
+            raise UsageError(
+                f"{str(self.path)!r} is one {kind} of {size_text(self.size)}; at most"
+                f" {size_text(LONGEST)} are read at once (JSON lines may be longer)"
+            )
+
+    def _read_whole(self) -> dict[str, Any]:
+        self._check_size("JSON text")
+        try:
+            value = parse_recorded(self.path.read_bytes())
+        except UnicodeDecodeError as error:
+            raise UsageError(f"{str(self.path)!r} is no text in UTF-8, so no JSON") from error
+        except json.JSONDecodeError as error:
+            cut = "is cut off" if error.pos >= len(error.doc.rstrip()) - 1 else "is no JSON"
+            cut = "is cut off" if error.msg.startswith("Unterminated string") else cut
+            raise UsageError(
+                f"{str(self.path)!r} {cut}: {error.msg} (line {error.lineno}, column {error.colno})"
+            ) from error
+        except ValueError as error:  # nested too deep
+            raise UsageError(f"{str(self.path)!r} cannot be read: {error}") from error
+        if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+            value = {"records": value}
+        if not isinstance(value, dict):
+            raise UsageError(f"{str(self.path)!r} holds no JSON object")
+        return value
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Its objects in order; the one of a JSON text. Lines that are none are counted."""
+        if self._whole is not None:
+            listed = self._whole.get("records")
+            yield from listed if isinstance(listed, list) else [self._whole]
+            return
+        for _, value in self._lines():
+            if isinstance(value, str):
+                self.skipped[value] += 1
+            else:
+                yield value
+
+    def lines_with(self, word: bytes) -> Iterator[dict[str, Any]]:
+        """Its objects on the lines in which a word stands."""
+        if self._whole is not None:
+            yield from self.records()
+            return
+        for _, value in self._lines(word):
+            if isinstance(value, dict):
+                yield value
+
+    def _lines(self, word: bytes = b"") -> Iterator[tuple[int, dict[str, Any] | str]]:
+        """The numbers of lines, from 1, and their objects, or why they are none."""
+        with self.path.open("rb") as file:
+            number = 0
+            while line := file.readline(LONGEST):
+                number += 1
+                if len(line) == LONGEST and not line.endswith(b"\n"):
+                    raise UsageError(
+                        f"{str(self.path)!r}, line {number}: longer than {size_text(LONGEST)}"
+                    )
+                line = line.strip()
+                if not line or line.startswith((b"//", b"#")) or word not in line:
+                    continue
+                yield number, _object(line)
+
+
+def _object(line: bytes) -> dict[str, Any] | str:
+    try:
+        value = parse_recorded(line)
+    except ValueError as error:
+        return f"lines that cannot be read: {TOO_DEEP}" if str(error) == TOO_DEEP else _CUT
+    return value if isinstance(value, dict) else _CUT
+
+
+class Room:
+    """How much the conversations of a file may still hold. Raises UsageError where it is used up.
+
+    A file is read as a stream, but a conversation is one value.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._chars = 0
+
+    def take(self, message: Message) -> None:
+        """Count a message that is kept: its characters, and the bytes of its pictures."""
+        self._chars += message.chars + sum(len(one.data or b"") for one in message.pictures)
+        if self._chars > MOST:
+            raise UsageError(
+                f"{str(self._path)!r} holds conversations of more than {size_text(MOST)}: more"
+                " than is kept in memory; split the file"
+            )

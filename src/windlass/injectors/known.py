@@ -1,0 +1,119 @@
+"""The injectors there are: those that come with Windlass, and a user's own by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.injectors.base import Injector, Tier
+from windlass.injectors.knowledge import Knowledge
+from windlass.injectors.orchestrate import Placed
+from windlass.injectors.playbooks import Playbooks
+from windlass.injectors.retained_errors import ErrorRetention
+from windlass.injectors.roles import SystemRole, ToolDefinitions
+from windlass.injectors.scratchpad import Scratchpad
+from windlass.injectors.skills import Skills
+from windlass.injectors.todo import PlanStatus, TodoRewriter
+from windlass.injectors.user_memory import UserMemory
+from windlass.injectors.values import Values
+from windlass.safety.imports import logging_unchanged
+from windlass.settings.modules import Modules, UntrustedError
+
+GROUP: Final = "windlass.injectors"
+"""The entry point group in which a package announces its injectors."""
+
+BUILTIN: Final[Mapping[str, type[Injector]]] = {
+    kind.name: kind
+    for kind in (
+        SystemRole,
+        ToolDefinitions,
+        Skills,
+        UserMemory,
+        Knowledge,
+        Playbooks,
+        Values,
+        PlanStatus,
+        ErrorRetention,
+        Scratchpad,
+        TodoRewriter,
+    )
+}
+"""The injectors that come with Windlass, by name, in the order of their tiers."""
+
+
+@dataclass(frozen=True, slots=True)
+class InjectorSpec:
+    """An injector that a phase has: by which name it is made, its cap, priority and options.
+
+    `cap` and `priority` None: those of its class.
+    """
+
+    use: str
+    cap: int | None = None
+    priority: int | None = None
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def class_of(use: str, modules: Modules) -> type[Injector]:
+    """The class behind a name: a builtin, `package.module:Class`, or an entry point.
+
+    Raises UsageError where there is none, or where it is no injector.
+    """
+    if use in BUILTIN:
+        return BUILTIN[use]
+    kind = _dotted(use, modules) if ":" in use else _entry(use)
+    if not (isinstance(kind, type) and issubclass(kind, Injector)):
+        raise UsageError(f"{use!r} is no injector: expected a class that derives from Injector")
+    if not kind.name or not isinstance(kind.tier, Tier):
+        raise UsageError(f"injector {use!r} must say its 'name' and its 'tier' (a Tier)")
+    if kind.name in BUILTIN:
+        raise UsageError(f"injector {use!r}: the name {kind.name!r} is taken; give it another")
+    return kind
+
+
+def place(spec: InjectorSpec, modules: Modules) -> Placed:
+    """The injector, made with its options; `modules` are where one of the user's own comes from.
+
+    Raises UsageError for options it does not take.
+    """
+    kind = class_of(spec.use, modules)
+    try:
+        injector = kind(**spec.options)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"injector {spec.use!r} does not take its options: {error}") from error
+    cap = injector.cap if spec.cap is None else spec.cap
+    return Placed(injector, cap, injector.priority if spec.priority is None else spec.priority)
+
+
+def _dotted(dotted: str, modules: Modules) -> Any:
+    module, _, name = dotted.partition(":")
+    try:
+        loaded = modules.load(module)
+    except UntrustedError:
+        raise
+    except UsageError as problem:
+        raise UsageError(f"injector {dotted!r}: {problem}") from problem
+    if not hasattr(loaded, name):
+        classes = [key for key, value in vars(loaded).items() if isinstance(value, type)]
+        raise UsageError(f"module {module!r} has no {name!r}; {did_you_mean(name, classes)}")
+    return getattr(loaded, name)
+
+
+def _entry(name: str) -> Any:
+    from importlib.metadata import entry_points  # takes longer than this whole room
+
+    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+    if name not in entries:
+        near = did_you_mean(name, [*BUILTIN, *entries])
+        raise UsageError(
+            f"there is no injector {name!r}; {near}. Your own is named 'package.module:Class'"
+        )
+    try:
+        with logging_unchanged(entries[name].module):
+            return entries[name].load()
+    except Exception as problem:  # a package's own code
+        raise UsageError(
+            f"injector {name!r} cannot be loaded: {type(problem).__name__}: {problem}"
+        ) from problem

@@ -1,0 +1,164 @@
+"""What calls took out of earlier tool results: values and whole lines of their arguments.
+
+A *value* is text of 4 or more characters with a digit or one of `_ / @ # .`; a
+*line* a whole line with 24 or more characters between its white space. Both count
+where no system or user message had said them and an earlier tool result holds them.
+Those that only the assistant itself had said are its *own*: they are told apart, and nothing
+fetches them again.
+Where a recording names the values that calls used, those are taken, else they are
+found here in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+
+from windlass.context.window import Chat
+from windlass.replays.numbered import arguments, searched
+
+Kind: TypeAlias = Literal["value", "line"]
+
+VALUE_LENGTH: Final = 4
+LINE_LENGTH: Final = 24
+_MARKED: Final = re.compile(r"[0-9_/@#.]")
+_INSIDE: Final = re.compile(r"[^\s\"'`(){}\[\]<>,;|&=$:!*?\\^~%+]+")
+"""A run of characters that may be one identifier, path, number or address."""
+_COMMAND: Final = re.compile(r"```[\w-]*\n(.*?)```", re.DOTALL)
+"""A command in the text of an answer."""
+_WORD: Final = re.compile(r"\w+")
+
+
+class CallsOnMessages(Protocol):
+    """A list of messages that only grew, and the calls that were made on it.
+
+    `calls` are positions: a call was sent the messages before its own, and its answer is the
+    message there. `used` are the values that calls took out of earlier results, by the position of
+    the answer (None: they are not known, and found by what they look like).
+    """
+
+    @property
+    def messages(self) -> Sequence[Chat]:
+        """The messages in OpenAI chat form."""
+        ...
+
+    @property
+    def calls(self) -> Sequence[int]:
+        """The positions of the calls."""
+        ...
+
+    @property
+    def used(self) -> Mapping[int, Sequence[str]] | None:
+        """The values that calls used."""
+        ...
+
+
+class NeededText(NamedTuple):
+    """Something a call used.
+
+    `holders` are the positions of the earlier messages that say it, ascending;
+    `results` those of them that are tool results (none: only the assistant says it).
+    """
+
+    kind: Kind
+    text: str
+    holders: tuple[int, ...]
+    results: tuple[int, ...]
+
+
+def is_value(text: str) -> bool:
+    """Whether a text is long and marked enough to be an identifier, path, number or address."""
+    return len(text) >= VALUE_LENGTH and _MARKED.search(text) is not None
+
+
+def values_in(text: str) -> Iterator[str]:
+    """The values that an argument's text may use: its marked words."""
+    for found in _INSIDE.findall(text):
+        value = found.removeprefix("//").rstrip(".-/")  # an address stands behind its scheme
+        if is_value(value):
+            yield value
+
+
+def lines_in(text: str) -> Iterator[str]:
+    """The whole lines of an argument's text, with their indentation."""
+    for line in text.splitlines():
+        if len(line.strip()) >= LINE_LENGTH:
+            yield line.rstrip()
+
+
+class _Index:
+    """Which of some texts hold a needle; words narrow the search."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = texts
+        self._places: dict[str, list[int]] = {}
+        for at, text in enumerate(texts):
+            for word in set(_WORD.findall(text)):
+                self._places.setdefault(word, []).append(at)
+
+    def holding(self, needle: str) -> list[int]:
+        """Positions of the texts that hold `needle`, ascending."""
+        # The first and the last word of the needle may be parts of longer ones.
+        inner = [
+            match[0]
+            for match in _WORD.finditer(needle)
+            if match.start() > 0 and match.end() < len(needle)
+        ]
+        places: Sequence[int] = range(len(self._texts))
+        if inner:
+            lists: list[Sequence[int]] = [self._places.get(word, []) for word in inner]
+            places = min(lists, key=len)
+        return [at for at in places if needle in self._texts[at]]
+
+
+def needs_of(recording: CallsOnMessages) -> dict[int, list[NeededText]]:
+    """The needs of each call, by the call's position; each text once a call and kind."""
+    return needs_and_own(recording)[0]
+
+
+def needs_and_own(
+    recording: CallsOnMessages, told: Collection[int] = ()
+) -> tuple[dict[int, list[NeededText]], dict[int, list[NeededText]]]:
+    """The needs of each call, and the same of what only the assistant had said.
+
+    `told` are the places of results that are told as words of the user: then calls are commands in
+    the text of answers.
+    """
+    texts = [searched(chat) for chat in recording.messages]
+    roles = ["tool" if at in told else chat["role"] for at, chat in enumerate(recording.messages)]
+    index = _Index(texts)
+    places: dict[str, list[int]] = {}
+    needs: dict[int, list[NeededText]] = {}
+    own: dict[int, list[NeededText]] = {}
+    for at in recording.calls:
+        for kind, text in dict.fromkeys(_candidates(recording, at, in_text=bool(told))):
+            if text not in places:
+                places[text] = index.holding(text)
+            holders = tuple(place for place in places[text] if place < at)
+            if any(roles[place] in ("system", "developer", "user") for place in holders):
+                continue
+            results = tuple(place for place in holders if roles[place] == "tool")
+            if holders:
+                need = NeededText(kind, text, holders, results)
+                (needs if results else own).setdefault(at, []).append(need)
+    return needs, own
+
+
+def _candidates(
+    recording: CallsOnMessages, at: int, *, in_text: bool
+) -> Iterator[tuple[Kind, str]]:
+    answer = recording.messages[at] if at < len(recording.messages) else {}
+    texts = [text for call in answer.get("tool_calls") or () for text in arguments(call)]
+    if in_text and not texts:
+        texts = _COMMAND.findall(searched(answer)) if answer else []
+    used = recording.used
+    for value in (
+        (value for text in texts for value in values_in(text))
+        if used is None
+        else filter(is_value, used.get(at, ()))
+    ):
+        yield "value", value
+    for text in texts:
+        for line in lines_in(text):
+            yield "line", line

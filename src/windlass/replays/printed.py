@@ -1,0 +1,196 @@
+"""A replay in words and tables, as the terminal and the page have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from windlass.caching.rates import many, money, table_date
+from windlass.cascade.policies import EVERYTHING
+from windlass.importing.recording import ESTIMATED, GRADES
+from windlass.replays.outcomes import Outlay, RecordingReplay, Replay, Span
+
+_MANY: Final = 100_000
+"""Tokens from which on they are told in thousands."""
+
+
+class ReplayTable(NamedTuple):
+    """The heads of its columns, its rows, and which of the columns are numbers."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    numbers: range
+
+
+def only_one(replayed: Replay) -> RecordingReplay | None:
+    """The recording, where it is one."""
+    return replayed.recordings[0] if len(replayed.recordings) == 1 else None
+
+
+def totals_table(replayed: Replay) -> ReplayTable:
+    """What each policy comes to."""
+    one = only_one(replayed)
+    sources = {recording.name: recording.source for recording in replayed.recordings}
+    several = len({outlay.prices for outlay in replayed.totals}) > 1
+    columns = ["policy", *(["prices"] if several else []), "cost", "of everything"]
+    columns += ["tokens in", "fetched again", "values", "lines"]
+    columns += ["first differs", "dearest call"] if one else ["worst recording"]
+    rows = [
+        [
+            outlay.policy,
+            *([outlay.prices] if several else []),
+            cost_text(outlay),
+            percents(outlay.ratio),
+            _range(*map(_thousands, outlay.tokens)),
+            f"{outlay.misses:,}",
+            _share(outlay.values_seen, outlay.values),
+            _share(outlay.lines_seen, outlay.lines),
+            *(_calls(outlay) if one else [_worst(outlay, sources)]),
+        ]
+        for outlay in replayed.totals
+    ]
+    first = 1 + several
+    return ReplayTable(columns, rows, range(first, first + 6 + (2 if one else 0)))
+
+
+def sessions_table(replayed: Replay) -> ReplayTable:
+    """A row for each recording, the dearest first: what it cost, and would under each policy."""
+    prices = replayed.totals[0].prices
+    policies = [outlay.policy for outlay in replayed.totals if outlay.prices == prices]
+    others = [policy for policy in policies if policy != EVERYTHING] or policies
+    rows = []
+    for one in sorted(replayed.recordings, key=lambda each: each.recorded or 0.0, reverse=True):
+        found = {outlay.policy: outlay for outlay in one.outlays if outlay.prices == prices}
+        cells = (
+            cell
+            for policy in others
+            for cell in (cost_text(found[policy]), percents(found[policy].ratio))
+        )
+        recorded = "-" if one.recorded is None else money(one.recorded)
+        rows.append([one.title, f"{one.call_count:,}", recorded, *cells])
+    heads = [head for policy in others for head in (policy, "of everything")]
+    columns = ["session", "calls", "recorded", *heads]
+    return ReplayTable(columns, rows, range(1, len(columns)))
+
+
+def about(replayed: Replay) -> Iterator[str]:
+    """What was replayed, what it cost, and what the heads of the table mean."""
+    one = only_one(replayed)
+    recorded = "not known" if replayed.recorded is None else money(replayed.recorded)
+    if replayed.recorded is not None and replayed.unknown:
+        recorded += f", and not known of {many(replayed.unknown, 'recording')}"
+    if one is not None:
+        yield (
+            f"{one.title or one.name}: {many(one.call_count, 'call')} of {one.model}, {one.format},"
+            f" {GRADES[one.grade]}"
+        )
+    else:
+        grades = sorted({recording.grade for recording in replayed.recordings})
+        told = ", ".join(GRADES[grade] for grade in grades)
+        calls = sum(recording.call_count for recording in replayed.recordings)
+        yield f"{many(len(replayed.recordings), 'recording')} with {many(calls, 'call')} ({told})"
+    yield f"what it cost, as recorded: {recorded}"
+    if estimated := sum(recording.estimated for recording in replayed.recordings):
+        yield ESTIMATED.format(many(estimated, "call"))
+    yield (
+        "cost: input, output and what is fetched again; fetched again: results that a call needed"
+        " and did not see"
+    )
+    yield (
+        "values: names, paths and numbers of results that later calls needed, and how many were in"
+        " view; lines: the same of whole lines"
+    )
+
+
+def notes(replayed: Replay) -> Iterator[str]:
+    """What the figures rest on."""
+    one = only_one(replayed)
+    if any(one.grade == "C" and one.unseen.high for one in replayed.recordings):
+        unseen = ""
+        if one is not None and one.unseen.high:
+            low, high = (f"{tokens:,.0f}" for tokens in one.unseen)
+            unseen = f", here {low} to {high} tokens of each call"
+        yield (
+            "system prompt and tools are not in the transcript; they count by what the"
+            f" provider counted{unseen}"
+        )
+    if told := _caches(replayed):
+        yield told
+    if replayed.assumed:
+        yield from replayed.assumed
+    if unpriced := max(outlay.unpriced for outlay in replayed.totals):
+        yield f"without a price, and so in no cost: {many(unpriced, 'recording')}"
+    if any(outlay.dollars is not None for outlay in replayed.totals):
+        yield f"prices: {table_date()}"
+    if one is not None and one.results_as_words:
+        yield "results are told as words of the user: what calls need of them counts, and they stay"
+    elif one is not None and not one.results:
+        yield "no message is a result of a tool, so what later calls needed is not known"
+    counts: dict[str, int] = {}
+    for recording in replayed.recordings:
+        for reason, count in recording.skipped.items():
+            counts[reason] = counts.get(reason, 0) + count
+    for reason, count in sorted(counts.items(), key=lambda pair: -pair[1]):
+        yield f"skipped: {count:,} {reason}"
+    if replayed.skipped:
+        yield f"left out, and named above: {len(replayed.skipped):,}"
+
+
+def _caches(replayed: Replay) -> str:
+    """How much the provider's cache held, and how much is taken to be held; empty: unknown."""
+    told = sum(recording.recorded_in for recording in replayed.recordings)
+    held = sum(recording.recorded_cached for recording in replayed.recordings)
+    whole = next((one for one in replayed.totals if one.ratio == (1, 1)), None)
+    if not told or whole is None or not whole.cached.high:
+        return ""
+    share = whole.cached.middle / whole.tokens.middle
+    return (
+        f"as recorded, {held / told:.0%} of the input was read from the cache; the bill of"
+        f" {whole.policy} counts on {share:.0%}"
+    )
+
+
+def cost_text(outlay: Outlay) -> str:
+    """What a policy cost, for people."""
+    if outlay.dollars is not None:
+        return _range(*(money(one) for one in outlay.dollars))
+    units = map(sum, zip(outlay.bill, outlay.again, strict=True))
+    return _range(*map(_thousands, units)) + " tokens"
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} - {high}"
+
+
+def percents(span: Span) -> str:
+    """A share for people: `71 %`, or `71 - 73 %`."""
+    return _range(f"{100 * span.low:.0f}", f"{100 * span.high:.0f}") + " %"
+
+
+def _share(seen: int, needed: int) -> str:
+    return f"{seen:,}/{needed:,}" if needed else "-"
+
+
+def _worst(outlay: Outlay, sources: Mapping[str, str]) -> str:
+    if outlay.worst == 1 and outlay.ratio == (1, 1):
+        return "-"
+    file = Path(sources[outlay.worst_recording]).name
+    return f"{100 * outlay.worst:.0f} % {file or outlay.worst_recording}"
+
+
+def _calls(outlay: Outlay) -> list[str]:
+    first, dearest = outlay.first_difference, outlay.dearest
+    told = "-"
+    if dearest is not None:
+        told = f"{dearest}: {amount_text(outlay, outlay.calls[dearest - 1].cost)}"
+    return ["-" if first is None else str(first), told]
+
+
+def _thousands(tokens: float) -> str:
+    return f"{tokens / 1_000:,.0f}k" if tokens >= _MANY else f"{tokens:,.0f}"
+
+
+def amount_text(outlay: Outlay, cost: float) -> str:
+    """The cost of a call, for people."""
+    return f"{cost:,.0f}" if outlay.dollars is None else money(cost)

@@ -1,0 +1,254 @@
+"""What can be replayed: files and folders of other programs, sessions of a store, lists."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from windlass.errors import UsageError
+from windlass.history.base import CallRecord, Store, StoredRow
+from windlass.history.nesting import nested, sessions_below
+from windlass.importing.base import read_list
+from windlass.importing.recording import Grade, RecordedCall, Recording
+from windlass.importing.storing import ESTIMATED_OUTPUT, IMPORTED, RESULTS_AS_WORDS
+from windlass.importing.streams import recordings
+from windlass.messages import Message, ToolSpec
+from windlass.wire.base import Usage
+from windlass.wire.forms import as_json, form_of_list, has_objects
+
+Replayable: TypeAlias = str | Path | Sequence[Mapping[str, Any]]
+"""A session of the store, a file, a folder, or a list of messages."""
+
+
+def recordings_of(
+    source: Replayable,
+    model: str | None,
+    store: Callable[[], Store],
+    on_skip: Callable[[str], None],
+    check_ended: Callable[[Store, str], None],
+) -> Iterator[Recording]:
+    """The recordings that `source` stands for, one at a time.
+
+    Args:
+        source: A path, where there is one; else the name of a session.
+        model: The model of a list of messages.
+        store: Opens the store.
+        on_skip: Told in one sentence of each file of a folder that is not read.
+        check_ended: Raises where a session still runs.
+
+    Raises UsageError for what is none, cannot be read, or still runs.
+    """
+    if not isinstance(source, str | Path):
+        yield of_list(source, model)
+    elif Path(source).exists():
+        yield from recordings(source, on_skip=on_skip if Path(source).is_dir() else None)
+    else:
+        history, session = _session(source, store)
+        below = nested(sessions_below(history, [session]))
+        for name in (session, *(info.session_id for info in below)):
+            check_ended(history, name)
+        yield from of_session(history, session)
+
+
+def _session(source: str | Path, store: Callable[[], Store]) -> tuple[Store, str]:
+    name = str(source)
+    is_path = isinstance(source, Path) or "/" in name or bool(Path(name).suffix)
+    try:
+        history = store()
+    except UsageError as error:
+        raise UsageError(f"there is no file or folder {name!r}, nor a session: {error}") from error
+    try:
+        return history, history.find_session(name)
+    except UsageError as error:
+        if is_path:
+            raise UsageError(f"there is no file, folder or session {name!r}") from error
+        raise
+
+
+def of_list(messages: Sequence[Mapping[str, Any]], model: str | None) -> Recording:
+    """A list of messages in one of the forms; each answer in it was a call.
+
+    Raises UsageError where it holds none.
+    """
+    if isinstance(messages, Mapping) or not isinstance(messages, Sequence):
+        raise UsageError(
+            "a recording is a session, a file, a folder or a list of messages, not"
+            f" {type(messages).__name__}"
+        )
+    listed = [as_json(one) if has_objects(one) else one for one in messages]
+    skipped: Counter[str] = Counter()
+    read = read_list(form_of_list(listed) or "openai", listed, skipped)
+    calls = tuple(
+        RecordedCall(at, model or "unknown")
+        for at, message in enumerate(read)
+        if message.role == "assistant"
+    )
+    if not calls:
+        raise UsageError("the list of messages holds no answer of a model, so there is no call")
+    return Recording(
+        "messages",
+        "messages",
+        "A",
+        model or "unknown",
+        tuple(read),
+        calls,
+        tools=(),
+        skipped=skipped,
+    )
+
+
+def of_session(store: Store, session_id: str) -> Iterator[Recording]:
+    """The conversations of a session and of those under it, as its calls were sent.
+
+    What a window had shortened stands there as it was said. Raises UsageError where it made no
+    call.
+    """
+    below = nested(sessions_below(store, [session_id]))
+    names = [session_id, *(info.session_id for info in below)]
+    found = [recording for name in names for recording in conversations_of(store, name)]
+    if not found:
+        raise UsageError(f"session {session_id!r} made no call that can be replayed")
+    yield from found
+
+
+def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
+    """The conversations of a session by itself, as in `of_session`."""
+    rows = list(store.rows(session_id))
+    definition = store.start(session_id).cascade
+    grade = _grade(definition)
+    told = definition.get(IMPORTED)
+    as_words = isinstance(told, Mapping) and bool(told.get(RESULTS_AS_WORDS))
+    chains: list[_Chain] = []
+    ids = {stored.id: stored for stored in rows if stored.id is not None}
+    replies = {stored.row.trace_id: stored for stored in rows}
+    for call in store.calls(session_id):
+        reply = replies.get(call.trace_id)
+        if reply is None:
+            continue
+        sent = [shown.message_id for shown in call.shown]
+        chain = next((one for one in reversed(chains) if one.goes_on(sent, reply)), None)
+        if chain is None:
+            chain = _Chain(reply.row.sounding_index)
+            chains.append(chain)
+        chain.add(call, sent, reply, ids)
+    for number, chain in enumerate(chains, start=1):
+        name = session_id if len(chains) == 1 else f"{session_id}, conversation {number}"
+        yield replace(chain.recording(store, name, grade), results_as_words=as_words)
+
+
+def _grade(definition: Mapping[str, Any]) -> Grade:
+    told = definition.get(IMPORTED)
+    grade: Grade = told["grade"] if isinstance(told, Mapping) else "A"
+    return grade
+
+
+@dataclass(slots=True)
+class _Chain:
+    """A conversation of a session: calls of which each was sent what the one before was, and more.
+
+    A call of the same phase that was sent less goes on with it too: a window left something out.
+    """
+
+    sounding: int | None
+    phase: str | None = None
+    listed: list[str] = field(default_factory=list[str])
+    messages: list[Message] = field(default_factory=list[Message])
+    calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
+    tools: Sequence[Mapping[str, Any]] = ()
+    specs: tuple[ToolSpec, ...] = ()
+    model: str = ""
+
+    def goes_on(self, sent: Sequence[str], reply: StoredRow) -> bool:
+        """Whether a call with these messages comes after all that was said here."""
+        if reply.row.sounding_index != self.sounding or not sent:
+            return False
+        if reply.row.phase != self.phase and not {*self.listed[1:]} <= {*sent}:
+            return False
+        known = {*self.listed, sent[0]}
+        new = [one not in known for one in sent]
+        return _said(sent[0]) == _said(self.listed[0]) and new == sorted(new)
+
+    def add(
+        self,
+        call: CallRecord,
+        sent: Sequence[str],
+        reply: StoredRow,
+        ids: Mapping[str, StoredRow],
+    ) -> None:
+        """Take in the next call."""
+        bodies = {body.key: body for body in call.bodies}
+        known = {*self.listed, *sent[: 1 if self.listed else 0]}
+        for shown in call.shown:
+            if shown.message_id in known:
+                continue
+            stored = ids.get(shown.message_id)
+            message = stored.row.message if stored is not None else None
+            message = message or bodies.get(shown.shown_as or "")
+            if message is not None:
+                self.listed.append(shown.message_id)
+                self.messages.append(message)
+        row = reply.row
+        usage = None
+        is_whole = len(sent) >= len(self.messages) and not any(one.shown_as for one in call.shown)
+        if row.tokens_in is not None and is_whole:  # else it is that of a shortened request
+            usage = Usage(
+                row.tokens_in,
+                row.tokens_out or 0,
+                row.tokens_cached or 0,
+                int(row.metadata.get("tokens_written") or 0),
+                int(row.metadata.get("tokens_written_long") or 0),
+            )
+        self.model, self.phase = self.model or call.model, row.phase
+        if call.tools != self.tools:
+            self.tools = call.tools
+            self.specs = tuple(ToolSpec(**tool["function"]) for tool in call.tools)
+        self.calls.append(
+            RecordedCall(
+                len(self.messages),
+                call.model,
+                usage,
+                row.cost,
+                row.timestamp,
+                row.trace_id,
+                ESTIMATED_OUTPUT in row.metadata,
+                self.specs,
+            )
+        )
+        if row.message is not None and reply.id is not None and reply.id not in sent:
+            self.listed.append(reply.id)
+            self.messages.append(row.message)
+
+    def recording(self, store: Store, name: str, grade: Grade) -> Recording:
+        """All of it."""
+        tools = self.specs
+        return Recording(
+            name,
+            "session",
+            grade,
+            self.model,
+            tuple(_with_pictures(message, store) for message in self.messages),
+            tuple(self.calls),
+            tools=tools if tools or grade != "C" else None,
+        )
+
+
+def _said(message_id: str) -> str:
+    """What the message with this id says, as a hash: a phase may say its system prompt again."""
+    return message_id.rpartition("-")[0]
+
+
+def _with_pictures(message: Message, store: Store) -> Message:
+    """The message with the bytes of its pictures, which a store keeps apart."""
+    if not any(one.sha256 and one.data is None for one in message.pictures):
+        return message
+    return message.with_parts(
+        *(
+            replace(part, data=store.picture(part.sha256))
+            if part in message.pictures and part.sha256
+            else part
+            for part in message.parts
+        )
+    )

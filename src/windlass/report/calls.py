@@ -1,0 +1,424 @@
+"""What a session's calls saw: the values behind `windlass show`."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, overload
+
+from windlass.errors import UsageError
+from windlass.history.base import (
+    BORN,
+    CHAT,
+    FORKED_FROM,
+    RAN,
+    STEPS,
+    CallRecord,
+    SessionInfo,
+    SessionStart,
+    Store,
+    StoredRow,
+    continued,
+    standing,
+)
+from windlass.history.callout_rows import Callout, CalloutMark, called_out
+from windlass.history.details import CallDetails
+from windlass.history.nesting import nested, sessions_below
+from windlass.messages import Message
+from windlass.tasks.model import OPERATORS
+from windlass.text.titles import dated, first_words
+from windlass.window.entries import INJECT
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One message of a call's window: what was sent, and the original where it was edited.
+
+    `tokens` by the engine's count; `phase` and `turn` where it was said; `callout` its name
+    where it is called out.
+    """
+
+    position: int
+    message_id: str
+    role: str
+    phase: str | None
+    turn: int | None
+    reason: str
+    tokens: int
+    message: Message
+    because: str | None = None
+    original: Message | None = None
+    callout: str | None = None
+
+    @property
+    def edit(self) -> str | None:
+        """The name of the edit that changed the message; None where only a block was added."""
+        names = [name for name in (self.because or "").split(", ") if name != INJECT]
+        return ", ".join(names) or None
+
+    @property
+    def has_block(self) -> bool:
+        """Whether a block of injectors stands at the end of the message."""
+        return INJECT in (self.because or "").split(", ")
+
+
+@dataclass(frozen=True, slots=True)
+class CallView:
+    """One call: where it stands, what it saw, what came back, and what was not shown.
+
+    Token counts as the provider reported them; `sent_tokens` and `snowball_tokens` by
+    the engine. `hidden` counts what was said in the session and this call did not see,
+    by the phase it was said in. It and `seen` are put together when they are looked at.
+    """
+
+    number: int
+    node_type: str
+    phase: str | None
+    turn: int | None
+    attempt: int | None
+    model: str
+    tokens_in: int
+    tokens_cached: int
+    tokens_out: int
+    cost: float | None
+    seconds: float
+    sent_tokens: int
+    snowball_tokens: int
+    tools: tuple[str, ...]
+    seen: Sequence[Seen]
+    reply: Message
+    hidden: Mapping[str, int]
+    details: CallDetails
+    sounding_index: int | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words: its phase, turn and attempt, and its sounding."""
+        sounding = "" if self.sounding_index is None else f"sounding {self.sounding_index}, "
+        return f"phase {self.phase}, {sounding}turn {self.turn}, attempt {self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A decision, validation or error of the session, in one line."""
+
+    node_type: str
+    phase: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session: how it began and ended, its calls, and its notes in order.
+
+    `reason` says why its status is `incomplete`. `pictures` are the files in which its pictures can
+    be looked at, by SHA-256; `callouts` the messages that were marked as important. `parent_id` is
+    the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's); `children` are
+    its own, as `nested` lists them. `forked_from` is the session whose first calls it inherited,
+    and `resume` the command that goes on with it (None: it is over, or cannot be gone on with).
+    """
+
+    session_id: str
+    cascade_id: str
+    model: str
+    input: Mapping[str, Any]
+    status: str
+    reason: str | None
+    error: str | None
+    calls: tuple[CallView, ...]
+    notes: tuple[Note, ...]
+    pictures: Mapping[str, Path]
+    callouts: tuple[Callout, ...] = ()
+    parent_id: str | None = None
+    parent_phase: str | None = None
+    sounding_index: int | None = None
+    children: tuple[SessionInfo, ...] = ()
+    forked_from: str | None = None
+    resume: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSession:
+    """A session as its store has it, read once: how it began, its rows and its calls."""
+
+    store: Store
+    session_id: str
+    start: SessionStart
+    rows: Sequence[StoredRow]
+    calls: Sequence[CallRecord]
+
+    @classmethod
+    def read(cls, store: Store, session_id: str) -> RecordedSession:
+        """The session. Raises UsageError where it is unknown."""
+        start = store.start(session_id)
+        return cls(store, session_id, start, list(store.rows(session_id)), store.calls(session_id))
+
+
+def words_of(store: Store, session_id: str, most: int = 60) -> str:
+    """The user's first words in a session; its cascade's name where there are none."""
+    said = (each.row.message for each in store.rows(session_id) if each.row.message is not None)
+    return first_words(said, most) or store.start(session_id).cascade_id
+
+
+def title_of(store: Store, session_id: str) -> str:
+    """What people know a session by: its day and its first words."""
+    return dated(words_of(store, session_id), store.start(session_id).timestamp)
+
+
+def view_session(store: Store, session_id: str) -> SessionView:
+    """The whole session. Raises UsageError where it is unknown."""
+    return view_recorded(RecordedSession.read(store, session_id))
+
+
+def view_recorded(session: RecordedSession) -> SessionView:
+    """A session that was read. Its store stays open while calls are looked into."""
+    store, session_id, rows = session.store, session.session_id, session.rows
+    start = session.start
+    callouts = called_out(rows)
+    by_trace = {stored.row.trace_id: stored for stored in rows}
+    said = _Said.of(store, rows, {callout.message_id: callout.name for callout in callouts})
+    calls = tuple(
+        _call_view(number, call, by_trace[call.trace_id], said)
+        for number, call in enumerate(session.calls, start=1)
+    )
+    ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
+    notes = tuple(
+        Note(stored.row.node_type, stored.row.phase, _note_text(stored))
+        for stored in rows
+        if stored.row.message is None
+        and CalloutMark.read(stored) is None
+        and stored.row.metadata.get("kind") not in STEPS
+    )
+    return SessionView(
+        session_id=session_id,
+        cascade_id=start.cascade_id,
+        model=start.model,
+        input=start.input,
+        status=ended[-1].status if ended else "running or killed",
+        reason=ended[-1].reason if ended else None,
+        error=ended[-1].error if ended else None,
+        calls=calls,
+        notes=notes,
+        pictures=_picture_files(store, session_id, rows),
+        callouts=callouts,
+        parent_id=start.parent_id,
+        parent_phase=start.parent_phase,
+        sounding_index=start.sounding_index,
+        children=tuple(nested(sessions_below(store, [session_id]))),
+        resume=_resume(start, session_id, bool(ended) and ended[-1].status == "completed"),
+        forked_from=start.cascade.get(RAN, {}).get(FORKED_FROM),
+    )
+
+
+def _resume(start: SessionStart, session_id: str, completed: bool) -> str | None:
+    phases: Sequence[Mapping[str, Any]] = start.cascade.get("phases") or ({},)
+    if phases[-1].get("instructions") == CHAT:
+        return f"windlass chat --session {session_id}"
+    if completed:
+        return None
+    commands = {OPERATORS: "evaluate", RAN: "run"}
+    command = next((commands[key] for key in commands if key in start.cascade), None)
+    if start.parent_id is not None or command is None:
+        return None
+    return f"windlass {command} --resume {session_id}"
+
+
+_NUMBERS: Final = re.compile(r"\[[\d-]+\]")
+
+
+def without_numbers(phase: str) -> str:
+    """A phase's name without the numbers of inputs: inner tasks of a reduce share it."""
+    return _NUMBERS.sub("[]", phase)
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What was said in a session: rows by id, names of callouts, and the rows of each phase.
+
+    Made once for all calls, because a session has thousands; inner tasks of a reduce are one phase.
+    """
+
+    store: Store
+    by_id: Mapping[str, StoredRow]
+    names: Mapping[str, str]
+    born: Mapping[str, list[int]]
+    replaced: frozenset[str]
+
+    @classmethod
+    def of(cls, store: Store, rows: Sequence[StoredRow], names: Mapping[str, str]) -> _Said:
+        """What these rows say."""
+        born = defaultdict[str, list[int]](list)
+        replaced = continued(rows)
+        for stored in standing(rows):
+            if stored.row.node_type in BORN and stored.id not in replaced:
+                born[_phase(stored)].append(stored.seq)
+        by_id = {stored.id: stored for stored in rows if stored.id is not None}
+        return cls(store, by_id, names, born, replaced)
+
+
+def _phase(stored: StoredRow) -> str:
+    return without_numbers(stored.row.phase or "-")
+
+
+class _Window(Sequence[Seen]):
+    """The messages that a call saw, each put together when it is looked at."""
+
+    def __init__(self, call: CallRecord, said: _Said) -> None:
+        self._call = call
+        self._said = said
+
+    def __len__(self) -> int:
+        return len(self._call.shown)
+
+    @overload
+    def __getitem__(self, at: int) -> Seen: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Seen]: ...
+
+    def __getitem__(self, at: int | slice) -> Seen | Sequence[Seen]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(len(self)))]
+        position = range(len(self))[at]
+        shown = self._call.shown[position]
+        source = self._said.by_id[shown.message_id]
+        original = source.row.message or Message("user")
+        message = original
+        if shown.shown_as is not None:
+            message = self._edited.get(shown.shown_as) or self._said.store.message(shown.shown_as)
+        return Seen(
+            position=position,
+            message_id=shown.message_id,
+            role=message.role,
+            phase=source.row.phase,
+            turn=source.row.turn,
+            reason=shown.reason,
+            tokens=shown.tokens,
+            message=message,
+            because=shown.because,
+            original=original if shown.shown_as is not None else None,
+            callout=self._said.names.get(shown.message_id),
+        )
+
+    @cached_property
+    def _edited(self) -> Mapping[str, Message]:
+        return {body.key: body for body in self._call.bodies}
+
+
+class _Hidden(Mapping[str, int]):
+    """How many messages of each phase stand before a call and were not shown to it."""
+
+    def __init__(self, call: CallRecord, stored: StoredRow, said: _Said) -> None:
+        self._call = call
+        self._before = stored.seq
+        self._sounded = None if stored.row.sounding_index is None else stored.row.phase
+        self._said = said
+
+    def __getitem__(self, phase: str) -> int:
+        return self._counts[phase]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counts)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    @cached_property
+    def _counts(self) -> Mapping[str, int]:
+        born = self._said.born
+        left = Counter({phase: bisect_left(seqs, self._before) for phase, seqs in born.items()})
+        for id_ in {shown.message_id for shown in self._call.shown} - self._said.replaced:
+            stored = self._said.by_id[id_]
+            if stored.row.node_type in BORN and stored.seq < self._before:
+                left[_phase(stored)] -= 1
+        if self._sounded is not None:  # other soundings are no part of its history
+            left.pop(self._sounded, None)
+        return {phase: count for phase, count in left.items() if count > 0}
+
+
+def _picture_files(store: Store, session_id: str, rows: Sequence[StoredRow]) -> dict[str, Path]:
+    """The visible file of each picture that a phase made, the first where it made it twice."""
+    files: dict[str, Path] = {}
+    for phase in dict.fromkeys(stored.row.phase for stored in rows if stored.row.phase):
+        for sha256, path in store.picture_names(session_id, phase):
+            files.setdefault(sha256, path)
+    return files
+
+
+def rows_before(rows: Sequence[StoredRow], at: StoredRow) -> list[StoredRow]:
+    """The rows that stand before one of them, and of soundings those that count for it."""
+    phase, index = at.row.phase or "", at.row.sounding_index
+    own = None if index is None else (phase, index)
+    return [
+        stored
+        for stored in standing(rows, own)
+        if stored.seq < at.seq
+        and (own is None or stored.row.phase != phase or stored.row.sounding_index in (None, index))
+    ]
+
+
+def view_call(session: SessionView, number: int) -> CallView:
+    """Call `number` of a session, counted from 1. Raises UsageError naming the range."""
+    if not 1 <= number <= len(session.calls):
+        raise UsageError(
+            f"session {session.session_id!r} has no call {number};"
+            f" it has calls 1 to {len(session.calls)}"
+            if session.calls
+            else f"session {session.session_id!r} has no call {number}; it made none"
+        )
+    return session.calls[number - 1]
+
+
+def _call_view(number: int, call: CallRecord, stored: StoredRow, said: _Said) -> CallView:
+    row = stored.row
+    return CallView(
+        number=number,
+        node_type=row.node_type,
+        phase=row.phase,
+        turn=row.turn,
+        attempt=row.attempt,
+        model=call.model,
+        tokens_in=row.tokens_in or 0,
+        tokens_cached=row.tokens_cached or 0,
+        tokens_out=row.tokens_out or 0,
+        cost=row.cost,
+        seconds=(row.duration_ms or 0.0) / 1_000,
+        sent_tokens=call.sent_tokens,
+        snowball_tokens=call.full_tokens,
+        tools=tuple(tool["function"]["name"] for tool in call.tools),
+        seen=_Window(call, said),
+        reply=row.message or Message("assistant"),
+        hidden=_Hidden(call, stored, said),
+        details=call.details,
+        sounding_index=row.sounding_index,
+    )
+
+
+def _note_text(stored: StoredRow) -> str:
+    metadata = stored.row.metadata
+    if "text" in metadata:
+        return str(metadata["text"])
+    if "valid" in metadata:
+        verdict = "accepted" if metadata["valid"] else f"refused: {metadata['validation_reason']}"
+        return f"attempt {metadata['attempt']} {verdict}"
+    if metadata.get("selection_type") == "intra_phase":
+        return _selection_text(metadata)
+    plain = {key: value for key, value in metadata.items() if isinstance(value, str | int | float)}
+    return ", ".join(f"{key}: {value}" for key, value in plain.items())
+
+
+def _selection_text(metadata: Mapping[str, Any]) -> str:
+    """What the window of a call did, in one line; `explain` and SQL have its options."""
+    sent, full, saved = (
+        metadata[key] for key in ("context_size", "full_history_size", "tokens_saved")
+    )
+    less = f"{saved:,} tokens fewer" if saved >= 0 else f"{-saved:,} tokens more"
+    return (
+        f"turn {metadata['turn']}: {sent} of {full} messages sent, {metadata['masked_count']} of"
+        f" them shortened, {less} than all of them (profile {metadata['policy']})"
+    )

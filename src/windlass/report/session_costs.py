@@ -1,0 +1,181 @@
+"""What a session cost, call by call and message by message: the values behind `windlass report`.
+
+`costs.py` has its phases; here stand how they grew, what the calls' contexts were made of, the
+messages that were paid for most, and what was saved by not sending some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Final
+
+from windlass.caching.rates import cost
+from windlass.history.base import NodeType, Store
+from windlass.report.account import Account, AccountTree, CallCost, Paid
+from windlass.report.contents import CallReport, MessageCost, call_report_of, dearest_messages
+from windlass.report.costs import SessionCost, cost_of, summaries
+from windlass.report.findings import Finding, findings_of
+from windlass.report.provider_edits import session_sentences
+from windlass.report.unfinished import Unbilled, unbilled
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseGrowth:
+    """How the input of a phase's calls grew, in tokens as the provider reported them.
+
+    `agent` are the calls that the phase's own words asked for, `follow_ups` those after tool
+    results. `delta` is the last call less the first (None: there is only one).
+    """
+
+    phase: str
+    agent: tuple[int, ...]
+    follow_ups: tuple[int, ...]
+    delta: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """What a kind of edit saved beside a snowball: tokens that were not sent, US dollars.
+
+    `kind` is an edit's name, or what else makes the requests differ from a snowball's. Negative
+    where it cost more.
+    """
+
+    kind: str
+    messages: int
+    tokens: int
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReport:
+    """A session with all sessions under it.
+
+    `unbilled` is what the bill does not tell. `dearest` is the call that cost most (None: none was
+    answered), `messages` those that were paid
+    for most. `savings` are beside a snowball and add up to it; empty where nothing else was sent.
+    `thinking` says in sentences whose thinking was left out, and why.
+    `by_provider` says in sentences what providers did to the contexts of calls.
+    `missing` are the tokens in front of each request of which an imported session has no record.
+    """
+
+    session_id: str
+    costs: SessionCost
+    unbilled: Unbilled
+    growth: tuple[PhaseGrowth, ...]
+    dearest: CallReport | None
+    messages: tuple[MessageCost, ...]
+    savings: tuple[Saving, ...]
+    findings: tuple[Finding, ...]
+    thinking: tuple[str, ...] = ()
+    by_provider: tuple[str, ...] = ()
+    missing: int = 0
+    calls: tuple[CallCost, ...] = field(default=(), repr=False)
+
+
+def session_report(store: Store, session_id: str, price_as: str) -> SessionReport:
+    """What a session cost; models that cost nothing at the prices of `price_as`.
+
+    Raises UsageError for an unknown session.
+    """
+    tree = AccountTree.read(store, session_id, price_as)
+    accounts = list(tree.walk())
+    costs = cost_of(tree)
+    calls = tuple(tree.calls())
+    dearest = max(calls, key=_weight, default=None)
+    by_session = {account.record.session_id: (prefix, account) for prefix, account in accounts}
+    missing = max(account.missing for _, account in accounts)
+    return SessionReport(
+        session_id=session_id,
+        costs=costs,
+        unbilled=unbilled(tree),
+        growth=tuple(_growth(calls)),
+        dearest=None
+        if dearest is None
+        else call_report_of(*by_session[dearest.session_id], dearest),
+        messages=tuple(dearest_messages(accounts)),
+        savings=_savings(accounts),
+        findings=tuple(findings_of(accounts)),
+        thinking=tuple(_thinking(accounts)),
+        by_provider=tuple(
+            session_sentences(
+                call.row.metadata.get("provider_edits", {})
+                for _, account in accounts
+                for call in account.calls
+            )
+        ),
+        missing=missing,
+        calls=calls,
+    )
+
+
+def _thinking(accounts: Iterable[tuple[str, Account]]) -> Iterator[str]:
+    for prefix, account in accounts:
+        for stored in account.record.rows:
+            if stored.row.metadata.get("kind") == "thinking":
+                yield f"{prefix}{stored.row.metadata['text']}"
+
+
+def _weight(call: CallCost) -> tuple[float, int]:
+    return call.dollars or 0.0, call.tokens_in or call.sent_tokens
+
+
+def _growth(calls: Sequence[CallCost]) -> Iterator[PhaseGrowth]:
+    for phase in dict.fromkeys(call.phase for call in calls):
+        own = [call for call in calls if call.phase == phase]
+        follow_ups = tuple(call.tokens_in for call in own if call.node_type == NodeType.FOLLOW_UP)
+        yield PhaseGrowth(
+            phase,
+            tuple(call.tokens_in for call in own if call.node_type != NodeType.FOLLOW_UP),
+            follow_ups,
+            own[-1].tokens_in - own[0].tokens_in if len(own) > 1 else None,
+        )
+
+
+# ---- savings ------------------------------------------------------------------------
+
+NOT_SHOWN: Final = "not shown"
+"""Messages of other phases that a phase's context leaves out."""
+BROUGHT_IN: Final = "brought in"
+"""What is sent and was not said: sources, summaries, blocks."""
+AS_SAID: Final = "sent as said"
+"""Messages as they were said: what is left out before them changes what the cache holds of them."""
+ASKED: Final = "asked of models"
+"""What models were asked for windows and choices."""
+
+
+def _savings(accounts: Iterable[tuple[str, Account]]) -> tuple[Saving, ...]:
+    sums: dict[str, list[float]] = {}
+
+    def add(kind: str, messages: int, tokens: int, dollars: float) -> None:
+        total = sums.setdefault(kind, [0, 0, 0.0])
+        for at, amount in enumerate((messages, tokens, dollars)):
+            total[at] += amount
+
+    for _, account in accounts:
+        record, sent, snowball = account.record, account.sent.paid, account.snowball.paid
+        edits = record.store.edits(record.session_id)
+        because = {edit.message_id: edit.because for edit in edits} | account.edited
+        for name in {**snowball, **sent}:
+            mine, whole = sent.get(name, Paid()), snowball.get(name, Paid())
+            tokens, dollars = whole.tokens - mine.tokens, whole.dollars - mine.dollars
+            if name in because and tokens:
+                add(because[name], 1, tokens, dollars)
+            elif name not in snowball or whole.calls < mine.calls:
+                add(BROUGHT_IN, 1, tokens, dollars)
+            elif mine.calls < whole.calls:
+                add(NOT_SHOWN, 1, tokens, dollars)
+            elif abs(dollars) > _NOTHING:
+                add(AS_SAID, 1, tokens, dollars)
+        for row in summaries(record.rows):
+            model = str(row.model)
+            usage = (row.tokens_in or 0, row.tokens_out or 0)
+            add(ASKED, 1, -usage[0], -(cost(account.names.get(model, model), *usage) or 0.0))
+    savings = (Saving(kind, int(n), int(tokens), usd) for kind, (n, tokens, usd) in sums.items())
+    return tuple(sorted(savings, key=attrgetter("dollars"), reverse=True))
+
+
+_NOTHING: Final = 1e-9
+"""US dollars below which two bills are the same."""

@@ -1,0 +1,1 @@
+"""What strangers' texts, patterns, files and programs may not do."""

@@ -1,0 +1,1 @@
+"""What texts need everywhere: tokens, prompts, pictures, titles, templates."""

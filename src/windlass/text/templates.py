@@ -1,0 +1,383 @@
+"""Templates: sandboxed Jinja2 over `input`, `state` and `outputs`, and nothing else.
+
+A template cannot reach files, the network, Python's internals, a clock or chance, and cannot
+change what it is given: the same values always render to the same text. This module knows no
+history; what `outputs` offers is fetched by functions it is handed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import jinja2
+from jinja2 import nodes
+from jinja2.meta import find_undeclared_variables
+
+from windlass.errors import ContextError, did_you_mean
+from windlass.safety.sandbox import LONGEST, Environment, begin, bound, weigh
+
+NAMES: Final = ("input", "outputs", "state")
+"""What a template can see."""
+MOMENTS: Final = ("call", "now", "session_id")
+"""What `system` and `instructions` see besides: text that the run hands in."""
+SOUNDING: Final = ("sounding_factor", "sounding_index")
+"""What `instructions` see of soundings: how many there are, and which it is, from 0."""
+
+_SHOWN: Final = 80
+_FALSE: Final = frozenset({"", "false", "0", "no", "none"})
+
+# What expressions of a template raise by themselves, such as `1 / 0` or `'a' + 1`.
+_FAULTS: Final = (
+    jinja2.TemplateError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+class ToolResults:
+    """The stored tool results of a phase, by reference or by the name of a tool.
+
+    Args:
+        result: gives the original text of a reference, or of a tool's latest result;
+            raises KeyError for what it does not know.
+        known: the references and tool names there are.
+    """
+
+    def __init__(self, result: Callable[[str], str], known: Callable[[], Sequence[str]]) -> None:
+        self._result = result
+        self._known = known
+
+    def __getitem__(self, name: str) -> str:
+        return self._result(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known())
+
+    def __str__(self) -> str:
+        return ", ".join(self)
+
+
+def _no_result(name: str) -> str:
+    raise KeyError(name)
+
+
+class PhaseOutput:
+    """What `{{ outputs.PHASE }}` is: prints the text of the phase's output, and offers more.
+
+    Everything is fetched when a template first asks for it. What is not one of its
+    own names is that of the text: filters, tests and methods of a text work on it.
+
+    Args:
+        text: gives the output.
+        state: gives the state keys that were set during the phase.
+        images: gives the names of the phase's pictures.
+        result: gives the original text of a stored tool result; raises KeyError.
+        known_results: gives the references and tool names `result` knows.
+        soundings: gives the output of each sounding, by its index.
+    """
+
+    NAMES: Final = ("text", "state", "images", "tool_results", "soundings")
+
+    def __init__(
+        self,
+        text: Callable[[], str],
+        state: Callable[[], Mapping[str, Any]] = dict,
+        images: Callable[[], Sequence[str]] = tuple,
+        result: Callable[[str], str] = _no_result,
+        known_results: Callable[[], Sequence[str]] = tuple,
+        *,
+        soundings: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        self._fetch: dict[str, Callable[[], Any]] = {
+            "text": text,
+            "state": state,
+            "images": lambda: list(images()),
+            "soundings": lambda: list(soundings()),
+            "tool_results": lambda: ToolResults(result, known_results),
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        # Called only for what the object does not have yet: each value is kept.
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._fetch:
+            return getattr(self.text, name)
+        value = self._fetch[name]()
+        setattr(self, name, value)
+        return value
+
+    def __str__(self) -> str:
+        return str(self.text)
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    def __contains__(self, piece: str) -> bool:
+        return piece in self.text
+
+    def __getitem__(self, at: int | slice) -> str:
+        return str(self.text[at])
+
+    def __add__(self, other: Any) -> str:
+        return str(self) + str(other)
+
+    def __radd__(self, other: Any) -> str:
+        return str(other) + str(self)
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == str(other) if isinstance(other, str | PhaseOutput) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+class _Missing(jinja2.StrictUndefined):
+    """A name that is not there: using it fails, and the message says what is there."""
+
+    @property
+    def _undefined_message(self) -> str:
+        holder, name = self._undefined_obj, str(self._undefined_name)
+        if self._undefined_hint:
+            return str(self._undefined_hint)
+        if holder is jinja2.utils.missing:
+            return f"there is no {name!r}; {did_you_mean(name, NAMES)}"
+        return f"there is no {name!r} here; {did_you_mean(name, _names_in(holder))}"
+
+
+def _names_in(holder: Any) -> list[str]:
+    if isinstance(holder, PhaseOutput):
+        return list(PhaseOutput.NAMES)
+    return [str(name) for name in holder] if isinstance(holder, Mapping | ToolResults) else []
+
+
+class _MaybeState(dict[str, Any]):
+    """The state as a condition sees it: a key that was never set counts as nothing.
+
+    A phase may or may not set a key; whether it did is what conditions ask.
+    """
+
+    def __missing__(self, key: str) -> jinja2.Undefined:
+        return jinja2.ChainableUndefined(name=key)
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    def other(item: Any) -> Any:
+        if isinstance(item, PhaseOutput):
+            return str(item)
+        if isinstance(item, Mapping):
+            return dict(item)
+        if isinstance(item, ToolResults | tuple | set | frozenset):
+            return list(item)
+        raise TypeError(f"{type(item).__name__} is no JSON value")
+
+    weigh(value)
+    if indent is None:
+        return json.dumps(value, ensure_ascii=False, default=other)
+    pieces: list[str] = []
+    length = 0
+    bound(indent)
+    for piece in json.JSONEncoder(ensure_ascii=False, indent=indent, default=other).iterencode(
+        value
+    ):
+        length += len(piece)
+        if length > LONGEST:
+            bound(length)
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def _finalize(value: Any) -> Any:
+    # Objects and lists read as JSON, not as Python.
+    return _to_json(value) if isinstance(value, dict | list | MutableMapping) else value
+
+
+def _make_environment() -> Environment:
+    made = Environment(
+        undefined=_Missing, autoescape=False, keep_trailing_newline=True, finalize=_finalize
+    )
+    made.filters["tojson"] = _to_json
+    return made
+
+
+_ENVIRONMENT: Final = _make_environment()
+
+
+class TemplateError(ContextError):
+    """A template that cannot be read. `line` counts within the template, `text` has no place."""
+
+    def __init__(self, line: int, text: str) -> None:
+        self.line = line
+        self.text = text
+        super().__init__(f"line {line} of the template: {text}")
+
+
+@lru_cache(maxsize=512)
+def _compile(template: str) -> jinja2.Template:
+    try:
+        for node in _ENVIRONMENT.parse(template).find_all(
+            (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
+        ):
+            raise TemplateError(node.lineno, "a template cannot take in other templates")
+        return _ENVIRONMENT.from_string(template)
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(error.lineno, _fault(error.message or "not a template")) from error
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise TemplateError(1, f"too long or too deeply nested: {error}") from error
+
+
+def _fault(message: str) -> str:
+    kind, _, name = message.partition(" named ")
+    names = {"No filter": _ENVIRONMENT.filters, "No test": _ENVIRONMENT.tests}.get(kind)
+    if names is None:
+        return message[:1].lower() + message[1:].rstrip(".")
+    word, name = kind.split()[1], name.strip(".").strip("'")
+    near = did_you_mean(name, names).partition(" known:")[0]
+    return f"there is no {word} {name!r}" + (f"; {near}" if near.startswith("did") else "")
+
+
+def render(
+    template: str,
+    *,
+    input: Any,  # noqa: A002  # the DSL's word
+    state: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    where: str,
+    moments: Mapping[str, object] | None = None,
+    missing_state_is_false: bool = False,
+) -> str:
+    """The text of a template. `where` names the template's place in messages.
+
+    With `missing_state_is_false` (for conditions) a state key that was never set
+    renders to nothing instead of failing.
+
+    Raises:
+        ContextError: the template is wrong, uses what is not there, or grows too long.
+    """
+    readable = _MaybeState(state) if missing_state_is_false else state
+    values = {"input": input, "state": readable, "outputs": outputs, **(moments or {})}
+    pieces: list[str] = []
+    length = 0
+    begin()
+    try:
+        for piece in _compile(template).generate(values):
+            length += len(piece)
+            if length > LONGEST:
+                bound(length)
+            pieces.append(piece)
+    except TemplateError as error:
+        raise ContextError(f"{where}: {error}") from error
+    except _FAULTS as error:
+        line = _line_of(error)
+        place = f"line {line} of the template: " if line and "\n" in template.strip() else ""
+        reason = str(error) or type(error).__name__
+        raise ContextError(f"{where}: {place}{reason}; in: {_excerpt(template, line)}") from error
+    return "".join(pieces)
+
+
+def holds(
+    condition: str,
+    *,
+    input: Any,  # noqa: A002  # the DSL's word
+    state: Mapping[str, Any],
+    outputs: Mapping[str, Any],
+    where: str,
+) -> bool:
+    """Whether a condition renders to anything but nothing, false, 0, no or none."""
+    return is_true(
+        render(
+            condition,
+            input=input,
+            state=state,
+            outputs=outputs,
+            where=where,
+            missing_state_is_false=True,
+        )
+    )
+
+
+def is_true(rendered: str) -> bool:
+    """Whether the rendered text of a condition means true."""
+    return rendered.strip().lower() not in _FALSE
+
+
+def _line_of(error: BaseException) -> int | None:
+    """The line of the template in which it failed: Jinja writes it into the traceback."""
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == "<template>":
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _excerpt(template: str, line: int | None) -> str:
+    lines = template.splitlines() or [""]
+    text = lines[min(line or 1, len(lines)) - 1].strip()
+    return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """A name that a template uses, and its line in it; `of` is `outputs` for a phase, else ''."""
+
+    name: str
+    line: int
+    of: str = ""
+
+
+def syntax(template: str) -> nodes.Template:
+    """The template as a tree. Raises TemplateError where it cannot be read."""
+    _compile(template)
+    return _ENVIRONMENT.parse(template)
+
+
+def find_names(template: str) -> list[Used]:
+    """The names a template uses without defining them, and the phases it takes from `outputs`.
+
+    Raises:
+        TemplateError: the template cannot be read.
+    """
+    tree = syntax(template)
+    free = find_undeclared_variables(tree)
+    used = [
+        Used(node.name, node.lineno)
+        for node in tree.find_all(nodes.Name)
+        if node.ctx == "load" and node.name in free
+    ]
+    if "outputs" in free:
+        parts = [(_phase_in(node), node) for node in tree.find_all((nodes.Getattr, nodes.Getitem))]
+        used += [Used(name, node.lineno, of="outputs") for name, node in parts if name is not None]
+    return sorted(set(used), key=lambda use: (use.line, use.of, use.name))
+
+
+def is_constant(template: str) -> bool:
+    """Whether a template always renders to its own text."""
+    return all(
+        isinstance(node, nodes.Output)
+        and all(isinstance(item, nodes.TemplateData) for item in node.nodes)
+        for node in syntax(template).body
+    )
+
+
+def _phase_in(node: nodes.Expr) -> str | None:
+    """The phase that `outputs.NAME` or `outputs['NAME']` names."""
+    match node:
+        case nodes.Getattr(node=nodes.Name(name="outputs"), attr=name):
+            # `outputs.items()` and its like are methods of every mapping.
+            return None if hasattr(dict, name) else name
+        case nodes.Getitem(node=nodes.Name(name="outputs"), arg=nodes.Const(value=str(name))):
+            return name
+        case _:
+            return None
