@@ -22,8 +22,8 @@ from bench.scenarios.sessions import five_phases
 import windlass
 from windlass.history.places import open_place
 from windlass.providers.scripted import Scripted
+from windlass.report._findings import AUTO, MINIMAL
 from windlass.report.contents import CallReport, call_report
-from windlass.report.findings import AUTO, MINIMAL
 from windlass.report.session_costs import SessionReport, session_report
 
 DOCUMENTED: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], int | None]]] = {

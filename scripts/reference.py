@@ -17,7 +17,7 @@ import typer
 from pydantic.fields import FieldInfo
 from typer.main import get_command
 
-from windlass import declared as parts
+from windlass import declared
 from windlass.cascade.model import json_schema
 from windlass.cascade.options import meanings_of
 from windlass.cli.app import app
@@ -78,7 +78,7 @@ def settings() -> str:
     return "\n".join([settings_table(setting.SettingFields), *tables])
 
 
-def settings_table(table: type[parts.Part]) -> str:
+def settings_table(table: type[declared.Part]) -> str:
     """The settings of a table: name, value, default, meaning."""
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, field in table.model_fields.items():
@@ -99,7 +99,7 @@ def value_of(name: str, field: FieldInfo) -> str:
     marks = list(field.metadata)
     for argument in get_args(field.annotation):
         marks += getattr(argument, "__metadata__", ())
-    words = [mark.words for mark in marks if isinstance(mark, parts.Expected)]
+    words = [mark.words for mark in marks if isinstance(mark, declared.Expected)]
     return words[-1] if words else setting.SERVER_VALUES[name]
 
 

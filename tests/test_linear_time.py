@@ -13,8 +13,8 @@ import pytest
 import windlass
 from windlass.context.bound import forget
 from windlass.engine.tasks.job import declared_notes
+from windlass.providers._refusals import Endpoint
 from windlass.providers.litellm import failure_of
-from windlass.providers.refusals import Endpoint
 from windlass.safety.redaction import credentials, redacted, redacted_command, redacted_url
 from windlass.tools.base import ToolContext
 from windlass.tools.charts import create_chart

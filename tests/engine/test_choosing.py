@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import log, logs
-from windlass.engine.choosing import session_index as session
+from windlass.engine.choosing import _session_index as session
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
 from windlass.messages import Message, user

@@ -15,7 +15,8 @@ import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from windlass.history.base import NodeType
 from windlass.messages import Message, user
-from windlass.selection import index, words
+from windlass.selection import _words as words
+from windlass.selection import index
 from windlass.selection.index import Index
 from windlass.selection.vectors import Vectors
 from windlass.selection.wordllama import WordLlamaEmbedder

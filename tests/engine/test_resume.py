@@ -20,10 +20,10 @@ from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
+from windlass.report._unfinished import unbilled
 from windlass.report.account import AccountTree
 from windlass.report.calls import view_session
 from windlass.report.diff import compare_sessions
-from windlass.report.unfinished import unbilled
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool
 from windlass.wire.base import Request

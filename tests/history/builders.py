@@ -9,6 +9,7 @@ import struct
 import zlib
 from typing import Any
 
+from windlass.history._schema import TABLES_1
 from windlass.history.base import (
     Batch,
     CallRecord,
@@ -21,7 +22,6 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
-from windlass.history.schema import TABLES_1
 from windlass.messages import Message, Picture, Text, ToolCall, assistant, system, tool, user
 
 _traces = itertools.count(1)

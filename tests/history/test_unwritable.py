@@ -12,7 +12,7 @@ import pytest
 
 import windlass
 from tests.engine.harness import cascade, phase
-from windlass.history import migrations
+from windlass.history import _migrations as migrations
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 

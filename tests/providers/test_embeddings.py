@@ -10,8 +10,8 @@ import pytest
 
 from tests.providers.server import Answer, serving, whole
 from windlass.errors import ProviderError, UsageError
+from windlass.providers._retry import Patience
 from windlass.providers.embeddings import HostedEmbedder, hosted_embedder
-from windlass.providers.retry import Patience
 from windlass.selection.vectors import embedded, is_remote
 from windlass.settings.settings import ProviderSettings
 

@@ -34,12 +34,12 @@ from tests.providers.server import Answer, Server, serving, streamed, whole
 from windlass.engine.events import Waiting
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited
 from windlass.messages import Message, Text, ToolSpec, system, user
+from windlass.providers._hosted import HostedProvider
+from windlass.providers._http import HttpClient
+from windlass.providers._limits import Limiter
+from windlass.providers._retry import Patience
 from windlass.providers.base import RequestWait
 from windlass.providers.catalog import Key, ProviderEntry, catalog
-from windlass.providers.hosted import HostedProvider
-from windlass.providers.http import HttpClient
-from windlass.providers.limits import Limiter
-from windlass.providers.retry import Patience
 from windlass.settings.settings import ProviderSettings
 from windlass.text.pictures import picture
 from windlass.wire.base import Reply, Request, Usage

@@ -10,10 +10,10 @@ import pytest
 from windlass.caching.rates import cost, rate
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
 from windlass.providers import litellm as module
+from windlass.providers._refusals import Endpoint
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import catalog, find
 from windlass.providers.litellm import failure_of
-from windlass.providers.refusals import Endpoint
 
 ENDPOINT = Endpoint("litellm/groq", "its usual address", "GROQ_API_KEY")
 KEY = "gsk-VERY-secret-0123456789"

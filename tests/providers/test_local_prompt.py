@@ -23,8 +23,7 @@ from windlass.messages import (
     tool,
     user,
 )
-from windlass.providers.local import weights
-from windlass.providers.local_grammar import (
+from windlass.providers._local_grammar import (
     MAX_ITEMS,
     MAX_STRING,
     call_grammar,
@@ -32,7 +31,7 @@ from windlass.providers.local_grammar import (
     narrowed,
     read_call,
 )
-from windlass.providers.local_prompt import (
+from windlass.providers._local_prompt import (
     LocalCounter,
     call_text,
     message_turn,
@@ -40,7 +39,8 @@ from windlass.providers.local_prompt import (
     readable,
     turns,
 )
-from windlass.providers.local_vocab import Vocabulary
+from windlass.providers._local_vocab import Vocabulary
+from windlass.providers.local import weights
 from windlass.text.tokens import request_tokens
 
 ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})

@@ -9,8 +9,8 @@ import xllamacpp
 
 from windlass.errors import ContextTooLong
 from windlass.messages import Message, assistant, system, user
+from windlass.providers._hosted import HostedProvider
 from windlass.providers.catalog import catalog
-from windlass.providers.hosted import HostedProvider
 from windlass.providers.local import weights
 from windlass.settings.settings import ProviderSettings
 from windlass.wire.base import Request

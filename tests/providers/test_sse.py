@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.providers.http import EventParser
+from windlass.providers._http import EventParser
 
 
 def parsed(*pieces: bytes) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.harness import House, Ran, cascade, phase
 from tests.engine.logs import logs, lookup, reading
-from windlass.history import reader as store_reading
+from windlass.history import _reader as store_reading
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message

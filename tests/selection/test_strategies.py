@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.selection.talks import FILLER, Meanings, index_of, picked
 from windlass.errors import UsageError
 from windlass.messages import ToolCall, assistant, tool, user
+from windlass.selection._menu import MENU_LINES, MenuAnswer, read_answer
 from windlass.selection.index import Query
-from windlass.selection.menu import MENU_LINES, MenuAnswer, read_answer
 from windlass.selection.options import Selection
 from windlass.selection.scoring import Picked, SelectionRequest
 from windlass.selection.strategies import selecting

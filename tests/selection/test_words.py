@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from tests.strategies import rough_texts
-from windlass.selection.words import (
+from windlass.selection._words import (
     MOST_KEYWORDS,
     STOP_WORDS,
     Kind,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.errors import TaskFileError
+from windlass.tasks._xml import DEPTH, MOST_BYTES, read_xml
 from windlass.tasks.parse import load_task, read_task
-from windlass.tasks.xml import DEPTH, MOST_BYTES, read_xml
 
 LAUGHS = """<!DOCTYPE t [
 <!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">

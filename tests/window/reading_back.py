@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from windlass.window._references import SAME, read_reference
+from windlass.window._shown_lines import counted, moved, number_of
 from windlass.window.encode import in_rows
-from windlass.window.encode.jsontext import NotPlain, Number, Value, parse
+from windlass.window.encode._jsontext import NotPlain, Number, Value, parse
 from windlass.window.encode.legend import is_head
-from windlass.window.references import SAME, read_reference
-from windlass.window.shown_lines import counted, moved, number_of
 
 _TABLE: Final = "table "
 _LISTS: Final = "lists "

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from tests.window.test_planner import ANTHROPIC, Shorten, _chars, _said
 from windlass.messages import Message
+from windlass.window._decision import Decision
 from windlass.window.blocks import NOTHING, BlockTokens
 from windlass.window.conversation import Conversation, Window
-from windlass.window.decision import Decision
 from windlass.window.entries import Item
 from windlass.window.planner import Planner
 

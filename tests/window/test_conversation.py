@@ -14,9 +14,9 @@ from tests.window.conversations import messages_for, seeds
 from tests.window.test_windows_properties import items, problems, signed, walked
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.text.tokens import size
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Drop, Fold, Insert, Item, Replace, apply, show
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.wire.openai import check_sequence
 
 CALL = ToolCall("c1", "look", "{}")

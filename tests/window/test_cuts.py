@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.messages import Message, ToolCall, assistant, tool, user
+from windlass.window._cutting import cut, query_of
 from windlass.window.conversation import Conversation, WindowPolicy
-from windlass.window.cutting import cut, query_of
 from windlass.window.entries import Item
 from windlass.window.originals import part_of, reference
 from windlass.window.policies.cuts import Cut, Cuts

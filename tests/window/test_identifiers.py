@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.messages import Message, ToolCall, assistant, tool, user
+from windlass.window._identifiers import IdentifierIndex, ShownNames
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
-from windlass.window.identifiers import IdentifierIndex, ShownNames
 from windlass.window.names import names_in
 from windlass.window.policies import loops
 from windlass.window.policies.loops import Loops

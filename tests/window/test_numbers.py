@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import windlass
 from tests.window.reading_back import padded, resolve
 from windlass.messages import Message, ToolCall, assistant, tool, user
+from windlass.window._references import read_reference, references_in
 from windlass.window.conversation import Conversation, Window
 from windlass.window.encode.legend import legend_of
 from windlass.window.entries import Item
@@ -19,7 +20,6 @@ from windlass.window.originals import part_of, reference
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.repeats import Repeats
-from windlass.window.references import read_reference, references_in
 
 CODE = [
     "\n".join(f"{' ' * (4 * (at % 3))}value_{block} = function_{at}({block})" for at in range(12))

@@ -24,10 +24,10 @@ from tests.window.conversations import chats
 from windlass.caching.prices import Prices, fetch_cost
 from windlass.caching.rates import prices_of
 from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
+from windlass.window._decision import Decision, Offer
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.conversation import Conversation, Window
-from windlass.window.decision import Decision, Offer
 from windlass.window.entries import Item
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.planner import Planner, Planning
 from windlass.window.thoughts import Thinking
 

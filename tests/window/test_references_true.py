@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 import windlass
 from tests.window.conversations import messages_for, policies, seeds
 from windlass.messages import Message
+from windlass.window._references import SAME, references_in
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Entry, Item
 from windlass.window.options import Policy
 from windlass.window.originals import reference
-from windlass.window.references import SAME, references_in
 from windlass.window.steps import steps
 
 WHOLE = (None, "encode", "repeat", "compress")

@@ -13,8 +13,8 @@ from tests_apart.clickhouse.conftest import at_port
 from tests_apart.clickhouse.s3 import Handler, serving
 from tests_apart.clickhouse.server import PASSWORD
 from windlass.errors import StoreError, UsageError
+from windlass.history._blobs import BlobPlace, Blobs, open_blobs
 from windlass.history.base import Batch
-from windlass.history.blobs import BlobPlace, Blobs, open_blobs
 from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user

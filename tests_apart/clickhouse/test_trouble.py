@@ -16,9 +16,9 @@ from tests.history.builders import LONG, a_session, row, start
 from tests_apart.clickhouse.conftest import at_port
 from tests_apart.clickhouse.server import PASSWORD, USER
 from windlass.errors import StoreError, UsageError
+from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, Outcome
-from windlass.history.blobs import Blobs
-from windlass.history.clickhouse import appending
+from windlass.history.clickhouse import _appending as appending
 from windlass.history.clickhouse import client as of_client
 from windlass.history.clickhouse.client import (
     ClickHouseClient,

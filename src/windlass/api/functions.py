@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from windlass.api._recorded import RecordedWork, check_same_task, tell_root, unedited
 from windlass.api.loading import Tools, load_cascade, load_program
 from windlass.api.opening import (
     check_input,
@@ -24,15 +25,14 @@ from windlass.api.opening import (
     opened,
     shared_store,
 )
-from windlass.api.recorded import RecordedWork, check_same_task, tell_root, unedited
 from windlass.api.sessions import Session
 from windlass.errors import UsageError, WindlassError, did_you_mean
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
+    from windlass.api._cluster import Order, SharedObjects, WorkerReply
     from windlass.api.batches.inputs import BatchInput
     from windlass.api.batches.workers import BatchEvent, BatchResult
-    from windlass.api.cluster import Order, SharedObjects, WorkerReply
     from windlass.api.comparing.comparison import Comparison
     from windlass.api.comparing.judging import JudgeFunction
     from windlass.cascade.model import Cascade
@@ -297,7 +297,7 @@ async def evaluate(
         check_models(program.cascade, settings, resolve)
         spread = None
         if engine == "ray":
-            from windlass.api.cluster import Cluster, SharedObjects
+            from windlass.api._cluster import Cluster, SharedObjects
 
             shared = SharedObjects(tuple(tools), dict(providers or {}), auto)
             spread = closing.enter_context(Cluster(flags, shared, work))
@@ -385,7 +385,7 @@ async def batch(
     Raises UsageError (FileError with every mistake in the inputs) for what the user wrote, before
     anything is sent, and StoreError where the store or the results cannot be written.
     """
-    from windlass.api.batch import BatchOrder, begun
+    from windlass.api._batch import BatchOrder, begun
     from windlass.api.batches.workers import line_of
 
     order = BatchOrder(
@@ -493,7 +493,7 @@ async def compare(
     Raises UsageError for what the user wrote, before anything is sent, and StoreError where the
     store or the results cannot be written.
     """
-    from windlass.api.batch import BatchOrder, begun
+    from windlass.api._batch import BatchOrder, begun
     from windlass.api.comparing.judged_runs import ComparedBatch
     from windlass.cascade.policies import policy_of
 
@@ -563,7 +563,7 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
     # Whoever gave the order trusts the folder, or it would not have begun.
     folder = Path(order.folder)
     async with opened(order.flags, shared.providers, folder=folder, trust=True) as resources:
-        from windlass.api.cluster import WorkerReply
+        from windlass.api._cluster import WorkerReply
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.setup import prepare
         from windlass.engine.tasks.job import Job

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from windlass.api._recorded import RecordedWork, tell_root, unedited
 from windlass.api.loading import Tools, load_cascade
 from windlass.api.opening import (
     in_a_loop,
@@ -18,7 +19,6 @@ from windlass.api.opening import (
     opened,
     shared_store,
 )
-from windlass.api.recorded import RecordedWork, tell_root, unedited
 from windlass.errors import StepDiffers, UsageError
 from windlass.settings.settings import Settings
 

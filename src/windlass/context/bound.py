@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any, Final
 
 from windlass.caching.prices import Prices
-from windlass.context.chats import copied
+from windlass.context._chats import copied
 from windlass.context.context import Context
 from windlass.context.window import Chat, ChatWindow
 from windlass.errors import UsageError

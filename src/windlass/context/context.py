@@ -16,9 +16,9 @@ from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
 from windlass.caching.rates import window_tokens
-from windlass.context.chats import Chats, with_block_parts
-from windlass.context.lists import FormList
-from windlass.context.reports import Reports, prices_for
+from windlass.context._chats import Chats, with_block_parts
+from windlass.context._lists import FormList
+from windlass.context._reports import Reports, prices_for
 from windlass.context.window import Chat, ChatWindow, WindowParts
 from windlass.errors import SequenceError, UsageError
 from windlass.messages import Message, ToolCall, tool, user

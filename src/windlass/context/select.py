@@ -12,8 +12,8 @@ from functools import cached_property
 from threading import Lock
 from typing import Final
 
-from windlass.context.chats import copied
-from windlass.context.lists import FormList
+from windlass.context._chats import copied
+from windlass.context._lists import FormList
 from windlass.context.window import Chat
 from windlass.errors import UsageError
 from windlass.messages import Message

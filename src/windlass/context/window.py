@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
-from windlass.context.reports import PlannedCall
+from windlass.context._reports import PlannedCall
 from windlass.errors import UsageError, did_you_mean
 from windlass.messages import Message, Opaque, ToolSpec
 from windlass.window.assemble import tools_needed

@@ -18,9 +18,9 @@ from typing import Any, Final, TypeVar, get_origin
 
 from windlass.caching.prices import Prices
 from windlass.caching.rates import cost, many, money, rate
-from windlass.context.bodies import Opened, form_of_request, opened, usage_of, with_window
+from windlass.context._bodies import Opened, form_of_request, opened, usage_of, with_window
+from windlass.context._threads import Asked, Call, Thread, Threads
 from windlass.context.context import Context
-from windlass.context.threads import Asked, Call, Thread, Threads
 from windlass.errors import UsageError
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL

@@ -10,6 +10,13 @@ from typing import Any
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, Phase, all_soundings, servers_named
+from windlass.engine._subcascades import (
+    add_up_child,
+    open_child,
+    phase_output,
+    take_over,
+    tell_of_names,
+)
 from windlass.engine.cards.indexer import CardIndexer, models_beside, start_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
@@ -18,13 +25,6 @@ from windlass.engine.result import Result
 from windlass.engine.resume.resuming import begun_as, definition_of
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings.soundings import run_sounded
-from windlass.engine.subcascades import (
-    add_up_child,
-    open_child,
-    phase_output,
-    take_over,
-    tell_of_names,
-)
 from windlass.engine.turn.approving import needing_approval
 from windlass.engine.turn.breaker import check_breaker, told_of_windows
 from windlass.errors import (

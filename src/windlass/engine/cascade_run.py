@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
-from windlass.engine.state import Generation, Run
+from windlass.engine._state import Generation, Run
 from windlass.messages import Part
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings

@@ -15,9 +15,9 @@ from windlass.caching.rates import split_model
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, all_soundings, has_tool
+from windlass.engine._state import RunProgress
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
-from windlass.engine.state import RunProgress
 from windlass.engine.turn.record import Recorder
 from windlass.errors import UsageError
 from windlass.history.base import BANK, EditRecord, Store

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from windlass.history._lost import Lost
 from windlass.history.base import NodeType, Store, StoredRow, standing
 from windlass.history.callout_rows import CalloutMark
-from windlass.history.lost import Lost
 from windlass.selection.card import Card
 from windlass.window.entries import Item
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from windlass.history._lost import damaged
 from windlass.history.base import SessionFilter, SessionInfo, Store
-from windlass.history.lost import damaged
 
 _LEVELS: Final = 100
 """How deep sessions are nested at most: more than any run makes."""

@@ -73,7 +73,7 @@ def open_place(
         if not existing:
             return SqliteStore(store)
         return SqliteStore.open_existing(store, writing=writing)
-    from windlass.history.blobs import open_blobs
+    from windlass.history._blobs import open_blobs
     from windlass.history.clickhouse.client import ClickHouseClient
     from windlass.history.clickhouse.store import ClickHouseStore
 

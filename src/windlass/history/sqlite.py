@@ -28,7 +28,23 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
-from windlass.history import packing, query
+from windlass.history import _query as query
+from windlass.history import packing
+from windlass.history._blobs import Blobs
+from windlass.history._connect import (
+    FILE,
+    Synchronous,
+    check_writable,
+    connect_reading,
+    is_unwritable,
+    open_reading,
+    open_writing,
+    store_errors,
+)
+from windlass.history._migrations import STEPS, version
+from windlass.history._numbering import BodyRow, Numbered, Prepared
+from windlass.history._proof import Checks, StoreProof
+from windlass.history._reader import PORTION, BaseStore, outcome_of, reference_taken, stored_row
 from windlass.history.base import (
     BANK,
     EVERY_SESSION,
@@ -39,20 +55,7 @@ from windlass.history.base import (
     SessionInfo,
     StoredRow,
 )
-from windlass.history.blobs import Blobs
 from windlass.history.card_rows import NODES
-from windlass.history.connect import (
-    FILE,
-    Synchronous,
-    check_writable,
-    connect_reading,
-    is_unwritable,
-    open_reading,
-    open_writing,
-    store_errors,
-)
-from windlass.history.migrations import STEPS, version
-from windlass.history.numbering import BodyRow, Numbered, Prepared
 from windlass.history.packing import (
     CallRow,
     EditRow,
@@ -63,8 +66,6 @@ from windlass.history.packing import (
     StateRow,
     TableRow,
 )
-from windlass.history.proof import Checks, StoreProof
-from windlass.history.reader import PORTION, BaseStore, outcome_of, reference_taken, stored_row
 from windlass.safety.interrupting import interruptible
 from windlass.safety.own_files import make_folder, sync_folder, tighten
 from windlass.safety.store_parts import APPLICATION_ID

@@ -58,7 +58,7 @@ class Providers:
             from windlass.providers.local import LocalProvider
 
             return LocalProvider()
-        from windlass.providers.hosted import HostedProvider
+        from windlass.providers._hosted import HostedProvider
 
         sends = self._keys is not None
         key = NO_KEY if self._keys is None else entry.needed_key(self._keys, f"model {name!r}")

@@ -15,10 +15,10 @@ import numpy as np
 
 from windlass.caching.rates import split_model
 from windlass.errors import ProviderError, UsageError
+from windlass.providers._hosted import http_client, limiter_of
+from windlass.providers._http import HttpClient
+from windlass.providers._retry import Patience
 from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, find
-from windlass.providers.hosted import http_client, limiter_of
-from windlass.providers.http import HttpClient
-from windlass.providers.retry import Patience
 from windlass.safety.fairness import in_thread
 from windlass.selection.vectors import Vectors
 from windlass.settings.settings import ProviderSettings

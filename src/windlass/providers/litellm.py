@@ -1,7 +1,7 @@
 """Models behind the package litellm, for providers that Windlass does not speak to itself.
 
 litellm is handed a body in OpenAI's format and answers in it; sending, trying again and
-waiting one's turn are those of `windlass.providers.hosted`. The package is an extra, takes
+waiting one's turn are those of `windlass.providers._hosted`. The package is an extra, takes
 seconds to import and is imported when its first model is asked for, with its fetching of
 tables, its reading of `.env`, its own retries and its log switched off.
 """
@@ -25,12 +25,12 @@ from weakref import WeakSet
 import httpx
 
 from windlass.errors import BadRequest, LimitReached, ProviderError, UsageError
+from windlass.providers._hosted import HostedProvider, timeout_of
+from windlass.providers._http import NO_HEADERS, AnswerPiece
+from windlass.providers._refusals import Endpoint
+from windlass.providers._retry import PATIENCE, REFUSED_TRIES, Patience, TransientError
 from windlass.providers.base import ModelInfo, RequestWait
 from windlass.providers.catalog import Key, ProviderEntry
-from windlass.providers.hosted import HostedProvider, timeout_of
-from windlass.providers.http import NO_HEADERS, AnswerPiece
-from windlass.providers.refusals import Endpoint
-from windlass.providers.retry import PATIENCE, REFUSED_TRIES, Patience, TransientError
 from windlass.safety.foreign import parse_json
 from windlass.safety.imports import logging_unchanged
 

@@ -23,11 +23,11 @@ from typing import Final, TypeAlias
 
 from windlass.errors import ProviderError, UsageError, did_you_mean
 from windlass.messages import ToolCall, assistant, canonical_json
+from windlass.providers._local_answer import Answering, LocalAnswer
+from windlass.providers._local_prompt import LocalCounter
+from windlass.providers._local_runtime import WINDOW, LocalEngine
+from windlass.providers._local_vocab import Vocabulary
 from windlass.providers.base import ModelInfo
-from windlass.providers.local_answer import Answering, LocalAnswer
-from windlass.providers.local_prompt import LocalCounter
-from windlass.providers.local_runtime import WINDOW, LocalEngine
-from windlass.providers.local_vocab import Vocabulary
 from windlass.wire.base import Reply, Request
 
 MODEL: Final = "smollm2"

@@ -20,7 +20,7 @@ from windlass.caching.shares import SharedStream
 from windlass.history.base import CONTINUES, Store
 from windlass.history.nesting import sessions_below
 from windlass.importing.storing import ESTIMATED_OUTPUT
-from windlass.report.requests import (
+from windlass.report._requests import (
     Requests,
     SentRequests,
     SessionCall,

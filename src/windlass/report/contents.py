@@ -9,8 +9,8 @@ from typing import Final
 from windlass.errors import UsageError
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.messages import Message
+from windlass.report._requests import TOOLS, SessionRecord, tokens_of_tools
 from windlass.report.account import Account, CallCost, Paid
-from windlass.report.requests import TOOLS, SessionRecord, tokens_of_tools
 
 MESSAGES: Final = 10
 """How many of the dearest messages are told."""

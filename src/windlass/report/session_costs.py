@@ -13,12 +13,12 @@ from typing import Final
 
 from windlass.caching.rates import cost
 from windlass.history.base import NodeType, Store
+from windlass.report._findings import Finding, findings_of
+from windlass.report._unfinished import Unbilled, unbilled
 from windlass.report.account import Account, AccountTree, CallCost, Paid
 from windlass.report.contents import CallReport, MessageCost, call_report_of, dearest_messages
 from windlass.report.costs import SessionCost, cost_of, summaries
-from windlass.report.findings import Finding, findings_of
 from windlass.report.provider_edits import session_sentences
-from windlass.report.unfinished import Unbilled, unbilled
 
 
 @dataclass(frozen=True, slots=True)

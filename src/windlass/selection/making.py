@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from windlass.messages import Message
+from windlass.selection._words import keywords
 from windlass.selection.card import Card
 from windlass.selection.kept import CardOptions
 from windlass.selection.summary import (
@@ -25,7 +26,6 @@ from windlass.selection.summary import (
     told_text,
 )
 from windlass.selection.vectors import Vectors
-from windlass.selection.words import keywords
 from windlass.text.prompts import card_text, cut_text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window.entries import Item

@@ -14,11 +14,11 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from windlass.selection import rank
+from windlass.selection._words import Kind
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.rank import ChosenUnits, Relevance, Scores
 from windlass.selection.vectors import Embedder
-from windlass.selection.words import Kind
 
 _SHAPES: Final = {
     Kind.SURVEY: rank.WIDE,

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from windlass.errors import UsageError
-from windlass.selection.menu import MENU_LINES, ask
+from windlass.selection._menu import MENU_LINES, ask
 from windlass.selection.rank import Scores, normal
 from windlass.selection.scoring import Scored, Selecting, SelectionRequest, cut, scored
 from windlass.selection.vectors import Embedder, floor_of

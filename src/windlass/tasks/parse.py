@@ -20,6 +20,7 @@ from typing import Any, Final, TypeVar
 from windlass.cascade.source import Path as Place
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean, perhaps_newer
 from windlass.safety.foreign import parse_json
+from windlass.tasks._xml import Element, read_xml
 from windlass.tasks.model import (
     FORMATS,
     INHERIT,
@@ -34,7 +35,6 @@ from windlass.tasks.model import (
     TaskFile,
     TaskFinding,
 )
-from windlass.tasks.xml import Element, read_xml
 from windlass.text.templates import NAMES, TemplateError, Used, find_names
 
 T = TypeVar("T")

@@ -16,14 +16,14 @@ from typing import Protocol
 
 from windlass.caching.pauses import Pauses
 from windlass.messages import Message
+from windlass.window._decision import Decision, Ledger
+from windlass.window._identifiers import ShownNames
+from windlass.window._pending import NextStep, PendingEdits, Proposal
+from windlass.window._transcript import Transcript
 from windlass.window.blocks import NOTHING, BlockTokens
-from windlass.window.decision import Decision, Ledger
 from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
-from windlass.window.identifiers import ShownNames
-from windlass.window.pending import NextStep, PendingEdits, Proposal
 from windlass.window.planner import Planner, Planning, carry_out
 from windlass.window.proposals import Want
-from windlass.window.transcript import Transcript
 
 
 class WindowPolicy(Protocol):

@@ -16,6 +16,7 @@ from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState, Sent
 from windlass.caching.pauses import Lifetime
 from windlass.messages import Message, ToolSpec
+from windlass.window._cleared import cleared_note, unsaid
 from windlass.window.blocks import (
     NOTHING,
     Attached,
@@ -26,7 +27,6 @@ from windlass.window.blocks import (
     with_blocks,
     with_own_block,
 )
-from windlass.window.cleared import cleared_note, unsaid
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item, Replace
 from windlass.window.planner import Planner

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from windlass.messages import ToolCall
 from windlass.safety.foreign import parse_json
+from windlass.window._shell import Shell, read_shell
 from windlass.window.proposals import Facts
-from windlass.window.shell import Shell, read_shell
 
 Kind: TypeAlias = Literal[
     "search",

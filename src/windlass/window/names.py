@@ -16,8 +16,8 @@ from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message
+from windlass.window._references import without_references
 from windlass.window.encode.legend import is_count, is_head
-from windlass.window.references import without_references
 
 MIN_CHARS: Final = 4
 MAX_CHARS: Final = 200

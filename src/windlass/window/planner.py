@@ -42,10 +42,10 @@ from typing import NamedTuple
 
 from windlass.caching.prices import UNCACHED, Prices, fetch_cost
 from windlass.messages import Message
+from windlass.window._decision import Decision, Ledger, Offer, Verdict, Wait
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.blocks import NOTHING, BlockTokens
-from windlass.window.decision import Decision, Ledger, Offer, Verdict, Wait
 from windlass.window.entries import Entry
-from windlass.window.pending import PendingEdits, Proposal
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from windlass.api.batch import BegunBatch
+from windlass.api._batch import BegunBatch
 from windlass.api.batches.inputs import BatchInput
 from windlass.api.batches.results import ResultsFile, read_results
 from windlass.api.batches.workers import line_of

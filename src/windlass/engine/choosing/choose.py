@@ -14,8 +14,9 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from windlass.cascade.rules import Choosing
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.choosing.anchors import (
+from windlass.engine.choosing._anchors import (
     Ground,
     Piece,
     gather_anchors,
@@ -23,7 +24,7 @@ from windlass.engine.choosing.anchors import (
     shortened,
     without_errors,
 )
-from windlass.engine.choosing.picking import (
+from windlass.engine.choosing._picking import (
     Choice,
     answered,
     by_score,
@@ -31,16 +32,15 @@ from windlass.engine.choosing.picking import (
     shortened_places,
     with_picked,
 )
-from windlass.engine.choosing.session_index import (
+from windlass.engine.choosing._session_index import (
     Remembering,
     embedder_for,
     session_beside,
     session_of,
 )
-from windlass.engine.choosing.worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
+from windlass.engine.choosing._worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
 from windlass.engine.events import Noted
 from windlass.engine.phase.sources import Gathered, output_only
-from windlass.engine.state import PhaseRun, Run
 from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from windlass.engine._state import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.choosing.picking import by_score, output_alone
-from windlass.engine.choosing.session_index import (
+from windlass.engine.choosing._picking import by_score, output_alone
+from windlass.engine.choosing._session_index import (
     Remembering,
     SessionIndex,
     embedder_for,
     session_of,
 )
-from windlass.engine.state import PhaseRun
 from windlass.errors import ToolError
 from windlass.selection.index import Query
 from windlass.selection.options import Selection

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine._state import PhaseRun, Run
 from windlass.errors import ToolError, did_you_mean
 from windlass.injectors.base import LOOK, Artifact
 from windlass.messages import Picture

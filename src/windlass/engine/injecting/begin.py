@@ -15,6 +15,7 @@ from typing import Any
 from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase, memory_of
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.injecting.session_tier import (
@@ -26,7 +27,6 @@ from windlass.engine.injecting.session_tier import (
     situation,
     tell_changes,
 )
-from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ToolError
 from windlass.injectors.base import Situation, Tier
 from windlass.injectors.known import place

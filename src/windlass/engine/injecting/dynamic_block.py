@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from windlass.caching.meter import Meter, weigh
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.injecting.artifacts import artifacts
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.injecting.session_tier import (
@@ -23,7 +24,6 @@ from windlass.engine.injecting.session_tier import (
     situation,
     tell_changes,
 )
-from windlass.engine.state import PhaseRun, Run
 from windlass.history.details import BlockDetails, CallDetails, InjectorDetails, OldBlocks
 from windlass.injectors.base import Tier
 from windlass.injectors.orchestrate import blocks_of

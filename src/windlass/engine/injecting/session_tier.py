@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
-from windlass.engine.state import PhaseRun, Run
 from windlass.engine.turn.fitting import input_room
 from windlass.history.base import NodeType
 from windlass.injectors.base import Situation, Tier

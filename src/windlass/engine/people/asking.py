@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import QuestionAsked
 from windlass.engine.people.questions import YES, Question, ask_human
 from windlass.engine.resume.journal import QUESTIONS, AskingCall
-from windlass.engine.state import PhaseRun, Run
 from windlass.errors import AnswerNeeded, UsageError
 from windlass.history.base import Store
 from windlass.history.nesting import sessions_below

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.turn.fitting import input_room
 from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType

@@ -15,6 +15,7 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import OutputExtraction, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
+from windlass.engine._state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.search_context import SEARCH, search_session
@@ -23,13 +24,12 @@ from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.injecting.session_tier import moments_of
-from windlass.engine.phase.beginning import open_driver
+from windlass.engine.phase._beginning import open_driver
+from windlass.engine.phase._manifest import choose_tools
 from windlass.engine.phase.callouts import call_out, refresh
-from windlass.engine.phase.manifest import choose_tools
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.sources import gather, last_said, output_only
 from windlass.engine.resume.journal import turn_place
-from windlass.engine.state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
 from windlass.engine.turn.approving import needing_approval
 from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.in_words import call_wanted, schema_refused, tell_wanted, with_asks

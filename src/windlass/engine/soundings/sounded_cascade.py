@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.cascade.model import Phase, Soundings
+from windlass.engine._subcascades import opened_below, phase_output, take_state
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
 from windlass.engine.phase.phase import Tried
@@ -15,7 +16,6 @@ from windlass.engine.phase.sources import last_said
 from windlass.engine.result import Result
 from windlass.engine.soundings.evaluating import Sounding
 from windlass.engine.soundings.soundings import SoundedPhase, own_caches, spent_by, standing_of
-from windlass.engine.subcascades import opened_below, phase_output, take_state
 from windlass.errors import RunLimitReached, person_needed
 from windlass.history.base import Ending, StateChange
 from windlass.messages import Part

@@ -16,6 +16,7 @@ from itertools import cycle, islice
 from typing import Any, Final
 
 from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
+from windlass.engine._meters import ModelCache
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
     CallEnded,
@@ -27,7 +28,6 @@ from windlass.engine.events import (
     Waiting,
 )
 from windlass.engine.injecting.injected import Injected
-from windlass.engine.meters import ModelCache
 from windlass.engine.phase.phase import Children, Tried, after, begin, extracted, settle, try_phase
 from windlass.engine.soundings.evaluating import Sounding, accepted, evaluate, join_outputs
 from windlass.errors import (

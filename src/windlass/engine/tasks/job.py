@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from windlass.engine._meters import ModelCache
 from windlass.engine.cards.indexer import options_of
 from windlass.engine.cards.maker import Summariser
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import Injected
-from windlass.engine.meters import ModelCache
 from windlass.engine.tasks.frame import ContextPiece, Material
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step

@@ -19,7 +19,7 @@ from windlass.engine.cascade import (
 from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, SessionStarted, Waiting
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import ran_with
-from windlass.engine.tasks.atomic import described, run_anew, run_atomic, tell_fresh
+from windlass.engine.tasks._atomic import described, run_anew, run_atomic, tell_fresh
 from windlass.engine.tasks.frame import FRESH_TOKENS, ContextPiece, Frame, assemble
 from windlass.engine.tasks.job import Done, Job, carried, helper_of, write_notes
 from windlass.engine.tasks.task_inputs import Given, digest, given_by

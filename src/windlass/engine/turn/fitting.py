@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import Noted
-from windlass.engine.state import PhaseRun, Run
 from windlass.errors import BudgetExceeded, ContextTooLong
 from windlass.history.details import BudgetDetails
 from windlass.providers.base import ModelInfo

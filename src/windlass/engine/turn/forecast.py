@@ -12,15 +12,15 @@ from windlass.caching.rates import cost, priced_as
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase, Soundings, all_soundings
+from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.choose import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.phase import begin
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
-from windlass.engine.subcascades import open_child
+from windlass.engine.turn._plan import next_call
 from windlass.engine.turn.fitting import input_room
-from windlass.engine.turn.plan import next_call
 from windlass.messages import Message
 from windlass.text.tokens import FamilyCounter, request_tokens
 from windlass.window.assemble import assemble

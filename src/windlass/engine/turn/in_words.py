@@ -9,8 +9,8 @@ import re
 from typing import Final
 
 from windlass.cascade.model import Phase
+from windlass.engine._state import Generation, PhaseRun, Run
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.state import Generation, PhaseRun, Run
 from windlass.errors import BadRequest
 from windlass.messages import Message, Text
 from windlass.text.prompts import schema_text, tool_wanted

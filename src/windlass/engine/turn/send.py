@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.resume.journal import (
     as_record,
     digest_of,
     failure_of,
     turn_place,
 )
-from windlass.engine.state import PhaseRun, Run
 from windlass.errors import ProviderError, WindlassError
 from windlass.history.base import ANSWERED, FAILED, SENT, STEP
 from windlass.messages import Message

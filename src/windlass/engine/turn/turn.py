@@ -13,16 +13,16 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.dynamic_block import note_sent
 from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import billed_here, turn_place
-from windlass.engine.state import PhaseRun, Run
-from windlass.engine.turn.answer import answer_calls, refuse_calls
-from windlass.engine.turn.cache import take_report
+from windlass.engine.turn._answer import answer_calls, refuse_calls
+from windlass.engine.turn._cache import take_report
+from windlass.engine.turn._plan import Plan, joined, plan_call, plan_rest, request_of
+from windlass.engine.turn._prepare import longest_of, plan_again, prepare
 from windlass.engine.turn.fitting import has_room, tell_budget, tell_choice
-from windlass.engine.turn.plan import Plan, joined, plan_call, plan_rest, request_of
-from windlass.engine.turn.prepare import longest_of, plan_again, prepare
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import (
     decided,

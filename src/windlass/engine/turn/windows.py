@@ -12,7 +12,7 @@ from itertools import compress
 from operator import not_
 from typing import Any, Final
 
-from windlass.engine.state import PhaseRun, Run
+from windlass.engine._state import PhaseRun, Run
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens

@@ -29,6 +29,10 @@ from typing import Any, Final
 
 from windlass.errors import StoreError
 from windlass.history import packing
+from windlass.history._blobs import BlobPlace
+from windlass.history._numbering import Numbered, Prepared
+from windlass.history._proof import Checks, StoreProof
+from windlass.history._reader import BaseStore, outcome_of, reference_taken, stored_row
 from windlass.history.base import (
     BANK,
     EVERY_SESSION,
@@ -40,9 +44,8 @@ from windlass.history.base import (
     SessionInfo,
     StoredRow,
 )
-from windlass.history.blobs import BlobPlace
-from windlass.history.clickhouse import queries as asking
-from windlass.history.clickhouse.appending import (
+from windlass.history.clickhouse import _queries as asking
+from windlass.history.clickhouse._appending import (
     batch_rows,
     body_columns,
     body_rows,
@@ -50,6 +53,7 @@ from windlass.history.clickhouse.appending import (
     portions,
     result_row,
 )
+from windlass.history.clickhouse._rows import MESSAGE_ID, ClickHouseSession
 from windlass.history.clickhouse.client import ClickHouseClient, quoted
 from windlass.history.clickhouse.layout import (
     BODIES,
@@ -58,11 +62,7 @@ from windlass.history.clickhouse.layout import (
     TableOptions,
     prepare_tables,
 )
-from windlass.history.clickhouse.rows import MESSAGE_ID, ClickHouseSession
-from windlass.history.numbering import Numbered, Prepared
 from windlass.history.packing import OutcomeRow, SessionRow
-from windlass.history.proof import Checks, StoreProof
-from windlass.history.reader import BaseStore, outcome_of, reference_taken, stored_row
 from windlass.messages import Message
 from windlass.selection.card import Card
 

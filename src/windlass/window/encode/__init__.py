@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from windlass.window.encode._rows import ROWS_HEAD, decode_rows, encode_rows
+from windlass.window.encode._tables import encode
 from windlass.window.encode.legend import is_head
-from windlass.window.encode.rows import ROWS_HEAD, decode_rows, encode_rows
-from windlass.window.encode.tables import encode
 
 __all__ = ["decode_rows", "encode", "encode_rows", "in_rows", "is_encoded"]
 

@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 
 from windlass.messages import Text
 from windlass.text.prompts import summary_header
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import outcome, summarised
 from windlass.window.entries import Entry
 from windlass.window.failures import with_failure
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import ERROR_CHARS
-from windlass.window.survive import outcome, summarised
 
 OnExceed: TypeAlias = Literal["warn", "prune", "summarise", "fail"]
 

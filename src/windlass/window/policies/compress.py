@@ -15,13 +15,13 @@ from typing import Final
 
 from windlass.messages import Message, Part, Text
 from windlass.text.tokens import CHARS_A_TOKEN
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.encode import short_forms as forms
 from windlass.window.encode.command_output import without_passed
 from windlass.window.encode.short_forms import cut
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.originals import reference
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero
 
 _RECALL: Final = "recall"

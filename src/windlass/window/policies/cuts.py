@@ -15,15 +15,15 @@ from typing import Final, Literal, TypeAlias
 
 from windlass.messages import Part, Text
 from windlass.text.tokens import CHARS_A_TOKEN
-from windlass.window.cutting import cut, query_of
+from windlass.window._cutting import cut, query_of
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._shown_lines import starts_of
 from windlass.window.digests import ORDER, PATHS_FIRST, digest
 from windlass.window.encode import is_encoded
 from windlass.window.entries import Entry
 from windlass.window.kinds import DATA, Kind, plain_name
 from windlass.window.names import names_said
 from windlass.window.originals import RECALL
-from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.shown_lines import starts_of
 
 Cut: TypeAlias = Literal["mild", "firm"]
 

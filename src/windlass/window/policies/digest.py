@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.digests import (
     ORDER,
     PATHS_FIRST,
@@ -26,7 +27,6 @@ from windlass.window.digests import (
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.names import MIN_CHARS, looked_at, names_said, unescaped, whole_names
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
 
 HEAD: Final = "[{chars} chars: {recall_hint}]"

@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Opaque, Part, Picture, Text
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import first_sentence, turn_number
 from windlass.window.entries import Item
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, CountOrZero
-from windlass.window.survive import first_sentence, turn_number
 
 DESCRIPTION_CHARS: Final = 120
 _ABOUT: Final = re.compile(

@@ -15,11 +15,11 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import ALSO, with_text
 from windlass.window.digests import chars_of
 from windlass.window.entries import Entry, Fold, Replace
 from windlass.window.names import whole_names
-from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.survive import ALSO, with_text
 
 _LESS: Final = ", less names that a newer message said"
 _LISTS: Final = frozenset({"fold", "retry", "summarise"})

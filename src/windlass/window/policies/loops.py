@@ -15,11 +15,8 @@ from itertools import chain
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.window.failures import has_failed, with_failure
-from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.policies.rare.folding import folded
-from windlass.window.policies.shared import ERROR_CHARS, Count
-from windlass.window.survive import (
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import (
     call_text,
     ends_within,
     first_sentence,
@@ -28,6 +25,9 @@ from windlass.window.survive import (
     turn_number,
     with_lost_names,
 )
+from windlass.window.failures import has_failed, with_failure
+from windlass.window.policies.rare.folding import folded
+from windlass.window.policies.shared import ERROR_CHARS, Count
 
 TASK: Final = "[Original Task]"
 FAILED: Final = "[Validation Failed]"

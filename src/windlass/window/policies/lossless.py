@@ -16,12 +16,12 @@ from operator import is_not
 from typing import Final
 
 from windlass.messages import Message, Part, Text
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.encode import encode, encode_rows, is_encoded
 from windlass.window.encode.command_output import clean
 from windlass.window.encode.gutters import narrowed, widened
 from windlass.window.encode.legend import briefly, explains, legend_of
 from windlass.window.kinds import DATA, Kind
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count
 
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "listing"})

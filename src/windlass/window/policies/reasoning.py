@@ -8,9 +8,9 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message
-from windlass.window.pending import PendingEdits, Proposal
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import to_sentence_end, with_text
 from windlass.window.policies.shared import Count, SharedOptions
-from windlass.window.survive import to_sentence_end, with_text
 
 MARKER: Final = "[... truncated for context efficiency ...]"
 

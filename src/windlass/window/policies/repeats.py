@@ -13,14 +13,14 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Part, Text, ToolCall
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._references import REFERENCE, SAME, Reference, may_refer, referred_to
+from windlass.window._shown_lines import RUN, LineIndex, LineRun, ShownText, is_shown
 from windlass.window.encode.gutters import narrowed, widened
 from windlass.window.encode.legend import legend_of
 from windlass.window.entries import Entry
 from windlass.window.kinds import arguments_of
 from windlass.window.originals import reference
-from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.references import REFERENCE, SAME, Reference, may_refer, referred_to
-from windlass.window.shown_lines import RUN, LineIndex, LineRun, ShownText, is_shown
 
 REASON: Final = "it repeats what an earlier result showed"
 """True in every window: what showed it may be a digest by the time this is read."""

@@ -13,11 +13,11 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Opaque, ToolCall
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._shell import with_body
+from windlass.window._survive import with_texts
 from windlass.window.failures import has_failed
 from windlass.window.kinds import COMMANDS, NOTHING, Touched, arguments_of
-from windlass.window.pending import PendingEdits, Proposal
-from windlass.window.shell import with_body
-from windlass.window.survive import with_texts
 
 REWRITTEN: Final = "[{chars} characters, written anew later; {recall_hint}]"
 """Stands for a text that was written, within the arguments of its call."""

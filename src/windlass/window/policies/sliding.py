@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass.window.pending import PendingEdits, Proposal
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.policies.shared import CountOrZero
 
 

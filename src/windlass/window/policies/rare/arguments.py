@@ -12,9 +12,9 @@ from functools import partial
 
 from windlass.messages import Message, Opaque
 from windlass.safety.foreign import parse_json
-from windlass.window.pending import PendingEdits, Proposal
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import head_tail, with_texts
 from windlass.window.policies.shared import SharedOptions
-from windlass.window.survive import head_tail, with_texts
 
 
 @dataclass(frozen=True, kw_only=True)

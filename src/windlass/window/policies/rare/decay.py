@@ -17,10 +17,10 @@ from typing import Final
 from windlass.messages import Message
 from windlass.text.prompts import summary_header
 from windlass.text.tokens import CHARS_A_TOKEN
-from windlass.window.pending import PendingEdits, Proposal
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import cut_with_hint, summarised, with_text
 from windlass.window.policies.rare.folding import folded
 from windlass.window.policies.shared import ERROR_CHARS, Count
-from windlass.window.survive import cut_with_hint, summarised, with_text
 
 USER_TOKENS: Final = 500
 """A user message of more tokens is pasted material, of which the summary zone keeps the ends."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Text
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.entries import Item
 from windlass.window.names import whole_names
-from windlass.window.pending import PendingEdits, Proposal
 
 MOST_NAMES: Final = 5
 """Names of the newest messages that are looked for; each is a search in the shortened ones."""

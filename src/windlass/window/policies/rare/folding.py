@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from windlass.messages import Message, Text
-from windlass.window.pending import PendingEdits, Proposal
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import cut_with_hint, exchange_lines, with_lost_names
 from windlass.window.policies.shared import ERROR_CHARS, Count
-from windlass.window.survive import cut_with_hint, exchange_lines, with_lost_names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Final
 
 from windlass.messages import Message, Text
+from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.digests import error_lines
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import look_of
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import Count, SharedOptions
 
 MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {recall_hint}]"

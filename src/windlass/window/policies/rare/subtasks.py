@@ -13,10 +13,10 @@ from functools import partial
 from typing import Any, Final
 
 from windlass.messages import Message, Text, ToolCall
+from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._survive import call_text, exchange_lines, with_lost_names
 from windlass.window.kinds import arguments_of
-from windlass.window.pending import PendingEdits, Proposal
 from windlass.window.policies.shared import ERROR_CHARS
-from windlass.window.survive import call_text, exchange_lines, with_lost_names
 
 PLAN_TOOLS: Final = (
     "plan",

@@ -1,0 +1,165 @@
+"""The conversation of a phase that begins: what it begins with, and who decides on it."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from typing import Final
+
+from windlass.caching.claims import SHARE
+from windlass.caching.meter import Cleared, pieces, weigh
+from windlass.caching.prices import Prices
+from windlass.cascade.compile import compile_rule
+from windlass.engine._state import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Noted
+from windlass.engine.turn.fitting import input_room
+from windlass.engine.turn.windows import room_for_messages
+from windlass.messages import Message
+from windlass.window.assemble import assemble
+from windlass.window.conversation import Conversation
+from windlass.window.driver import Driver
+from windlass.window.entries import Item, show
+from windlass.window.options import Policy
+from windlass.window.originals import file_name, reference
+from windlass.window.proposals import Facts
+from windlass.window.steps import bound_thinking, planner_of, steps
+from windlass.window.thoughts import Thinking
+from windlass.wire.thinking import drops_thinking
+
+READ: Final = "read_file"
+"""The tool that opens the files of shortened results."""
+
+
+def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
+    """What drives the phase's conversation: what it begins with, and who decides on it."""
+    cache, policy = run.cache_of(phase_run.info), phase_run.rule.policy
+    counter = phase_run.info.counter
+    if policy is None:
+        conversation = Conversation(count=counter.message, uses_names=False)
+    else:
+        conversation = _shortened(run, phase_run, policy)
+    for entry in assemble(phase_run.progress.blocks, ()):
+        conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
+    if policy is not None and not _goes_on(run, phase_run, conversation):
+        conversation.cool()
+    driver = Driver(
+        conversation,
+        cache,
+        run.injected.attached,
+        run.thoughts,
+        _thinking(phase_run, policy),
+        notes=phase_run.server_clear is not None,
+    )
+    messages = [entry.message for entry in conversation.entries if entry is not None]
+    driver.strip_stale(run.definitions(phase_run.allowed, messages))
+    return driver
+
+
+def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversation:
+    """An empty conversation that the policy decides on."""
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    limit = min(room, policy.max_input_tokens or room)
+    can_read = READ in phase_run.progress.tools
+    prices = _prices(run, phase_run)
+
+    def recall_hint(message: Message) -> str:
+        if message.role == "tool" and can_read:
+            return str(run.results / f"{file_name(message)}.json")
+        return reference(message)
+
+    return Conversation(
+        policies=steps(
+            policy,
+            caches=prices.caches,
+            window_tokens=phase_run.info.window,
+            limit=room_for_messages(run, phase_run, limit),
+            on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
+            where=lambda item, number: _picture_file(run, item, number),
+        ),
+        count=phase_run.info.counter.message,
+        kept=ChainMap(
+            phase_run.progress.kept, phase_run.progress.chosen
+        ),  # what was chosen stands for the phase
+        facts={
+            name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
+            for name, tool in phase_run.progress.tools.items()
+        },
+        recall_hint=recall_hint,
+        planner=planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True),
+        bound=bound_thinking(policy, phase_run.info.name),
+    )
+
+
+def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:
+    """What becomes of edits that make thinking invalid; stripped where none can be dropped."""
+    wanted: Thinking = "keep" if policy is None else policy.thinking
+    provider, _, model = phase_run.info.name.partition("/")
+    asked = phase_run.generation
+    if wanted != "drop_block" or (
+        provider == "anthropic" and drops_thinking(model, asked.reasoning_effort, asked.tool_choice)
+    ):
+        return wanted
+    return "strip"
+
+
+def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
+    """The least calls that later phases make of the same model with all that this one says."""
+    name, phases = phase_run.phase.name, run.cascade.phases
+    later = [at for at, phase in enumerate(phases, start=1) if phase.name == name]
+    if not later or phase_run.rule.output_only:
+        return 0
+    calls, model = 0, phase_run.generation.model
+    for phase in phases[later[0] :]:
+        rule = compile_rule(run.cascade, phase, run.settings)
+        whole = rule.mode != "selective" and rule.newest_turns is None and not rule.sliding
+        soundings = phase.soundings
+        others = soundings is not None and soundings.models
+        if whole and not others and run.generation_of(phase).model == model:
+            calls += soundings.factor if soundings else 1
+    return calls
+
+
+def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
+    """What the cache of the phase's model charges; what is assumed of it is told once a run."""
+    name, cache = phase_run.info.name, run.cache_of(phase_run.info)
+    if cache.assumed and name not in run.progress.assumed:
+        run.progress.assumed.add(name)
+        run.emit(Noted(phase_run.phase.name, cache.assumed, detail=True))
+    return cache.prices
+
+
+def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -> bool:
+    """Whether the model was sent most of what counts as sent, so that it is cached.
+
+    It was not where the phase begins with other tools, another system prompt or another
+    model, or with a context that is no continuation of what was sent before.
+    """
+    messages = [
+        entry.message
+        for entry in assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
+    ]
+    tools = run.definitions(phase_run.allowed, messages)
+    counter, first = phase_run.info.counter, phase_run.info.tools_first
+    request = weigh(counter, messages, tools, tools_first=first)
+    request = pieces(counter, messages, tools, request)
+    cache = run.cache_of(phase_run.info)
+    cleared = cache.cleared if phase_run.server_clear else Cleared()
+    left = cleared.left(request, messages)
+    expected = cache.meter.expect(left, run.record.clock())
+    entries = conversation.entries[: conversation.sent]
+    sent = [entry.message for entry in entries if entry is not None]
+    gone = sum(tokens for _, tokens in request) - sum(tokens for _, tokens in left)
+    return expected.cached >= SHARE * (sum(map(counter.message, sent)) - gone)
+
+
+def _picture_file(run: CascadeRun, item: Item, number: int) -> str | None:
+    """The visible file of a message's picture, as tools name it; None: there is none."""
+    digest = item.message.pictures[number].sha256
+    store, root = run.record.store, run.settings.root.resolve()
+    # An injected picture lies with the phase that made it.
+    for phase in dict.fromkeys([item.phase or "", *(each.name for each in run.cascade.phases)]):
+        for sha, file in store.picture_names(run.record.session_id, phase):
+            if sha == digest:
+                real = file.resolve()
+                return (real.relative_to(root) if real.is_relative_to(root) else real).as_posix()
+    return None

@@ -1,0 +1,104 @@
+"""`tackle: "manifest"`: the phase's model chooses its tools, once, at phase start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from windlass.cascade.model import Phase, memory_of, without_bank
+from windlass.engine._state import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Noted
+from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.send import send
+from windlass.history.base import NodeType
+from windlass.messages import ToolSpec, system, user
+from windlass.safety.foreign import parse_json
+from windlass.text.prompts import MANIFEST_SYSTEM, manifest_text
+from windlass.wire.base import Request
+
+MOST = 8
+"""Tools a manifest may choose."""
+
+_WORD = re.compile(r"[a-z]{3,}")
+
+
+async def choose_tools(
+    run: CascadeRun, phase: Phase, phase_run: PhaseRun, instructions: str
+) -> tuple[str, ...]:
+    """At most 8 tools for the phase, recorded, constant from then on.
+
+    The phase's own model is asked; where its answer names no known tool, those whose
+    descriptions share most words with the instructions are taken, and the record
+    says so.
+    """
+    banks = memory_of(run.cascade, phase)
+    usable = [name for name in run.registry.names() if without_bank(banks, name) is None]
+    specs = [run.registry.get(name).spec for name in usable]
+    lines = [spec.description.strip().partition("\n")[0] for spec in specs]
+    menu = "\n".join(f"- {spec.name}: {line}" for spec, line in zip(specs, lines, strict=True))
+    names = [spec.name for spec in specs]
+    schema = {
+        "type": "object",
+        "properties": {"tools": {"type": "array", "items": {"enum": names}, "maxItems": MOST}},
+        "required": ["tools"],
+        "additionalProperties": False,
+    }
+    question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
+    reply = await send(
+        run,
+        phase_run,
+        Request(
+            model=phase_run.info.name.partition("/")[2],
+            messages=question,
+            tool_choice="none",
+            max_output_tokens=256,
+            temperature=0.0,
+            output_schema=schema,
+        ),
+        what=", choice of tools",
+    )
+    price = run.charge(phase_run.info, reply.usage, saved=0)
+    chosen, by = _chosen(reply.message.text, names), "model"
+    if not chosen:
+        chosen, by = by_words(instructions, specs), "words in common"
+    text = f"tools chosen by {by}: {', '.join(chosen) or 'none'}"
+    name = phase_run.phase.name
+    row = run.record.row(
+        NodeType.DECISION,
+        phase=name,
+        turn=0,
+        metadata={
+            "kind": "manifest",
+            "text": text,
+            "chosen": chosen,
+            "asked": [message.text for message in question],
+            "answer": reply.message.text,
+        },
+        **usage_columns(phase_run.info.name, reply.usage, price),
+    )
+    run.record.append([row])
+    run.emit(Noted(name, text, detail=True))
+    return tuple(chosen)
+
+
+def _chosen(answer: str, names: Sequence[str]) -> list[str]:
+    try:
+        value = parse_json(answer)
+    except ValueError:
+        return []
+    match value:
+        case {"tools": list(listed)}:
+            return list(dict.fromkeys(name for name in listed if name in names))[:MOST]
+        case _:
+            return []
+
+
+def by_words(instructions: str, specs: Sequence[ToolSpec]) -> list[str]:
+    """The tools whose name and description share most words with the instructions."""
+    task = set(_WORD.findall(instructions.lower()))
+    scored = [
+        (len(task & set(_WORD.findall(f"{s.name} {s.description}".lower()))), s.name) for s in specs
+    ]
+    best = sorted(scored, key=lambda pair: (-pair[0], pair[1]))
+    return [name for score, name in best if score > 0][:MOST]

@@ -1,0 +1,218 @@
+"""An atomic task: its context becomes the sections of a window, and then it is a phase."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from windlass.cascade.model import Phase
+from windlass.engine._state import PhaseRun
+from windlass.engine.injecting.begin import open_head
+from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.phase.phase import carry_out, open_phase
+from windlass.engine.tasks.frame import (
+    ContextPiece,
+    Found,
+    Frame,
+    Section,
+    assemble,
+    section_text,
+)
+from windlass.engine.tasks.job import Done, Job
+from windlass.engine.tasks.task_inputs import Given, digest, given_by
+from windlass.engine.turn.fitting import input_room
+from windlass.engine.turn.in_words import with_asks
+from windlass.errors import NoContext
+from windlass.history.base import NodeType
+from windlass.messages import Message, Text, user
+from windlass.providers.base import ModelInfo
+from windlass.providers.spending import Allowance
+from windlass.safety.fairness import fair
+from windlass.tasks.model import Task
+from windlass.text.templates import render
+from windlass.window.assemble import Blocks
+from windlass.window.entries import Entry, Item, show
+
+MATCHED_CHARS: Final = 4_000
+"""Characters of a task's inputs by which its context is looked for."""
+
+
+def described(job: Job, task: Task) -> str:
+    """What a task asks for: its description, rendered. Raises NoContext where that is nothing."""
+    where = f"{job.program.source.file}:{task.line}, the description of {task.path!r}"
+    text = render(task.description, **job.run.template_values(), where=where).strip()
+    if not text:
+        raise NoContext(f"{where}: the template renders to nothing, so nothing would be asked")
+    return text
+
+
+async def run_atomic(
+    job: Job,
+    task: Task,
+    parent: Frame,
+    previous: tuple[ContextPiece, ...],
+    *,
+    path: str,
+    item: Given | None = None,
+) -> Done:
+    """Run an atomic task to its end; `item` is its input where it is the inner task of a reduce.
+
+    Raises what its phase raises; the outcome is in the record then, too.
+    """
+    await fair()
+    assert task.leaf is not None
+    template = job.program.cascade.phases[task.leaf]
+    phase = template if path == template.name else template.model_copy(update={"name": path})
+    job = replace(job, run=job.run.within(Allowance(f"task {path!r}", **phase.rules.limits)))
+    counter = job.info(task)[0].counter
+    worked_on: list[str] = []
+    done: list[Done] = []
+
+    def details(output: Item | None) -> Mapping[str, Any]:
+        message = output.message if output is not None else None
+        tokens = counter.text(message.text) if message is not None else 0
+        key = message.key if message is not None else ""
+        done.append(Done(path, "completed", key, tokens, digest("".join(worked_on))))
+        return done[-1].details
+
+    beginning = _begin(job, task, phase, parent, previous, item=item, worked_on=worked_on)
+    ending, _ = await carry_out(job.run, phase, beginning, details)
+    return replace(done[-1], status=ending.status, reason=ending.reason)
+
+
+async def _begin(
+    job: Job,
+    task: Task,
+    phase: Phase,
+    parent: Frame,
+    previous: tuple[ContextPiece, ...],
+    *,
+    item: Given | None,
+    worked_on: list[str],
+) -> PhaseRun:
+    """Fix what the task sees: its sections, its description, its inputs.
+
+    `parent` is its parent's context, `previous` what earlier steps left. The texts of its inputs
+    are put into `worked_on`.
+    """
+    run = job.run
+    rule = job.program.rule(task, run.settings)
+    generation = run.generation_of(phase)
+    info = run.resolve(generation.model)[1]
+    text = described(job, task)
+    given = _inputs(job, task, item)
+    worked_on += [content for _, content in given]
+    about = "\n\n".join([text, *worked_on])[: len(text) + MATCHED_CHARS]
+    room = input_room(info, generation.max_output_tokens)
+    frame, fresh = assemble(
+        job.material,
+        task,
+        about,
+        parent,
+        previous,
+        counter=info.counter,
+        room=room,
+    )
+    frame = _without(frame, worked_on)
+    tell_fresh(job, phase.name, fresh)
+    parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
+    parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
+    opening = with_asks(run, phase, user(*parts))
+    if run.record.recorded is not None and run.record.recorded.differs(phase.name, opening):
+        run_anew(job, phase.name, "what it works on has changed since")
+    system, injection = _system(job, phase, info, text)
+    sections = _sections(job, task, phase.name, frame)
+    # What a snowball would have sent is counted from what the task was given.
+    run.record.born += [entry.item for entry in sections]
+    blocks = Blocks(system=system, sources=sections)
+    return await open_phase(
+        run, phase, rule, blocks, opening, injected=sections, injection=injection
+    )
+
+
+def run_anew(job: Job, path: str, why: str) -> None:
+    """Have a task of a resumed run asked all of it again, and tell why."""
+    job.run.journal.forget(path)
+    job.run.record.recorded = None
+    job.run.record.pass_to(None)
+    job.run.tell(path, f"{path}: {why}; it is run again", kind="resume")
+
+
+def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
+    root, file = job.run.settings.root, job.program.source.file
+    own = given_by(task.inputs, root, values=job.run.template_values(), file=file, apart=False)
+    both = [*([item] if item is not None else []), *own]
+    return [(each.name, each.read()) for each in both]
+
+
+def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
+    """The frame without fresh pieces that the task's inputs hold already."""
+    held = " ".join(" ".join(inputs).split())
+    fresh = tuple(piece for piece in frame.fresh if " ".join(piece.text.split()) not in held)
+    return replace(frame, fresh=fresh)
+
+
+def tell_fresh(job: Job, name: str, fresh: Found) -> None:
+    """Record what a look for fresh context left out: the memory ranks nothing, the engine does."""
+    left = fresh.matches - len(fresh.pieces)
+    if not left and not fresh.unread:
+        return
+    text = (
+        f"fresh context of {name!r}: {len(fresh.pieces)} of {fresh.matches} matches taken, those"
+        " that share most with the task and fit"
+    )
+    text += f"; not looked at: {'; '.join(fresh.unread)}" if fresh.unread else ""
+    job.run.tell(name, text, kind="fresh_context", matches=fresh.matches)
+
+
+def _system(
+    job: Job, phase: Phase, info: ModelInfo, task: str
+) -> tuple[tuple[Entry, ...], PhaseInjected | None]:
+    """The system prompt with the STABLE blocks, and what the task has of injectors."""
+    where = f"{job.program.source.file}, the system prompt of {phase.name!r}"
+    message, injection = open_head(job.run, phase, info, where=where, task=task)
+    if message is None:
+        return (), injection
+    reason = "the system prompt"
+    return _once(job, NodeType.SYSTEM, message, reason, phase=phase.name), injection
+
+
+def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:
+    """A message for each section that holds something, in one order."""
+    listed: tuple[tuple[Section, Sequence[ContextPiece], str], ...] = (
+        ("inherited", frame.inherited, f"inherited context ({task.context.inherit_context})"),
+        ("previous_outputs", frame.previous, "outputs of earlier tasks"),
+        ("fresh", frame.fresh, "fresh context, from memory and files"),
+    )
+    entries: tuple[Entry, ...] = ()
+    for section, pieces, called in listed:
+        if pieces:
+            message = user(section_text(job.material.heading(section), pieces))
+            sources = list(dict.fromkeys(piece.source for piece in pieces))
+            metadata = {"injector": "operators", "section": section, "sources": sources[:_LISTED]}
+            reason = f"{called}: {_named(sources)}"
+            node = NodeType.CONTEXT_INJECTION
+            entries += _once(job, node, message, reason, phase=name, metadata=metadata)
+    return entries
+
+
+_LISTED: Final = 50
+"""Sources that the record names of one section."""
+_TOLD: Final = 3
+
+
+def _named(sources: Sequence[str]) -> str:
+    more = len(sources) - _TOLD
+    return ", ".join(sources[:_TOLD]) + (f" and {more} more" if more > 0 else "")
+
+
+def _once(
+    job: Job, node: NodeType, message: Message, reason: str, **columns: Any
+) -> tuple[Entry, ...]:
+    """An entry for a message, which the record has once for all tasks that see it."""
+    item = job.material.sections.get(message.key)
+    if item is None:
+        item = job.run.record.add(node, message, turn=0, **columns)
+        job.material.keep(message.key, item)
+    return show([item], reason)

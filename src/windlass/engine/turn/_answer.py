@@ -1,0 +1,224 @@
+"""Running the tools a reply asked for: every call gets its result, and what it touched is noted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from windlass.engine._state import PhaseRun, Run
+from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
+from windlass.engine.people.asking import answers_to
+from windlass.engine.phase.callouts import mark_matches
+from windlass.engine.resume.journal import BROKEN_OFF, RecordedResult, turn_place
+from windlass.engine.turn.record import usage_columns
+from windlass.history.base import STARTED, STEP, NodeType
+from windlass.injectors.base import FailedCall
+from windlass.injectors.retained_errors import with_result
+from windlass.injectors.todo import plan_in
+from windlass.messages import Message, Text, ToolCall, tool
+from windlass.tools.base import Tool, ToolOutput
+from windlass.tools.runner import run_tools
+
+
+async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
+    """Run the calls of `reply` together and record their results as one batch.
+
+    `parent` is the trace of the reply. When the user stops the run meanwhile, each
+    call is recorded as interrupted first: a call without a result would make the
+    history unusable for every provider.
+
+    Raises RunLimitReached before any of them runs, where the time is up, and AnswerNeeded where
+    a person is asked and nobody answers.
+    """
+    name = phase_run.phase.name
+    progress = phase_run.progress
+    place = turn_place(name, run.record.sounding_index, progress.attempt, progress.turn)
+    tried = run.journal.tools_at(place, reply.tool_calls)
+    if tried is not None:
+        await _answer_again(run, phase_run, reply, tried, parent)
+        return
+    run.check_time()
+    run.record.pass_to(None)
+    started, before = run.record.clock(), dict(progress.state.snapshot())
+    try:
+        # A person is asked before anything is done: without an answer nothing of it is.
+        answers = await answers_to(run, phase_run, place, reply.tool_calls)
+        calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
+        for call in calls:
+            run.emit(ToolStarted(name, call.name, call.arguments))
+        named = [call.name for call in calls if call.name in progress.tools]
+        if lasting := [each for each in named if progress.tools[each].effects == "external"]:
+            told = {STEP: place, "tools": lasting}
+            run.record.decide(name, f"{place}: {', '.join(lasting)} run", kind=STARTED, **told)
+        ran = iter(await run_tools(calls, progress.tools, progress.context))
+        outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
+    except asyncio.CancelledError:
+        stopped = ToolOutput(BROKEN_OFF, error=True)
+        _record(run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started)
+        raise
+    answered = list(zip(reply.tool_calls, outputs, strict=True))
+    state = progress.state.changed_since(before)
+    _record(run, phase_run, parent, answered, started, state)
+    note_results(run, phase_run, answered)
+    for call, output in answered:
+        names = tuple(picture.describe() for picture in output.pictures)
+        summary = output.text.strip().partition("\n")[0]
+        run.emit(ToolEnded(name, call.name, output.error, summary, names))
+
+
+async def _answer_again(
+    run: Run, phase_run: PhaseRun, reply: Message, tried: Sequence[RecordedResult], parent: str
+) -> None:
+    """Answer with the results that are in the record, and bring back what they changed.
+
+    Tools that act on the run itself run again; they cost nothing and touch nothing outside.
+    """
+    progress = phase_run.progress
+    inner = [
+        call
+        for call, each in zip(reply.tool_calls, tried, strict=True)
+        if call.name in _INNER and call.name in progress.tools and not each.message.failed
+    ]
+    if inner:
+        await run_tools(inner, progress.tools, progress.context)
+    state = dict[str, Any]()
+    for each in tried:
+        state |= each.metadata.get(STATE, {})
+    for key, value in state.items():
+        progress.state[key] = value
+    answered = [
+        (call, ToolOutput(each.message.text, each.message.pictures, each.message.failed))
+        for call, each in zip(reply.tool_calls, tried, strict=True)
+    ]
+    _record(run, phase_run, parent, answered, run.record.clock(), state)
+    note_results(run, phase_run, answered)
+
+
+async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
+    """Record that the calls of `reply` were not run: it was to answer without tools.
+
+    A call without a result would make the history unusable for every provider.
+    """
+    refused = ToolOutput("[not run: the phase has used up its turns]", error=True)
+    now = run.record.clock()
+    _record(run, phase_run, parent, [(call, refused) for call in reply.tool_calls], now)
+
+
+def _record(  # noqa: PLR0917
+    run: Run,
+    phase_run: PhaseRun,
+    parent: str,
+    answered: list[tuple[ToolCall, ToolOutput]],
+    started: float,
+    state: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    milliseconds = (run.record.clock() - started) * 1_000
+    tools = phase_run.progress.tools
+    rows = [
+        run.record.row(
+            NodeType.TOOL_RESULT,
+            tool(call, Text(output.text), *output.pictures, failed=output.error),
+            phase=phase_run.phase.name,
+            turn=phase_run.progress.turn,
+            attempt=phase_run.progress.attempt,
+            parent_id=parent,
+            keep_pictures=True,
+            duration_ms=milliseconds,
+            metadata={
+                "error": output.error,
+                "tool": call.name,
+                **({} if output.error else names_touched(tools.get(call.name), call)),
+                **({"searches": output.spent.searches} if output.spent else {}),
+                **({STATE: dict(state)} if state and at == 0 else {}),
+            },
+            # What a model took for the tool is added to the session's.
+            **(
+                usage_columns(spent.model, spent.usage, run.charge_tool(spent))
+                if (spent := output.spent)
+                else {}
+            ),
+        )
+        for at, (call, output) in enumerate(answered)
+    ]
+    results = run.record.append(rows)
+    phase_run.progress.own += results
+    mark_matches(run, phase_run, results)
+    forced = phase_run.generation.tool_choice
+    phase_run.progress.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
+
+
+STATE: Final = "state"
+"""In the metadata of a turn's first result: what its tools set in the state."""
+
+_INNER: Final = frozenset({"callout", "describe_picture", "look_again", "use_skill"})
+"""Tools that act on the run itself beside its state."""
+
+_PLANNING = frozenset({"plan", "todo"})
+
+
+def note_results(
+    run: Run, phase_run: PhaseRun, answered: Sequence[tuple[ToolCall, ToolOutput]]
+) -> None:
+    """Take note of the results of a turn's calls, in their order."""
+    state = run.injected
+    for call, output in answered:
+        names = names_touched(phase_run.progress.tools.get(call.name), call)
+        about = frozenset(f"{call.name} {name}" for group in names.values() for name in group)
+        result = FailedCall(call.name, call.arguments, output.text.strip().partition("\n")[0])
+        mended: list[FailedCall] = []
+        if output.error:
+            state.touched[result] = about
+        else:
+            mended = [each for each in state.failures if state.touched.get(each, about) & about]
+            state.files += [name for name in names.get("writes", ()) if name not in state.files]
+        state.failures = with_result(state.failures, result, failed=output.error, mended=mended)
+    if any(call.name in _PLANNING and not output.error for call, output in answered):
+        _tell_plan(run, phase_run)
+
+
+def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
+    """Show the plan as it is now, and put it into the record."""
+    plan = plan_in(phase_run.progress.state)
+    if plan is None:
+        return
+    steps = tuple((step.status, step.text, step.conclusion) for step in plan.steps)
+    run.emit(
+        PlanChanged(phase_run.phase.name, plan.goal, plan.done, len(plan.steps), plan.next, steps)
+    )
+    run.record.decide(
+        phase_run.phase.name,
+        plan.in_line(),
+        kind="plan",
+        turn=phase_run.progress.turn,
+        plan=plan.as_state(),
+    )
+
+
+LONGEST_NAME: Final = 500
+"""Characters of an argument that is taken for the name of what was read or written."""
+
+
+def names_touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
+    """The names under `reads` and `writes`, as far as the tool declares any.
+
+    An argument that was left out counts with its default; long text is no name of
+    anything and is left out.
+    """
+    if tool is None or not (tool.reads or tool.writes):
+        return {}
+    try:
+        given = call.parsed()
+    except ValueError:
+        return {}
+    properties = tool.spec.parameters["properties"]
+    touched: dict[str, list[str]] = {}
+    for key, names in (("reads", tool.reads), ("writes", tool.writes)):
+        values = [given.get(name, properties[name].get("default")) for name in names]
+        flat = [
+            each for value in values for each in (value if isinstance(value, list) else [value])
+        ]
+        if named := [v for v in flat if isinstance(v, str) and 0 < len(v) <= LONGEST_NAME]:
+            touched[key] = named
+    return touched

@@ -1,0 +1,200 @@
+"""What the prompt cache of a model should give of each call, and what it gave.
+
+Before a call: how long its head is to be cached, and whether anything is counted on. After it:
+the tokens that should have been read beside those that were, what the windows saved in the
+money of that cache, and what was assumed where something is not known or makes no sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+
+from windlass.caching.claims import Trust
+from windlass.caching.meter import Billed, Cleared, Weighed, pieces, weigh
+from windlass.engine._meters import ModelCache
+from windlass.engine._state import PhaseRun, Run
+from windlass.engine.events import Noted
+from windlass.engine.turn._plan import Plan
+from windlass.engine.turn.fitting import input_room
+from windlass.history.details import CallDetails, MarkDetails, TierDetails
+from windlass.text.tokens import Reading
+from windlass.window.assemble import Blocks, assemble
+from windlass.window.driver import NextCall
+from windlass.window.entries import show
+from windlass.wire.base import Reply
+from windlass.wire.editing import cleared
+from windlass.wire.usage import contradiction, possible
+
+
+def take_report(
+    run: Run, phase_run: PhaseRun, plan: Plan, reply: Reply, at: float
+) -> tuple[Reply, CallDetails]:
+    """What the record tells of the cache at a call that was sent at `at` seconds.
+
+    Returns the reply, with a usage that is possible, and what to record of the call.
+    """
+    cache, driver = run.cache_of(phase_run.info), phase_run.progress.driver
+    run.progress.calls += 1
+    cache.pauses.note(at, answer=False)
+    driver.call_made(plan.call)
+    trust = cache.trust if driver.planner is not None else None  # else nothing is counted on
+    assumed = [cache.assumed, cache.pauses.assumed] if phase_run.rule.policy is not None else []
+    if wrong := contradiction(reply.usage):
+        usage = possible(reply.usage)
+        assumed.append(
+            f"the usage that was reported contradicts itself: {wrong}; counted as"
+            f" {usage.tokens_in:,} in, {usage.tokens_cached:,} of them cached"
+        )
+        reply = replace(reply, usage=usage)
+
+    # What should have been read, and what was.
+    counter = phase_run.info.counter
+    sent = pieces(counter, plan.messages, plan.tools, plan.weighed)
+    cache.cleared = _cleared(phase_run, reply)
+    sent = cache.cleared.left(sent, plan.messages)
+    answer = counter.reply(reply.message) if isinstance(counter, Reading) else ()
+    written = plan.call.sent.written
+    billed = cache.meter.bill(
+        sent,
+        at,
+        [(str(token), 1) for token in answer],
+        None if written is None else written + 1,  # its tools stand in front of them
+    )
+    expected = min(billed.cached, billed.tokens - 1)  # the last token is always read anew
+    assumed.append(trust.assumed if trust else "")
+    # What a compaction took is in the usage, and says nothing of the call's own cache.
+    if not wrong and "iterations" not in reply.provider_edits:
+        _hear(run, phase_run, cache, reply, expected=expected, billed=billed)
+    whole = cache.whole.bill(_whole(phase_run, plan), at)
+    cache.spent += billed.units
+    cache.spent_whole += whole.units
+    if cache.paid is not None and _saves(run, phase_run):
+        run.net.calls += 1
+        report = None if wrong or reply.estimated else reply.usage
+        run.net.saved += cache.saved(billed, whole, report)
+        run.net.needed = run.net.needed or _needs_window(phase_run, whole.tokens)
+
+    cache.pauses.note(run.record.clock(), answer=True)
+    details: CallDetails = {}
+    if assumed := [sentence for sentence in assumed if sentence]:
+        details["assumed"] = assumed
+    if cache.prices.caches:
+        reported = reply.usage.tokens_cached
+        details["cache"] = {"expected": expected, "reported": reported}
+        if trust is not None:
+            details["cache"]["planned_as"] = _planned_as(trust)
+    if reply.provider_edits:
+        details["provider_edits"] = reply.provider_edits
+    if marks := _marks(phase_run, plan.call):
+        details["marks"] = marks
+    return reply, details
+
+
+def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
+    """What the provider cleared of the tool uses of a call."""
+    asked = phase_run.server_clear
+    if asked is None:
+        return Cleared()
+    uses = cleared(reply.provider_edits, "cleared_tool_uses")
+    return Cleared(uses, frozenset(asked.exclude_tools))
+
+
+def _saves(run: Run, phase_run: PhaseRun) -> bool:
+    """Whether the phase leaves anything out to save money, and not only to keep to limits."""
+    policy = phase_run.rule.policy
+    shortens = policy is not None and policy.enabled
+    return (shortens or phase_run.progress.whole is not None) and not run.settings.tripped
+
+
+def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
+    """Whether sending everything, `whole` tokens, was not open to the phase.
+
+    The model takes less, or the user's limits do, or the user had messages leave by themselves.
+    """
+    policy, budget = phase_run.rule.policy, phase_run.rule.budget
+    most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
+    most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
+    most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
+    edits = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.values()]
+    leave = {"expire"}
+    if policy and (policy.keep_recent_turns or policy.keep_recent_images):
+        leave.add("prune")
+    return whole > min(most) or any(edit.because in leave for edit in edits)
+
+
+def _planned_as(trust: Trust) -> str:
+    return "without a cache" if trust.absent else "cold" if trust.cold else "warm"
+
+
+def _hear(
+    run: Run,
+    phase_run: PhaseRun,
+    cache: ModelCache,
+    reply: Reply,
+    *,
+    expected: int,
+    billed: Billed,
+) -> None:
+    """Change what is counted on from now on, and tell where that is another thing."""
+    before = cache.trust
+    cache.trust = before.heard(
+        run.progress.calls,
+        expected=expected,
+        total=billed.tokens,
+        cached=reply.usage.tokens_cached,
+        tokens_in=reply.usage.tokens_in,
+        goes_on=billed.goes_on,
+    )
+    was, now = _planned_as(before), _planned_as(cache.trust)
+    if was == now or phase_run.progress.driver.planner is None:
+        return
+    name = phase_run.phase.name
+    text = cache.trust.assumed or "the cache holds again, and is counted on"
+    notice = f"phase {name!r}: {phase_run.info.name}: {text}"
+    run.record.decide(name, notice, kind="cache", turn=phase_run.progress.turn, planned_as=now)
+    run.emit(Noted(name, notice, detail=True))
+
+
+def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
+    """The call as it would have been without a window."""
+    if phase_run.rule.policy is None and phase_run.progress.whole is None:
+        return plan.weighed
+    blocks = (
+        phase_run.progress.blocks
+        if phase_run.progress.whole is None
+        else Blocks(phase_run.progress.blocks.system)
+    )
+    entries = assemble(
+        blocks, (*(phase_run.progress.whole or ()), *show(phase_run.progress.own, ""))
+    )
+    messages = [entry.item.message for entry in entries]
+    first = phase_run.info.tools_first
+    return weigh(phase_run.info.counter, messages, plan.tools, tools_first=first)
+
+
+def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, TierDetails]:
+    """How each tier of the injectors is cached: the place of its mark, and for how long."""
+    marks, count = call.sent.marks, len(phase_run.progress.blocks.system)
+    head = next((place for place in marks.places if place[0] < count), None)
+    kept = "long" if marks.long else "short"
+    return {
+        "STABLE": {"place": head, "kept": kept if head else None},
+        "SESSION": {"place": marks.cut_point, "kept": "short" if marks.cut_point else None},
+        "DYNAMIC": {"place": None, "kept": None},
+    }
+
+
+def _marks(phase_run: PhaseRun, call: NextCall) -> MarkDetails | None:
+    """The places of the request's cache marks, and why its head is kept so long."""
+    marks = call.sent.marks
+    if not marks.places:
+        return None
+    details: MarkDetails = {
+        "places": marks.places,
+        "long": marks.long,
+        "lifetime": asdict(call.lifetime),
+    }
+    if phase_run.injection is not None:
+        details["tiers"] = _tiers(phase_run, call)
+    return details

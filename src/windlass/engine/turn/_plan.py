@@ -1,0 +1,238 @@
+"""What one call would send: the context under its edits, the tools, and what they weigh."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from windlass.caching.breakpoints import cache_key
+from windlass.caching.meter import prefix_report, weigh
+from windlass.engine._state import PhaseRun, Run
+from windlass.engine.injecting.dynamic_block import as_it_stands, block_details
+from windlass.engine.turn.fitting import check_budget, check_fits, input_room
+from windlass.history.details import CallDetails
+from windlass.messages import Message, Opaque, Text, ToolSpec
+from windlass.text.tokens import request_tokens
+from windlass.window.cut_points import from_user, newest_within
+from windlass.window.driver import NextCall
+from windlass.window.entries import Entry, Item
+from windlass.wire.base import Request
+from windlass.wire.openai import check_sequence
+from windlass.wire.thinking import is_thinking
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A call that can be sent.
+
+    `call` is what it shows and marks, `bare` its entries without blocks. `sent` are its tokens by
+    our count, `weighed` the same piece by piece; `saved` what a snowball would have
+    sent beyond them, `snowball` how many messages that has.
+    """
+
+    call: NextCall
+    bare: tuple[Entry, ...]
+    tools: tuple[ToolSpec, ...]
+    choice: str
+    weighed: list[tuple[str, int]]
+    sent: int
+    saved: int
+    snowball: int
+    details: CallDetails
+    rest_of: Item | None = None
+    """The reply that was cut, where the call asks for its rest."""
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """The messages as they are sent, each with what it stands for and why it is there."""
+        return self.call.entries
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages as they are sent."""
+        return tuple(entry.message for entry in self.entries)
+
+
+def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
+    """The phase's next call, made at `now` seconds: from what was said and the edits in force.
+
+    Appends no row, emits nothing, changes nothing. Raises SequenceError, ContextTooLong or
+    BudgetExceeded: nothing is sent that cannot be accepted.
+    """
+    counter = phase_run.info.counter
+    bare, tools, choice = entries_of(run, phase_run)
+    call = next_call(run, phase_run, bare, tools, now)
+    messages = tuple(entry.message for entry in call.entries)
+    check_sequence(messages, {spec.name for spec in tools})
+    weighed = weigh(counter, messages, tools, tools_first=phase_run.info.tools_first)
+    sent = sum(tokens for _, tokens in weighed)
+    # What a snowball would have sent here: all that was said, unedited, and its tools.
+    snowball = [entry.message for entry in phase_run.progress.blocks.system]
+    snowball += [item.message for item in run.record.born]
+    whole = request_tokens(counter, snowball, run.definitions(phase_run.allowed, snowball))
+    check_fits(phase_run, call.entries, sent)
+    details: CallDetails = {
+        "tool_choice": choice,
+        "prefix": prefix_report(run.progress.previous, weighed),
+    }
+    if phase_run.progress.position_cost is not None:
+        details["position"] = phase_run.progress.position_cost
+    if budget := check_budget(phase_run, sent):
+        details["budget"] = budget
+    if decision := _decision(phase_run):
+        details["planner"] = decision
+    if call.cleared:
+        details["cleared_note"] = {
+            "results": [item.id for item in call.cleared],
+            "tokens": counter.text(call.note),
+        }
+    if injectors := block_details(run, phase_run, call):
+        details["injectors"] = injectors
+    return Plan(call, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
+
+
+def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) -> Plan:
+    """The call once more, with its reply that was `cut` and what asks for the rest behind it.
+
+    Nothing before them changes, so a cache gives all of it.
+    """
+    counter, blocks = phase_run.info.counter, plan.call.with_blocks
+    tail = (Entry(cut, cut.message, "the reply so far, cut at its output limit"), ask)
+    entries = (*blocks.entries, *tail)
+    messages = tuple(entry.message for entry in entries)
+    check_sequence(messages, {spec.name for spec in plan.tools})
+    weighed = [*plan.weighed, *((e.message.key, counter.message(e.message)) for e in tail)]
+    details: CallDetails = {
+        "tool_choice": plan.choice,
+        "prefix": prefix_report(run.progress.previous, weighed),
+    }
+    if "injectors" in plan.details:
+        details["injectors"] = plan.details["injectors"]
+    if "cleared_note" in plan.details:
+        details["cleared_note"] = plan.details["cleared_note"]
+    return replace(
+        plan,
+        call=replace(
+            plan.call,
+            with_blocks=replace(blocks, entries=entries),
+            sent=replace(plan.call.sent, messages=messages),
+        ),
+        bare=(*plan.bare, *tail),
+        weighed=weighed,
+        sent=sum(tokens for _, tokens in weighed),
+        snowball=plan.snowball + len(tail),
+        details=details,
+        rest_of=cut,
+    )
+
+
+def joined(cut: Message, rest: Message) -> Message:
+    """The reply `rest` with the text and pictures of the one that it goes on with before its own.
+
+    What a provider signed stays that of the rest, at its place; but signed thinking, which may be
+    bound to what stood before it, is that of the part that was cut.
+    """
+    thinking = tuple(filter(is_thinking, cut.parts))
+    parts = [part for part in rest.parts if not is_thinking(part)]
+    at = next((at for at, part in enumerate(parts) if isinstance(part, Text)), None)
+    if at is None:
+        at = next((at for at, part in enumerate(parts) if not isinstance(part, Opaque)), len(parts))
+        parts.insert(at, Text(""))
+    first = parts[at]
+    parts[at] = Text(cut.text + (first.text if isinstance(first, Text) else ""))
+    return rest.with_parts(*thinking, *parts[:at], *cut.pictures, *parts[at:])
+
+
+def entries_of(
+    run: Run, phase_run: PhaseRun
+) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
+    """What the next call shows before blocks are added, its tools, and its tool choice."""
+    inserted = phase_run.progress.inserted
+    entries = tuple(
+        replace(entry, item=inserted[entry.item.id]) if entry.item.id in inserted else entry
+        for entry in phase_run.conversation.window().entries
+    )
+    tools, choice = _tools(run, phase_run, entries)
+    if phase_run.rule.sliding or phase_run.progress.replanned:
+        entries = _newest(phase_run, entries, tools)
+    return entries, tools, choice
+
+
+def next_call(
+    run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
+) -> NextCall:
+    """What the phase's next call shows of `entries` with its blocks, and its marks."""
+    counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.progress.blocks
+    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    return phase_run.progress.driver.next_call(
+        as_it_stands(run, phase_run, entries),
+        tools,
+        gap=run.cache_of(phase_run.info).pauses.gap_at(now),
+        size=counter.text,
+        fits=lambda messages: request_tokens(counter, messages, tools) <= room,
+        block=held.text if held else "",
+        lasting=held.lasting if held else "",
+        cut_point=len(blocks.system) + len(blocks.context) if blocks.context else 0,
+        last=phase_run.ends_run and (phase_run.progress.closing or not tools),
+    )
+
+
+def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
+    """The plan as a request to the phase's model, with marks where its cache wants them."""
+    name = phase_run.info.name
+    return Request(
+        model=phase_run.info.name.partition("/")[2],
+        messages=plan.messages,
+        tools=plan.tools,
+        tool_choice=plan.choice,
+        max_output_tokens=phase_run.generation.max_output_tokens,
+        temperature=phase_run.generation.temperature,
+        reasoning_effort=phase_run.generation.reasoning_effort,
+        # The rest of a JSON text is no JSON by itself.
+        output_schema=None if plan.rest_of else phase_run.generation.output_schema,
+        load=run.record.store.picture,
+        breakpoints=plan.call.sent.places,
+        long_breakpoints=plan.call.sent.marks.long,
+        cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,
+        drops_thinking=phase_run.progress.driver.drops_thinking,
+        server_clear=phase_run.server_clear,
+    )
+
+
+def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
+    """The planner's decision for the record, with the id of the message that it begins at."""
+    conversation = phase_run.conversation
+    decision = conversation.window().decision
+    if decision is None:
+        return None
+    return {**asdict(decision), "message_id": conversation.items[decision.position].id}
+
+
+def _tools(
+    run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
+) -> tuple[tuple[ToolSpec, ...], str]:
+    """The definitions to send, and the choice the model has."""
+    shown = [entry.message for entry in entries]
+    if phase_run.rule.policy is not None:
+        # A call that is folded keeps its definition: a list that changes breaks the cache.
+        shown = [item.message for item in phase_run.conversation.items]
+    tools = run.definitions(phase_run.allowed, shown)
+    if not phase_run.progress.tools or phase_run.progress.closing:
+        return tools, "none"
+    # A forced tool is forced until it was called; else the phase could not end.
+    return tools, "auto" if phase_run.progress.forced_done else phase_run.generation.tool_choice
+
+
+def _newest(
+    phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
+) -> tuple[Entry, ...]:
+    """The newest whole turns that fit `newest_within`, with system prompt and instructions."""
+    counter = phase_run.info.counter
+    head = (*phase_run.progress.blocks.system, *phase_run.progress.blocks.context)
+    pinned = {phase_run.instructions.id, *(entry.item.id for entry in head)}
+    fixed = [entry.message for entry in entries if entry.item.id in pinned]
+    room = phase_run.progress.newest_within - request_tokens(counter, fixed, tools)
+    rest = [entry for entry in entries if entry.item.id not in pinned]
+    shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
+    return from_user([entry for entry in entries if entry.item.id in shown])

@@ -1,0 +1,244 @@
+"""The one HTTP client: JSON out, JSON or a stream of events back, every failure one of ours.
+
+Proxies and certificates are those that httpx finds (`HTTPS_PROXY`, `SSL_CERT_FILE`).
+Redirects are not followed: a key goes where it was meant to go. What may go better the
+next time is raised as TransientError; whether to try again is for the caller to say, who
+knows what has been handed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from types import MappingProxyType
+from typing import Any, Final
+from weakref import WeakKeyDictionary, ref
+
+import httpx
+
+from windlass.errors import ProviderError
+from windlass.providers._refusals import Endpoint
+from windlass.providers._retry import REFUSED_TRIES, TransientError
+from windlass.safety.foreign import parse_json
+
+CONNECT_S: Final = 10.0
+READ_S: Final = 120.0
+NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPiece:
+    """One event of a streamed answer; `whole`: all of an answer that came at once."""
+
+    value: Mapping[str, Any]
+    whole: bool = False
+
+
+class HttpClient:
+    """Posts to one provider. Connections are made when they are needed and kept.
+
+    All of an event loop share one pool of them, which leaves half of the files that the process
+    may open to others; a request beyond waits for its turn.
+
+    Args:
+        endpoint: What error texts call the provider; its `url` is what paths are put behind.
+        headers: Sent with each request; the key among them.
+        timeout: How long to wait for a connection, and between two pieces of an answer.
+        seconds_after: Reads a `Retry-After` header as seconds.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        headers: Mapping[str, str],
+        timeout: httpx.Timeout,
+        seconds_after: Callable[[str | None], float | None],
+    ) -> None:
+        self._endpoint = endpoint
+        self._headers = dict(headers)
+        self._timeout = timeout
+        self._seconds_after = seconds_after
+        self._pool: _Pool | None = None
+
+    async def answers(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
+    ) -> AsyncGenerator[AnswerPiece, None]:
+        """The events of the answer, or its one object where the server does not stream.
+
+        The end of a stream says nothing about whether it was whole: `[DONE]` is left
+        out, and a connection that is cut raises TransientError. Errors inside the
+        stream are raised like those before it. `headers` go with this request alone.
+        """
+        async with self._respond(path, body, headers) as response:
+            kind = response.headers.get("content-type", "")
+            if not kind.startswith("text/event-stream"):
+                whole = (await response.aread()).decode("utf-8", "replace")
+                yield AnswerPiece(self._read(whole), whole=True)
+                return
+            parser = EventParser()
+            async for piece in response.aiter_bytes():
+                for data in parser.feed(piece):
+                    if data != "[DONE]":
+                        yield AnswerPiece(self._read(data))
+            for data in parser.close():
+                if data != "[DONE]":
+                    yield AnswerPiece(self._read(data))
+
+    async def close(self) -> None:
+        """Let go of the connections; the next request makes new ones."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.leave(asyncio.get_running_loop())
+
+    @asynccontextmanager
+    async def _respond(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[httpx.Response]:
+        """The response, its status a good one; whatever httpx raises becomes ours."""
+        try:
+            async with self._here().stream(
+                "POST",
+                self._endpoint.url + path,
+                json=body,
+                headers={**self._headers, **headers},
+                timeout=self._timeout,
+            ) as response:
+                if not response.is_success:
+                    text = (await response.aread()).decode("utf-8", "replace")
+                    error, again = self._endpoint.failure(response.status_code, text)
+                    raise self._raised(error, again, response.headers.get("retry-after"))
+                yield response
+        except httpx.TimeoutException as error:
+            reason = f"nothing came for {self._timeout.read:g} s"
+            if isinstance(error, httpx.ConnectTimeout):
+                reason = f"no connection within {self._timeout.connect:g} s"
+            raise self._unreached(reason) from error
+        except (httpx.TransportError, httpx.StreamError) as error:
+            if any(isinstance(each, ConnectionRefusedError) for each in causes(error)):
+                raise self._unreached("nothing listens there", REFUSED_TRIES) from error
+            reason = self._endpoint.clean(f"{type(error).__name__}: {error}".removesuffix(": "))
+            raise self._unreached(reason) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            reason = self._endpoint.clean(str(error))
+            raise ProviderError(f"{self._endpoint.provider}: {reason}") from error
+
+    def _unreached(self, reason: str, tries: int | None = None) -> TransientError:
+        place = f"{self._endpoint.provider} at {self._endpoint.place}"
+        return TransientError(ProviderError(f"{place}: {reason}"), tries=tries)
+
+    def _read(self, text: str) -> dict[str, Any]:
+        """One object of an answer. Raises for what is no JSON and for what is an error."""
+        try:
+            value: Any = parse_json(text)
+        except ValueError as error:
+            raise self._unreadable("not JSON", text) from error
+        if not isinstance(value, dict):
+            raise self._unreadable("no object", text)
+        if value.get("error"):
+            raise self._raised(*self._endpoint.in_stream(value), None)
+        return value
+
+    def _unreadable(self, kind: str, text: str) -> ProviderError:
+        start = self._endpoint.clean(text)[:200]
+        return ProviderError(f"{self._endpoint.provider} sent a chunk that is {kind}: {start!r}")
+
+    def _raised(self, error: Exception, again: bool, after: str | None) -> Exception:
+        if again and isinstance(error, ProviderError):
+            return TransientError(error, self._seconds_after(after))
+        return error
+
+    def _here(self) -> httpx.AsyncClient:
+        """The client of this event loop: connections cannot be taken into another."""
+        loop = asyncio.get_running_loop()
+        if self._pool is None or self._pool.loop() is not loop:
+            self._pool = _POOLS.get(loop)
+            if self._pool is None:
+                self._pool = _POOLS[loop] = _Pool(loop)
+            self._pool.users += 1
+        return self._pool.client
+
+
+def causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and those it came of."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+class _Pool:
+    """The connections of one event loop, and how many use them."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = ref(loop)
+        self.users = 0
+        # No cookies: what one key was given must not be sent with another.
+        jar = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+        limits = httpx.Limits(max_connections=_most_connections())
+        self.client = httpx.AsyncClient(cookies=jar, limits=limits)
+
+    async def leave(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let go of them; whoever is the last closes them."""
+        self.users -= 1
+        if not self.users and self.loop() is loop:
+            _POOLS.pop(loop, None)
+            await self.client.aclose()
+
+
+_POOLS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]] = WeakKeyDictionary()
+
+
+def _most_connections() -> int | None:
+    """Half of the files that this process may open; None where there is no such limit."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if most == resource.RLIM_INFINITY else max(1, most // 2)
+
+
+class EventParser:
+    """Server-sent events out of the bytes of a response, however the bytes are cut.
+
+    It is handed the pieces of a stream in order and answers the data of the events that they
+    complete. The format is that of the HTML standard, "Server-sent events": lines end with CR, LF
+    or both, `data:` lines of one event are joined, an empty line ends the event. Comments, names
+    and ids say nothing here.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[str] = []
+
+    def feed(self, piece: bytes) -> list[str]:
+        """The data of the events that end inside `piece`."""
+        text = self._rest + piece
+        held = text.endswith(b"\r")  # an LF that belongs to it may follow in the next piece
+        *lines, self._rest = _LINE_END.split(text.removesuffix(b"\r"))
+        if held:
+            self._rest += b"\r"
+        return [event for line in lines if (event := self._take(line)) is not None]
+
+    def close(self) -> list[str]:
+        """What stands at the end without its empty line: some servers leave it out."""
+        events = self.feed(b"\n") if self._rest.endswith(b"\r") else []
+        self._rest = b""  # a line that was cut is no line
+        last = self._take(b"")
+        return events if last is None else [*events, last]
+
+    def _take(self, line: bytes) -> str | None:
+        """Read one line; the data of the event it ends, if it ends one."""
+        if not line:
+            data, self._data = self._data, []
+            return "\n".join(data) if data else None
+        field, _, value = line.removeprefix(b"\xef\xbb\xbf").partition(b":")
+        if field == b"data":
+            self._data.append(value.removeprefix(b" ").decode("utf-8", "replace"))
+        return None

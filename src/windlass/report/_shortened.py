@@ -1,0 +1,80 @@
+"""The requests of a session as a policy would have shortened them: windows, made anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from windlass.caching.prices import Prices
+from windlass.report._requests import NewPieces, Requests, SessionCall, SessionRecord
+from windlass.text.tokens import FamilyCounter
+from windlass.window.conversation import Conversation
+from windlass.window.entries import Entry, Item
+from windlass.window.options import Policy
+from windlass.window.steps import bound_thinking, planner_of, steps
+
+
+class ShortenedRequests(Requests):
+    """What was sent, shortened by a policy as the phases' windows would have been.
+
+    A conversation goes on as long as calls are sent all that the one before was.
+    """
+
+    def __init__(
+        self, record: SessionRecord, counter: FamilyCounter, policy: Policy, prices: Prices
+    ) -> None:
+        super().__init__(record, counter)
+        self._policy = policy
+        self._prices = prices
+        self._lanes: dict[tuple[str | None, int | None], _Lane] = {}
+        self._last: _Lane | None = None
+        self._entries: Sequence[Entry] = ()
+
+    def new(self, call: SessionCall) -> NewPieces:
+        """What is new in the request of a call."""
+        has_same_head = self.is_same_head(call.tools)
+        lane = self._lane(call)
+        if not has_same_head:
+            lane.conversation.cool()
+        at = None if call.free else call.row.timestamp
+        for shown in call.shown[len(lane.ids) :]:
+            row = self.record.by_id[shown.message_id].row
+            message = self.record.sent(shown)[1]
+            item = Item(shown.message_id, message, row.node_type, row.phase, row.turn, row.attempt)
+            lane.conversation.append(item, at=at)
+            lane.ids.append(shown.message_id)
+        entries = lane.conversation.window().entries
+        pairs = enumerate(zip(entries, self._entries, strict=False))
+        differing = (at for at, (now, was) in pairs if now is not was)
+        same = next(differing, min(len(entries), len(self._entries))) if has_same_head else 0
+        self._entries = entries
+        pieces = [self.weighed(each.message.key, each.message) for each in entries[same:]]
+        return self.with_head(
+            same, pieces, [each.item.id for each in entries[same:]], same=has_same_head
+        )
+
+    def _lane(self, call: SessionCall) -> _Lane:
+        """The conversation that the call goes on with."""
+        ids = [shown.message_id for shown in call.shown]
+        place = call.row.phase, call.row.sounding_index
+        for lane in (self._lanes.get(place), self._last):
+            if lane is not None and lane.ids == ids[: len(lane.ids)]:
+                break
+        else:
+            lane = _Lane(self._conversation(call.row.model or ""), [])
+        self._lanes[place] = self._last = lane
+        return lane
+
+    def _conversation(self, model: str) -> Conversation:
+        return Conversation(
+            policies=steps(self._policy, caches=self._prices.caches),
+            planner=planner_of(self._policy, self._prices),
+            bound=bound_thinking(self._policy, model),
+        )
+
+
+class _Lane(NamedTuple):
+    """A conversation, and the ids of what was appended to it."""
+
+    conversation: Conversation
+    ids: list[str]

@@ -1,0 +1,147 @@
+"""What is said of results that the provider cleared: a note at the end of the newest message.
+
+Windlass goes on sending them, so only their model misses them. Each gets a line: its tool, its
+reference, its error lines and the names that nothing else in view holds. The line stands where it
+was first said, so that nothing that was sent changes. A note that is itself cleared, with the
+result it stands on, is said anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.messages import Text
+from windlass.text.prompts import CLEARED_HEADER
+from windlass.window._pending import PendingEdits
+from windlass.window.entries import Entry
+from windlass.window.kinds import arguments_of
+from windlass.window.names import names_said
+from windlass.window.originals import reference
+from windlass.window.policies.digest import digest_of
+from windlass.window.policies.shared import ERROR_CHARS
+
+SHARE: Final = 0.3
+"""A note has at most this share of the tokens of the results that it tells of."""
+MOST_TOKENS: Final = 2_000
+"""And at most so many tokens."""
+_MOST_CHARS: Final = 4 * MOST_TOKENS
+_CLOSER: Final = 0.9
+"""What is too long is written again this much shorter than what should fit."""
+_ARGUMENT_CHARS: Final = 40
+
+
+def unsaid(shown: Sequence[Entry], cleared: Collection[str]) -> tuple[list[Entry], str]:
+    """Of the results of the `cleared` calls, by their ids, those that no note in view tells of.
+
+    Also the notes in view, in one text.
+    """
+    hidden, notes = list[Entry](), list[str]()
+    for entry in shown:
+        message = entry.message
+        if message.role == "tool" and message.tool_call_id in cleared:
+            hidden.append(entry)
+        elif message.role in ("tool", "user"):
+            texts = [part.text for part in message.parts if isinstance(part, Text)]
+            notes += [text for text in texts if text.startswith(CLEARED_HEADER)]
+    there = "\n".join(notes)
+    return [entry for entry in hidden if reference(entry.item.message) not in there], there
+
+
+def cleared_note(
+    pending: PendingEdits,
+    places: Sequence[int],
+    hidden: Collection[int],
+    size: Callable[[str], int],
+    there: str,
+) -> tuple[str, list[int]]:
+    """A note of cleared results, and the positions of those that it tells of; empty: of none.
+
+    A result that is too short for a line within the bounds is left out.
+
+    Args:
+        pending: What the next call would see.
+        places: The positions of the results that are to be told of, the oldest first.
+        hidden: Those of all results that are cleared: what they hold is in no view.
+        size: Tokens of a text.
+        there: The notes that are in view already.
+    """
+    results = _results(pending, places, hidden, there)
+    room = _MOST_CHARS
+    while told := _those_that_fit(results, room):
+        within = min(room, int(SHARE * sum(one.chars for one in told)))
+        text = _written(pending, told, within)
+        shown = sum(pending.size(pending.shown(one.at)) for one in told)
+        most, tokens = min(MOST_TOKENS, int(SHARE * shown)), size(text)
+        if tokens <= most:
+            return text, sorted(one.at for one in told)
+        room = int(within * min(1.0, most / tokens) * _CLOSER)
+    return "", []
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """A cleared result: its position, its characters, how its line begins, names only it held."""
+
+    at: int
+    chars: int
+    head: str
+    names: Sequence[str]
+
+
+def _results(
+    pending: PendingEdits, places: Sequence[int], hidden: Collection[int], there: str
+) -> list[_Result]:
+    """The results that are long enough to have a line."""
+    heads = {at: _head(pending, at) for at in places}
+    texts = {at: pending.shown(at).text for at in places}
+    texts = {at: text for at, text in texts.items() if len(text) > len(heads[at])}
+    names = {at: names_said(text) for at, text in texts.items()}
+    only = dict.fromkeys(name for each in names.values() for name in each)
+    new = set(pending.names_held_only(hidden, only)) - names_said(there).keys()
+    return [
+        _Result(at, len(text), heads[at], [name for name in names[at] if name in new])
+        for at, text in texts.items()
+    ]
+
+
+def _those_that_fit(results: Iterable[_Result], room: int) -> list[_Result]:
+    """The longest of the results, as many as can be named in the room and in their share."""
+    longest = sorted(results, key=lambda one: -one.chars)
+    lines, chars, fit = len(CLEARED_HEADER), 0, 0
+    for count, one in enumerate(longest, start=1):
+        lines, chars = lines + len(one.head) + 2, chars + one.chars
+        if lines <= min(room, SHARE * chars):
+            fit = count
+    return longest[:fit]
+
+
+def _written(pending: PendingEdits, told: Sequence[_Result], room: int) -> str:
+    """The note of these results, the longest first, in `room` characters."""
+    left = room - len(CLEARED_HEADER) - sum(len(one.head) + 2 for one in told)
+    of = sum(one.chars for one in told)
+    lines: dict[int, str] = {}
+    said: set[str] = set()
+    # What a short result does not take of its share is left to the longer ones.
+    for one in reversed(told):
+        share = max(0, left * one.chars // of - len(": "))
+        names = [name for name in one.names if name not in said and name not in one.head]
+        kept = digest_of(pending, one.at, names, share, min(ERROR_CHARS, share))
+        said.update(kept.split())
+        line = f"{one.head}: {kept}]" if kept else f"{one.head}]"
+        lines[one.at] = line.replace("\n", " | ")
+        left, of = left - len(line) + len(one.head) + 1, of - one.chars
+    return "\n".join([CLEARED_HEADER, *(lines[at] for at in sorted(lines))])
+
+
+def _head(pending: PendingEdits, at: int) -> str:
+    """How the line of a result begins: its tool, how its first argument begins, its reference."""
+    call, message = pending.call(at), pending.original(at)
+    name = message.name or (call.name if call else "a tool")
+    values = [str(value) for value in arguments_of(call).values()] if call else []
+    argument = " ".join(" ".join(values[:1]).split())
+    if len(argument) > _ARGUMENT_CHARS:
+        argument = f"{argument[: _ARGUMENT_CHARS - 1]}…"
+    about = f"{name} {argument.replace(']', ')')}".rstrip()
+    return f"[{about}, {reference(message)}"

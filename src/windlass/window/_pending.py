@@ -1,0 +1,431 @@
+"""A step in hand: what one call would see while its edits are being decided.
+
+A `PendingEdits` lies over a `Conversation` and holds what this step changes, so that looking at the
+next window changes nothing until the call is made. Policies read it and propose; what they
+propose is committed here, and refused where it would break what every window promises:
+messages keep their role and their ties to tool calls, pairs stay together, nothing pinned
+changes, nothing grows, and what a provider signed stays whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from windlass.messages import Message, Opaque, ToolCall
+from windlass.window._identifiers import NONE, ShownNames
+from windlass.window._transcript import Transcript
+from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
+from windlass.window.kinds import Kind, Touched, kind_of, touched
+from windlass.window.proposals import Want
+
+Derived = TypeVar("Derived")
+_PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
+_PLACEHOLDER_CHARS = 1 + 300 + len("result_")
+"""Within so many characters of a placeholder its reference begins."""
+_THINKING = ("part:thinking", "part:redacted_thinking")
+"""Anthropic's blocks, where a chat message carries them among its parts."""
+
+
+class PendingEdits:
+    """What the next call would see. Positions count the messages of the conversation from 0.
+
+    `turn` is the number of the call that is planned, from 1. `fresh` are the positions of
+    what no call has seen yet.
+    """
+
+    def __init__(self, conversation: Transcript) -> None:
+        self._conversation = conversation
+        self.turn = conversation.calls + 1
+        self.fresh = range(conversation.sent, len(conversation.items))
+        self.settled = conversation.settled
+        """Where what stays as it is ends: a window that was handed back decided it."""
+        self.first_user, self.last_user = conversation.first_user, conversation.last_user
+        """The positions of the first user message, the task, and of the newest; -1: none."""
+        self.pictured: Sequence[int] = conversation.pictured
+        """The positions of the messages that came with pictures, in order."""
+        self.changes: Sequence[int] = conversation.changes
+        """The positions whose entries earlier calls changed, in the order in which they did."""
+        self.entries: dict[int, Entry | None] = {}
+        """What this step shows differently, by position."""
+        self.shown_names: dict[int, ShownNames] = {}
+        """The names in what this step shows anew or differently, by position."""
+        self.edits: dict[int, Edit] = {}
+        self.decided: list[Edit] = []
+        """The edits of this step in the order in which they were made."""
+        self.inserts: list[Insert] = []
+        self.looks: list[tuple[str, int, int]] = []
+        self.pins: dict[int, float] = {}
+        self.wants: list[Want] = []
+        self.saved = 0
+        for at in self.fresh:
+            self._note_names(at, conversation.entries[at])
+
+    # ---- reading -------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._conversation.items)
+
+    def item(self, at: int) -> Item:
+        """The occurrence of a message."""
+        return self._conversation.items[at]
+
+    def original(self, at: int) -> Message:
+        """The message as it occurred."""
+        return self._conversation.items[at].message
+
+    def shown(self, at: int) -> Message:
+        """The message as it is shown by now, where it is."""
+        entry = self.entry(at)
+        assert entry is not None
+        return entry.message
+
+    def entry(self, at: int) -> Entry | None:
+        """What is shown of it by now; None: nothing, or it stands in an earlier fold."""
+        return self.entries[at] if at in self.entries else self._conversation.entries[at]
+
+    def stood(self, at: int) -> Entry | None:
+        """What was shown of it before this step, whatever becomes of it here."""
+        return self._conversation.entries[at]
+
+    def untouched(self, at: int) -> bool:
+        """Whether it is shown as it was said."""
+        entry = self.entry(at)
+        return entry is not None and entry.because is None
+
+    def edit(self, at: int) -> Edit | None:
+        """The latest edit of it."""
+        return self.edits.get(at) or self._conversation.edits.get(at)
+
+    def seen(self, at: int) -> int:
+        """How many calls have seen it, in whatever form; 0: it was never sent."""
+        return self._conversation.calls - self._conversation.births[at]
+
+    def born(self, seen: int) -> range:
+        """The positions of what exactly `seen` calls have seen."""
+        return self._conversation.born(self._conversation.calls - seen)
+
+    def turn_of(self, at: int) -> int:
+        """The turn in which it was said: the number of the call before it (0: before the first)."""
+        return self._conversation.births[at]
+
+    def call(self, at: int) -> ToolCall | None:
+        """The tool call that the result at this position answers."""
+        return self._conversation.call_of.get(at)
+
+    def caller(self, at: int) -> int | None:
+        """The position of the assistant message whose call the result answers."""
+        return self._conversation.caller_of.get(at)
+
+    def results(self, at: int) -> Sequence[int]:
+        """The positions of the results of the calls that the assistant message makes."""
+        return self._conversation.results_of.get(at, ())
+
+    def size(self, message: Message) -> int:
+        """Tokens of a message, by the conversation's count."""
+        return self._conversation.count(message)
+
+    def pinned(self, at: int) -> bool:
+        """Whether it must stay as it is at this call."""
+        return max(self.pins.get(at, 0), self._conversation.pins.get(at, 0)) >= self.turn
+
+    def exchange(self, at: int) -> tuple[int, ...]:
+        """The positions of an assistant message and of the results of its calls."""
+        return (at, *self.results(at))
+
+    def is_whole(self, at: int) -> bool:
+        """Whether an assistant message is shown with its calls, and every call has its result."""
+        entry = self.entry(at)
+        if entry is None or not entry.message.tool_calls:
+            return False
+        return len(self.results(at)) == len(entry.message.tool_calls)
+
+    def due(self, policy: str) -> Sequence[int]:
+        """The positions that `policy` wanted to look at again at this call."""
+        return self._conversation.looks.get(self.turn, {}).get(policy, ())
+
+    def aged(self, policy: str, calls: int) -> Sequence[int]:
+        """The positions that so many calls have seen, behind those that are due."""
+        return (*self.due(policy), *self.born(calls))
+
+    def kind(self, at: int, text: str) -> Kind:
+        """What a text in the result at this position is."""
+        call = self.call(at)
+        return kind_of(call, text, self._conversation.facts.get(call.name) if call else None)
+
+    def touched(self, at: int) -> Touched:
+        """What the call read and wrote that the result at this position answers."""
+        call = self.call(at)
+        return touched(call, self._conversation.facts.get(call.name) if call else None)
+
+    def names_held_only(self, span: Collection[int], names: Iterable[str]) -> list[str]:
+        """Those of the names that nothing shown holds outside the span, in their order."""
+        holders = self._conversation.names.holders(names, self.shown_names, span)
+        return [name for name in names if holders[name] <= 0]
+
+    def holders(self, name: str) -> int:
+        """How many messages that are shown hold the name."""
+        return self._conversation.names.holders((name,), self.shown_names)[name]
+
+    def fixed(self, at: int) -> bool:
+        """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
+        return self.pinned(at) or (self._in_open_loop(at) and bool(_signed(self.original(at))))
+
+    def holds(self, at: int, end: int | None = None) -> bool:
+        """Whether thinking that is shown from `at` on, and before `end`, forbids a change there.
+
+        The user's settings do it all the same, and the thinking goes.
+        """
+        return self._conversation.bound == "keep" and self.thoughts_from(at, end) > 0
+
+    def thoughts_from(self, at: int, end: int | None = None) -> int:
+        """How many replies whose thinking is bound are shown from `at` on, and before `end`.
+
+        A change at `at` makes their thinking invalid.
+        """
+        if self._conversation.bound is None:
+            return 0
+        thinking = self._conversation.thinking
+        last = bisect_left(thinking, len(self) if end is None else end)
+        return max(0, last - bisect_left(thinking, at))
+
+    def names(self, at: int) -> AbstractSet[str]:
+        """The names in what is shown of the message, which no call has seen yet."""
+        return self.shown_names[at].names if at in self.shown_names else NONE
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all that is shown by now, by the conversation's count."""
+        saved = self._conversation.saved + self.saved
+        inserted = sum(self.size(insert.item.message) for insert in self.inserts)
+        return self._conversation.came_tokens() - saved + inserted
+
+    def recall_hint(self, at: int) -> str:
+        """How the original is got back, for a placeholder: its reference, or a path."""
+        return self._conversation.recall_hint(self.original(at))
+
+    def derived(self, kind: type[Derived]) -> Derived:
+        """What a policy works out of the messages that calls have seen, kept for speed alone.
+
+        One of each kind for a conversation, made when first asked for; it may hold nothing that
+        could not be worked out again from what is shown.
+        """
+        derived: dict[type, Any] = self._conversation.derived
+        if kind not in derived:
+            derived[kind] = kind()
+        return cast("Derived", derived[kind])
+
+    # ---- asking --------------------------------------------------------------------
+
+    def again(self, policy: str, at: int, turn: int) -> None:
+        """Have `policy` look at the position once more at the call `turn`."""
+        self.looks.append((policy, at, turn))
+
+    def put_off(self, policy: str, at: int, calls: int, span: Sequence[int] = ()) -> bool:
+        """Whether the span, or else the message, must stay now; it is looked at `calls` later."""
+        if not any(map(self.fixed, span or (at,))):
+            return False
+        self.again(policy, at, self.turn + max(1, calls))
+        return True
+
+    def pin(self, at: int, until: float) -> None:
+        """Keep the message as it is shown, up to and with the call `until`."""
+        self.pins[at] = max(self.pins.get(at, 0), until)
+
+    def want(self, want: Want) -> str | None:
+        """The text that was asked for, if somebody supplied it; else it is asked for now."""
+        text = self._conversation.supplied.get(want.key)
+        if text is None:
+            self.wants.append(want)
+        return text
+
+    def replace(self, at: int, message: Message, because: Because, reason: str) -> bool:
+        """Show `message` instead, from now on. False: that must not be; nothing changes."""
+        entry = self.entry(at)
+        if entry is None or self.pinned(at) or isinstance(self.edit(at), Fold):
+            return False  # a fold stands for other messages, too
+        now = entry.message
+        less = self.size(now) - self.size(message)
+        if less <= 0 or not _stands_for(message, now):
+            return False
+        if _is_placeholder(self.original(at).text):
+            return False  # a window that is handed back: its original is not here to refer to
+        if _signed(now) != _signed(message) and (_signed(message) or self._in_open_loop(at)):
+            return False
+        if _signed(now) and self._in_open_loop(at):
+            return False
+        self._commit(Replace(entry.item.id, message, because, reason), (at,), less)
+        return True
+
+    def fold(self, span: Sequence[int], text: Message, because: Because, reason: str) -> bool:
+        """Show one message for a whole span. False: that must not be; nothing changes.
+
+        A span holds whole exchanges: with an assistant message all results of its calls,
+        and no result without its call. What is not shown any more may lie inside.
+        """
+        shown = self._removable(span)
+        before = sum(self.size(entry.message) for _, entry in shown)
+        plain = bool(text.parts) and text.role != "tool" and not text.tool_calls
+        if not shown or not plain or self.size(text) >= before:
+            return False
+        places = tuple(at for at, _ in shown)
+        ids = tuple(self.item(at).id for at in places)
+        self._commit(Fold(ids, text, because, reason), places, before - self.size(text))
+        return True
+
+    def drop(self, span: Sequence[int], because: Because, reason: str) -> bool:
+        """Show the span no more, under the conditions of a fold."""
+        shown = self._removable(span)
+        for at, entry in shown:
+            self._commit(Drop(entry.item.id, because, reason), (at,), self.size(entry.message))
+        return bool(shown)
+
+    def insert(self, item: Item, because: Because, reason: str) -> None:
+        """Show `item` after all that there is by now."""
+        self.inserts.append(Insert(item, because, reason))
+
+    # ---- what every edit must keep -----------------------------------------------------
+
+    def _removable(self, span: Sequence[int]) -> list[tuple[int, Entry]]:
+        """What of the span is shown, if all of it may go; else nothing."""
+        inside = set(span)
+        shown: list[tuple[int, Entry]] = []
+        for at in span:
+            entry = self.entry(at)
+            if entry is None:
+                continue
+            caller = self.caller(at)
+            torn = (
+                caller is not None and caller not in inside and self.entry(caller) is not None
+            ) or any(result not in inside for result in self.results(at))
+            open_call = len(self.results(at)) < len(entry.message.tool_calls)
+            signed = _signed(entry.message) and self._in_open_loop(at)
+            if torn or open_call or signed or self.pinned(at):
+                return []
+            shown.append((at, entry))
+        return shown
+
+    def _in_open_loop(self, at: int) -> bool:
+        """Whether no user has spoken since: signed thinking must come back unchanged there."""
+        return at > self._conversation.last_user
+
+    def strip(self, at: int, message: Message, reason: str) -> int:
+        """Show a reply without its thinking, which is of no use any more; returns its tokens."""
+        entry = self.entry(at)
+        assert entry is not None
+        less = self.size(entry.message) - self.size(message)
+        self._commit(Replace(entry.item.id, message, "strip", reason), (at,), less)
+        return less
+
+    def _commit(self, edit: Edit, places: Sequence[int], less: int) -> None:
+        """Make an edit that makes the window `less` tokens shorter."""
+        self.decided.append(edit)
+        self.saved += less
+        for at in places:
+            entry = self.entry(at)
+            assert entry is not None
+            after = changed(entry, edit)
+            self.entries[at] = after
+            self.edits[at] = edit
+            self._note_names(at, after)
+
+    def _note_names(self, at: int, entry: Entry | None) -> None:
+        if self._conversation.uses_names:
+            self.shown_names[at] = ShownNames(entry.message if entry else None)
+
+
+def _is_placeholder(text: str) -> bool:
+    """Whether a text is one that stands for an original, as placeholders begin."""
+    return text.find("result_", 0, _PLACEHOLDER_CHARS) > 0 and bool(_PLACEHOLDER.match(text))
+
+
+def _stands_for(message: Message, now: Message) -> bool:
+    """Whether one message may take the other's place: its role, its ties, and not empty."""
+    if (message.role, message.tool_call_id, message.name) != (now.role, now.tool_call_id, now.name):
+        return False
+    calls = [(call.id, call.name) for call in message.tool_calls]
+    if calls != [(call.id, call.name) for call in now.tool_calls]:
+        return False
+    if not message.parts and not message.tool_calls:
+        return False
+    for call, before in zip(message.tool_calls, now.tool_calls, strict=True):
+        if call.arguments != before.arguments:
+            try:
+                json.loads(call.arguments)
+            except ValueError:
+                return False
+    return True
+
+
+def _signed(message: Message) -> tuple[Opaque, ...]:
+    """What of the message its provider signed, and wants back as it was or not at all."""
+    return tuple(
+        [
+            part
+            for part in message.parts
+            if isinstance(part, Opaque)
+            and (part.kind in _THINKING or not part.kind.startswith(("with", "part:")))
+        ]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One change that a policy would make.
+
+    `span` are positions: one, which `write` gives the new message of, or a span to fold
+    into the message that `write` gives. `write` is that message, or is called when the change
+    is made, with what is visible then; None: nothing is to be gained any more. With `write`
+    None the span is dropped. `must`: the user's settings ask for it, whatever it costs. Only a
+    message that is shown is written anew.
+    """
+
+    span: tuple[int, ...]
+    because: Because
+    reason: str
+    write: Message | Callable[[PendingEdits], Message | None] | None
+    folds: bool = False
+    must: bool = False
+
+    def message(self, pending: PendingEdits) -> Message | None:
+        """What `write` gives as things stand; None: nothing is to be gained."""
+        if self.write is None or (not self.folds and pending.entry(self.span[0]) is None):
+            return None
+        return self.write if isinstance(self.write, Message) else self.write(pending)
+
+
+# ---- the step after the one in hand, as far as it is known ----------------------------
+
+
+class NextStep(PendingEdits):
+    """What the call after the next would see if nothing were said in between. To be read only.
+
+    What is said until then is not known. Policies that go by age do not need it, and those that
+    look at what is new have nothing to look at.
+    """
+
+    def __init__(self, pending: PendingEdits) -> None:
+        vars(self).update(vars(pending))  # what is shown by then is what is shown by now
+        self.turn += 1
+        # What policies derive of messages that calls have seen ends where it does at this call.
+        self.fresh = self.fresh[:0]
+        self._looks = pending.looks
+        self.looks, self.wants, self.pins = [], [], dict(pending.pins)
+
+    def seen(self, at: int) -> int:
+        """How many calls will have seen it."""
+        return super().seen(at) + 1
+
+    def born(self, seen: int) -> range:
+        """The positions of what exactly `seen` calls will have seen."""
+        return super().born(seen - 1)
+
+    def due(self, policy: str) -> Sequence[int]:
+        """The positions that `policy` wanted to look at again at that call."""
+        now = [at for name, at, turn in self._looks if (name, turn) == (policy, self.turn)]
+        return (*super().due(policy), *now)

@@ -1,0 +1,224 @@
+"""JSON in fewer characters, for a model to read: plain quotes left out, like objects as tables.
+
+The form is JSON with three liberties, told in the first line of a text that takes them
+(`legend`):
+plain texts and keys stand without quotes; a list of like objects is `[table` with their keys
+and then one line for each object; what all objects of a table have in common stands once,
+`key=value`, among the keys, and so does a column that counts the rows, `key=1..20`. Values, number
+texts and the order of lists are kept, the order of keys inside an object need not be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, Final, TypeGuard
+
+from windlass.window.encode._jsontext import MAX_DEPTH, NotPlain, Number, dumps, parse
+from windlass.window.encode.legend import counted_from, legend
+
+_TABLE: Final = "table "
+_LISTS: Final = "lists "
+_NEXT: Final = "---"
+_PLAIN: Final = re.compile(r'[^\s"\[\]{},=()](?:[^"\[\]{},]*[^\s"\[\]{},])?')
+_PLAIN_KEY: Final = re.compile(r'[^\s"\[\]{},:=()](?:[^"\[\]{},:=()]*[^\s"\[\]{},:=()])?')
+_NUMERIC: Final = re.compile(
+    r"[-+.]?\d[\d_.]*(?:[eE][-+]?\d+)?|true|false|null|NaN|-?Infinity|(?:table|lists)\b.*"
+)
+"""Texts that would read as something else without quotes."""
+_RESERVED: Final = frozenset({"true", "false", "null", "NaN", "Infinity", "table", "lists"})
+"""Those of them that are one word of letters."""
+_MAX_INNER: Final = 4
+"""Objects inside objects that become columns; deeper ones stand in a cell."""
+_MAX_SPARSE: Final = 2
+"""A table may have so many times the cells that its objects have members."""
+
+
+def encode(text: str) -> str | None:
+    """The JSON text in fewer characters; None: it is no JSON, or there is no shorter way."""
+    try:
+        writer = _Writer()
+        body = writer.value(parse(text), 0)
+    except NotPlain:
+        return None
+    encoded = f"{writer.head()}\n{body}"
+    return encoded if len(encoded) < len(text) else None
+
+
+@dataclass
+class _Column:
+    """A key of a table: its cells in order, or the columns of the objects that it holds.
+
+    A cell is None where the object has no such key.
+    """
+
+    key: str
+    cells: list[Any] = field(default_factory=list[Any])
+    inner: list[_Column] = field(default_factory=list["_Column"])
+    common: str | None = None
+    counted: int | None = None
+
+
+class _Writer:
+    """Writes one value, and remembers which liberties it took."""
+
+    def __init__(self) -> None:
+        self._tables = self._common = self._groups = False
+
+    def head(self) -> str:
+        return legend(tables=self._tables, common=self._common, groups=self._groups)
+
+    def value(self, value: Any, depth: int) -> str:
+        if depth > MAX_DEPTH:
+            raise NotPlain("nested too deep")
+        kind = type(value)  # most are texts and numbers
+        if kind is str:
+            return _plain(value)
+        if kind is Number:
+            return str(value)
+        if value is None:
+            return "null"
+        if kind is bool:
+            return "true" if value else "false"
+        if kind is dict:
+            return self._object(value, depth)
+        return self._list(value, depth)
+
+    def _object(self, value: Mapping[str, Any], depth: int) -> str:
+        rows = list(value.values())
+        if _are_like(rows):
+            return self._keyed(list(value), rows, depth)
+        members = (f"{_key(key)}:{self.value(one, depth + 1)}" for key, one in value.items())
+        # A line for each member at the top: where a later result differs in one of them, the
+        # others are lines that were there before.
+        between = "," if depth else "\n"
+        return f"{{{between.join(members)}}}"
+
+    def _list(self, value: Sequence[Any], depth: int) -> str:
+        if _are_like(value):
+            head, lines = self._rows(value, depth)
+            return f"[{_TABLE}{head}\n" + "\n".join(lines) + "]"
+        if len(value) > 1 and all(isinstance(group, list) and group for group in value):
+            rows = [row for group in value for row in group]
+            if _are_like(rows):
+                self._groups = True
+                head, lines = self._rows(rows, depth)
+                texts: list[str] = []
+                for group in value:
+                    texts.append("\n".join(lines[: len(group)]))
+                    lines = lines[len(group) :]
+                return f"[{_LISTS}{head}\n" + f"\n{_NEXT}\n".join(texts) + "]"
+        return f"[{','.join(self.value(one, depth + 1) for one in value)}]"
+
+    def _keyed(self, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], depth: int) -> str:
+        """An object of like objects: its keys are the first column."""
+        same = next(
+            (
+                name
+                for name in rows[0]
+                if all(
+                    type(row.get(name)) is str and row[name] == key
+                    for key, row in zip(keys, rows, strict=True)
+                )
+            ),
+            None,
+        )
+        shown = [{name: row[name] for name in row if name != same} for row in rows]
+        head, lines = self._rows(shown, depth) if any(shown) else ("", [""] * len(rows))
+        first = "(key)" if same is None else f"(key and {_key(same)})"
+        texts = [f"{_plain(key)},{line}" for key, line in zip(keys, lines, strict=True)]
+        return f"{{{_TABLE}{first},{head}\n" + "\n".join(texts) + "}"
+
+    def _rows(self, rows: Sequence[Mapping[str, Any]], depth: int) -> tuple[str, list[str]]:
+        self._tables = True
+        columns = _columns(rows, 0)
+        varying = list(self._settle(columns, depth))
+        if not varying:
+            # A line for each object there must be, or nobody can count them.
+            first = columns[0]
+            while first.inner:
+                first = first.inner[0]
+            first.common = first.counted = None
+            varying = list(self._settle([first], depth, keep=True))
+        lines = list(map(",".join, zip(*[column.cells for column in varying], strict=True)))
+        return ",".join(map(self._told, columns)), lines
+
+    def _settle(self, columns: Sequence[_Column], depth: int, *, keep: bool = False) -> Any:
+        """Write the cells; the columns that vary, in the order in which they are told."""
+        for column in columns:
+            if column.inner:
+                yield from self._settle(column.inner, depth + 1)
+                continue
+            if not keep:
+                column.cells = [
+                    "" if cell is _ABSENT else self.value(cell, depth + 2) for cell in column.cells
+                ]
+                if column.cells[0] and len(set(column.cells)) == 1:
+                    column.common = column.cells[0]
+                    continue
+                column.counted = counted_from(column.cells)
+                if column.counted is not None:
+                    continue
+            yield column
+
+    def _told(self, column: _Column) -> str:
+        if column.inner:
+            return f"{_key(column.key)}{{{','.join(map(self._told, column.inner))}}}"
+        if column.common is not None:
+            self._common = True
+            return f"{_key(column.key)}={column.common}"
+        if column.counted is not None:
+            return f"{_key(column.key)}={column.counted}..{column.counted + len(column.cells) - 1}"
+        return _key(column.key)
+
+
+class _Absent:
+    """Stands where an object has no such key."""
+
+
+_ABSENT: Final = _Absent()
+
+
+def _columns(rows: Sequence[Mapping[str, Any]], depth: int) -> list[_Column]:
+    columns: list[_Column] = []
+    for key in dict.fromkeys(chain.from_iterable(rows)):
+        cells = [row.get(key, _ABSENT) for row in rows]
+        column = _Column(key, cells)
+        if depth < _MAX_INNER and _are_alike(cells):
+            column.inner = _columns(cells, depth + 1)
+        columns.append(column)
+    return columns
+
+
+def _are_alike(cells: Sequence[Any]) -> TypeGuard[Sequence[dict[str, Any]]]:
+    """Whether all are objects with the same keys, and have some."""
+    first = cells[0]
+    if not isinstance(first, dict) or not first:
+        return False
+    keys = first.keys()
+    return all(isinstance(cell, dict) and cell.keys() == keys for cell in cells)
+
+
+def _are_like(rows: Sequence[Any]) -> TypeGuard[Sequence[dict[str, Any]]]:
+    """Whether a table of these is worth it: two objects or more, most keys in most of them."""
+    if len(rows) < 2 or not all(isinstance(row, dict) and row for row in rows):  # noqa: PLR2004
+        return False
+    members = sum(map(len, rows))
+    keys = set(chain.from_iterable(rows))
+    return len(keys) * len(rows) <= _MAX_SPARSE * members
+
+
+def _plain(text: str) -> str:
+    if text.isidentifier() and text.isascii():  # most are; the expressions say the same of them
+        return dumps(text) if text in _RESERVED else text
+    if text.isprintable() and _PLAIN.fullmatch(text) and not _NUMERIC.fullmatch(text):
+        return text if text != _NEXT else dumps(text)
+    return dumps(text)
+
+
+def _key(text: str) -> str:
+    if text.isprintable() and _PLAIN_KEY.fullmatch(text) and not _NUMERIC.fullmatch(text):
+        return text
+    return dumps(text)
