@@ -98,7 +98,7 @@ class TestStart:
         program = str(Path(sys.executable).with_name("windlass"))
         modules = imported_by(program, *command.split(), "--help")
         rooms = {name.split(".")[1] for name in modules if name.startswith("windlass.")}
-        assert rooms == {"cli", "errors", "escaping", "foreign", "messages"}
+        assert rooms == {"cli", "errors", "messages", "safety"}
 
 
 class TestRunning:

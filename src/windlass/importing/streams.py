@@ -25,7 +25,7 @@ _FORMATS: Final = (
         "swe_agent",
         "otel",
         "request_log",
-        "chat",
+        "chat_lists",
     ),
 )
 """The modules of the formats, in the order in which they are tried."""

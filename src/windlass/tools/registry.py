@@ -26,7 +26,7 @@ from windlass.tools.base import TIMEOUT_S, Effects, Tool
 GROUP: Final = "windlass.tools"
 """The entry point group in which a package announces its tools."""
 
-BUILTIN_MODULES: Final = ("charts", "files", "numbers", "search", "sql", "state", "web")
+BUILTIN_MODULES: Final = ("charts", "files", "forecasts", "searching", "set_state", "sql", "web")
 
 _MARK: Final = "__windlass_tool__"
 # What OpenAI, Anthropic and Gemini all accept as a function name.
