@@ -78,7 +78,7 @@ def settings() -> str:
     return "\n".join([settings_table(setting.SettingFields), *tables])
 
 
-def settings_table(table: type[declared.Part]) -> str:
+def settings_table(table: type[declared.Model]) -> str:
     """The settings of a table: name, value, default, meaning."""
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
     for name, field in table.model_fields.items():

@@ -95,7 +95,7 @@ WordOr: TypeAlias = Annotated[
 """An object, or the one word that stands for it."""
 
 
-class Part(BaseModel):
+class Model(BaseModel):
     """What all declared objects share: frozen, and no key that is not declared."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -195,7 +195,7 @@ def working_url(url: str) -> str:
     return url
 
 
-class McpServer(Part):
+class McpServer(Model):
     """An MCP server whose tools a phase may name as `server.tool` or `server.*`."""
 
     command: Annotated[Sequence[Text], AfterValidator(tuple)] = ()

@@ -24,7 +24,7 @@ from windlass.cascade.layers import (
 )
 from windlass.cascade.model import Cascade, GenerationSettings, Phase, long_form
 from windlass.cascade.options import AutoContext
-from windlass.declared import Part
+from windlass.declared import Model
 from windlass.settings.settings import Settings
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
@@ -259,7 +259,7 @@ def _settings(phase: Phase) -> Iterator[ExplainedOption]:
             continue
         if name == "system" and value is None:
             continue
-        if name == "rules" or (isinstance(value, Part) and name != "context"):
+        if name == "rules" or (isinstance(value, Model) and name != "context"):
             yield from _inner(name, value)
         elif name in {"context", "inject_from"}:
             is_short = name == "context" and phase.context_strategy in {"fresh", "minimal"}
@@ -269,7 +269,7 @@ def _settings(phase: Phase) -> Iterator[ExplainedOption]:
             yield ExplainedOption(name, _plain(value), _written(written))
 
 
-def _inner(name: str, part: Part) -> Iterator[ExplainedOption]:
+def _inner(name: str, part: Model) -> Iterator[ExplainedOption]:
     for key in type(part).model_fields:
         value = _plain(getattr(part, key))
         yield ExplainedOption(f"{name}.{key}", value, _written(key in part.model_fields_set))
@@ -280,7 +280,7 @@ def _written(written: bool) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Part):
+    if isinstance(value, Model):
         return value.model_dump(mode="json", by_alias=True)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 

@@ -24,7 +24,7 @@ from windlass.cascade.options import (
     Volatile,
 )
 from windlass.cascade.rules import OUTLINE, SHARE, Anchors, Choosing
-from windlass.declared import Part
+from windlass.declared import Model
 from windlass.errors import CascadeError, Mistake, UsageError
 from windlass.injectors.known import BUILTIN, InjectorSpec, class_of
 from windlass.selection.options import Selection
@@ -85,7 +85,7 @@ def explained(
             yield ExplainedOption(f"{prefix}.{name}.{key}", held, origin)
 
 
-def _written(options: Part | None) -> dict[str, Any]:
+def _written(options: Model | None) -> dict[str, Any]:
     """What was written of a block of options, as it is held."""
     return (
         {} if options is None else {key: getattr(options, key) for key in options.model_fields_set}
@@ -94,7 +94,7 @@ def _written(options: Part | None) -> dict[str, Any]:
 
 def _dumped(options: Any) -> dict[str, Any]:
     """What was written of a block of options, and of the blocks in it, as plain data."""
-    if isinstance(options, Part):
+    if isinstance(options, Model):
         return options.model_dump(exclude_unset=True)
     return dict(options) if isinstance(options, Mapping) else {}
 

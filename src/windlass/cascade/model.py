@@ -35,9 +35,9 @@ from windlass.declared import (
     ONCE,
     Count,
     McpServers,
+    Model,
     Name,
     Names,
-    Part,
     Switchable,
     Text,
     WordOr,
@@ -160,7 +160,7 @@ def _long_forms(sources: Sequence[ContextSource | str]) -> tuple[ContextSource, 
 Sources: TypeAlias = Annotated[Sequence[WordOr[ContextSource]], AfterValidator(_long_forms)]
 
 
-class PhaseContext(Part):
+class PhaseContext(Model):
     """Selective context: these sources and nothing else of earlier phases; or a choice of them."""
 
     mode: Literal["explicit", "auto"] = "explicit"
@@ -184,7 +184,7 @@ class PhaseContext(Part):
     """Phases that `all`, `first` and `previous` leave out."""
 
 
-class ContextTtl(Part):
+class ContextTtl(Model):
     """Turns within the phase after which messages of a kind are masked (null: never)."""
 
     tool_results: Count | None = None
@@ -200,7 +200,7 @@ class ContextTtl(Part):
     """Turns after which user messages are masked."""
 
 
-class OutputExtraction(Part):
+class OutputExtraction(Model):
     """A piece of the phase's output that is put into the state."""
 
     pattern: Annotated[Text, AfterValidator(working_pattern)]
@@ -216,7 +216,7 @@ class OutputExtraction(Part):
     """How the text is read: as it is, as JSON, or as code out of a fenced block."""
 
 
-class MaxInputTokens(Part):
+class MaxInputTokens(Model):
     """A limit for the tokens of one request of the phase, and what to do about it."""
 
     limit: Count
@@ -239,7 +239,7 @@ Dollars: TypeAlias = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)
 Seconds: TypeAlias = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 
 
-class Limits(Part):
+class Limits(Model):
     """What a whole run may use. It ends as `incomplete` before the step that could pass a limit.
 
     Sub-cascades, soundings and calls of helpers count; so do those of a run above one of these.
@@ -258,7 +258,7 @@ class Limits(Part):
     """Calls of models, those of helpers included."""
 
 
-class Rules(Part):
+class Rules(Model):
     """When a phase ends, how often it is tried, and what it may use."""
 
     max_turns: Count = 20
@@ -299,7 +299,7 @@ BankNames: TypeAlias = Annotated[
 ]
 
 
-class MemoryBanks(Part):
+class MemoryBanks(Model):
     """The memory banks of a phase."""
 
     read: BankNames = ()
@@ -344,7 +344,7 @@ def plain_values(values: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-class SubCascade(Part):
+class SubCascade(Model):
     """A cascade of its own that runs before the phase's instructions are rendered."""
 
     ref: Text
@@ -362,7 +362,7 @@ class SubCascade(Part):
     """Whether its state and outputs are there for this cascade afterwards."""
 
 
-class GenerationSettings(Part):
+class GenerationSettings(Model):
     """How the model is asked. What a phase says goes before what its cascade says."""
 
     model: Text | None = None
@@ -395,7 +395,7 @@ Variations: TypeAlias = Annotated[
 """Whether attempts vary, or the texts by which they do."""
 
 
-class Evaluator(Part):
+class Evaluator(Model):
     """Who picks among soundings: one of the three."""
 
     model: Text | None = None
@@ -425,7 +425,7 @@ def _as_evaluator(value: str | Evaluator) -> Evaluator:
     return Evaluator(function=value)
 
 
-class Aggregate(Part):
+class Aggregate(Model):
     """How the outputs of soundings become one."""
 
     instructions: Text | None = None
@@ -435,7 +435,7 @@ class Aggregate(Part):
     """The model that is asked, as provider/name (default: the phase's)."""
 
 
-class Reforge(Part):
+class Reforge(Model):
     """Rounds after the soundings in which the best so far is refined."""
 
     honing_prompt: Text
@@ -457,7 +457,7 @@ class Reforge(Part):
     """A validator: the rounds end when it accepts the best output so far."""
 
 
-class Soundings(Part):
+class Soundings(Model):
     """Several attempts at a phase side by side, of which the best is the phase's."""
 
     factor: Attempts = 1

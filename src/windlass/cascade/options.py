@@ -21,8 +21,8 @@ from pydantic import AfterValidator, Field, Strict, create_model, model_validato
 from windlass.cascade.rules import OUTLINE, SHARE, Anchors
 from windlass.declared import (
     Count,
+    Model,
     Names,
-    Part,
     Switchable,
     Text,
     WordOr,
@@ -62,7 +62,7 @@ def _working_threshold(value: float | str) -> float | str:
     return value
 
 
-class SelectionOptions(Part):
+class SelectionOptions(Model):
     """How the rest of the session is chosen from, and how much of it."""
 
     strategy: Strategy = "hybrid"
@@ -106,7 +106,7 @@ class SelectionOptions(Part):
         return self
 
 
-class InterPhase(Part):
+class InterPhase(Model):
     """How each phase after the first chooses what it sees of those before it."""
 
     enabled: YesNo = True
@@ -157,7 +157,7 @@ def _options_part(name: str, options: type, doc: str) -> Any:
             _type_of(option),
             Field(default=plain(option.default), json_schema_extra=described),
         )
-    return create_model(name, __base__=Part, __doc__=doc, __module__=__name__, **declared)
+    return create_model(name, __base__=Model, __doc__=doc, __module__=__name__, **declared)
 
 
 def _describe(schema: dict[str, Any], *, options: type, name: str) -> None:
@@ -193,11 +193,11 @@ def _body_of(group: type) -> list[ast.stmt]:
     return written.body
 
 
-BLOCK_PARTS: Final[dict[type, type[Part]]] = {}
+BLOCK_PARTS: Final[dict[type, type[Model]]] = {}
 """The options that are objects of options, as parts of a cascade."""
 BLOCK_PARTS.update((kind, _options_part(kind.__name__, kind, str(kind.__doc__))) for kind in BLOCKS)
 
-INTRA: Final[type[Part]] = _options_part(
+INTRA: Final[type[Model]] = _options_part(
     "IntraContext", Policy, "How the calls of a phase are shortened."
 )
 """All options of a window, as a part of a cascade."""
@@ -208,7 +208,7 @@ else:
     IntraContext = INTRA
 
 
-class AutoContext(Part):
+class AutoContext(Model):
     """Windows for every phase: what each call sees is shortened, the record keeps all."""
 
     profile: Profile = "default"
@@ -241,7 +241,7 @@ _UNCUT: Final = f"{_CAP}; never met by cutting, but by a warning, and an error w
 _CUT: Final = f"{_CAP}; what does not fit is left out item by item, and recorded."
 
 
-def _injector_part(kind: type[Injector]) -> type[Part]:
+def _injector_part(kind: type[Injector]) -> type[Model]:
     stable = kind.tier == "STABLE"
     declared: dict[str, Any] = {
         "cap": (Count, Field(default=kind.cap, description=_UNCUT if stable else _CUT)),
@@ -252,7 +252,7 @@ def _injector_part(kind: type[Injector]) -> type[Part]:
             described = Field(default=each.default, description=each.metadata["meaning"])
             declared[each.name] = (_INJECTOR_TYPES[type(each.default)], described)
     name = f"{kind.__name__}Options"
-    return create_model(name, __base__=Part, __doc__=kind.__doc__, __module__=__name__, **declared)
+    return create_model(name, __base__=Model, __doc__=kind.__doc__, __module__=__name__, **declared)
 
 
 _INJECTOR_TYPES: Final[Mapping[type, Any]] = {
@@ -263,13 +263,13 @@ _INJECTOR_TYPES: Final[Mapping[type, Any]] = {
 }
 """What the value of an injector's option must be, by the type of its default."""
 
-INJECTOR_OPTIONS: Final[Mapping[str, type[Part]]] = {
+INJECTOR_OPTIONS: Final[Mapping[str, type[Model]]] = {
     name: _injector_part(kind) for name, kind in BUILTIN.items()
 }
 """The options of each injector, as parts of a cascade."""
 
 
-class OwnInjector(Part):
+class OwnInjector(Model):
     """An injector of the user's own."""
 
     use: Text
@@ -289,7 +289,7 @@ def _long_forms(injectors: Sequence[OwnInjector | str]) -> tuple[OwnInjector, ..
     return tuple(OwnInjector(use=each) if isinstance(each, str) else each for each in injectors)
 
 
-class _Base(Part):
+class _Base(Model):
     """What is injected into the prompts of a phase besides its history."""
 
     own: Annotated[Sequence[WordOr[OwnInjector]], AfterValidator(_long_forms)] = ()
@@ -310,7 +310,7 @@ _SWITCHES: Final[dict[str, Any]] = {
     for name, part in INJECTOR_OPTIONS.items()
 }
 
-INJECTORS: Final[type[Part]] = create_model(
+INJECTORS: Final[type[Model]] = create_model(
     "Injectors", __base__=_Base, __doc__=str(_Base.__doc__), __module__=__name__, **_SWITCHES
 )
 """All injectors with their options, as a part of a cascade."""
@@ -321,7 +321,7 @@ else:
     Injectors = INJECTORS
 
 
-class WithInjectors(Part):
+class WithInjectors(Model):
     """What cascades and phases share: their injectors."""
 
     injectors: Switchable[Injectors] | None = None

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, AliasChoices, Field, Strict
 
-from windlass.declared import ONCE, Count, Part, Text, without_repeats
+from windlass.declared import ONCE, Count, Model, Text, without_repeats
 from windlass.selection.options import Selection
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
@@ -34,7 +34,7 @@ OUTLINE: Final = 0.25
 """How much is chosen, and told in outline, by default; measured: `design/choosing.md`."""
 
 
-class ContextSource(Part):
+class ContextSource(Model):
     """What is taken from one earlier phase."""
 
     phase: Text
@@ -113,7 +113,7 @@ class TaskContext:
         return "; ".join(parts) or "nothing but its description and its inputs"
 
 
-class Anchors(Part):
+class Anchors(Model):
     """What a phase that chooses its context sees in any case."""
 
     window: Annotated[int, Strict(), Field(ge=0)] = 3

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import model
 from windlass.cascade.source import Path, at, place_of
-from windlass.declared import FORMS, SENTENCE, McpServer, Part
+from windlass.declared import FORMS, SENTENCE, McpServer, Model
 from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
@@ -20,15 +20,15 @@ from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 _SERVER: Final = "mcp_servers.NAME"
 
 
-def _parts_in(annotation: Any) -> Iterator[type[Part]]:
+def _parts_in(annotation: Any) -> Iterator[type[Model]]:
     """The parts that a value of this type may be."""
-    if isinstance(annotation, type) and issubclass(annotation, Part):
+    if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     for inner in get_args(annotation):
         yield from _parts_in(inner)
 
 
-def _parts_under(part: type[Part]) -> Iterator[tuple[str, type[Part]]]:
+def _parts_under(part: type[Model]) -> Iterator[tuple[str, type[Model]]]:
     """Each key that holds an object in `part` and below, with the part it holds."""
     for name, field in part.model_fields.items():
         for inner in _parts_in(field.annotation):
@@ -110,7 +110,7 @@ def part_at(path: Path) -> str:
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
-def keys_of(part: type[Part]) -> list[str]:
+def keys_of(part: type[Model]) -> list[str]:
     """The keys that may be written in `part`, as they are written."""
     return [key for name, field in part.model_fields.items() for key in spellings(name, field)]
 
@@ -122,7 +122,7 @@ def spellings(name: str, field: FieldInfo) -> list[str]:
     return [choice for choice in choices if not choice.endswith("_")]
 
 
-PARTS: Final[Mapping[str, type[Part]]] = {"": model.Cascade, **dict(_parts_under(model.Cascade))}
+PARTS: Final[Mapping[str, type[Model]]] = {"": model.Cascade, **dict(_parts_under(model.Cascade))}
 """Which model stands under which key."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from windlass.cascade.layers import windowed
 from windlass.cascade.model import Cascade
 from windlass.cascade.sizes import Warned
-from windlass.declared import Part
+from windlass.declared import Model
 from windlass.wire.editing import clears_tool_uses
 from windlass.wire.thinking import takes_choice
 
@@ -41,7 +41,7 @@ def _uncleared(cascade: Cascade, model_for: Callable[[str | None], str]) -> Iter
         if policy is None or policy.server_clear is None or clears_tool_uses(model):
             continue
         own = phase.intra_context
-        says = isinstance(own, Part) and "server_clear" in own.model_fields_set
+        says = isinstance(own, Model) and "server_clear" in own.model_fields_set
         inside = f"phases[{at}].intra_context" if says else "auto_context.intra_phase"
         place = f"{inside}.server_clear"
         if place not in seen:

@@ -6,7 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import StringConstraints
 
-from windlass.declared import Expected, ModelOrNone, Part, Whole
+from windlass.declared import Expected, Model, ModelOrNone, Whole
 
 NONE: Final = "none"
 """Said of a summariser or an embedder that is not wanted, whatever else names one."""
@@ -20,7 +20,7 @@ _Embedder: TypeAlias = Annotated[
 ]
 
 
-class CardOptions(Part):
+class CardOptions(Model):
     """How cards are made."""
 
     summariser: ModelOrNone | None = None

@@ -37,8 +37,8 @@ from windlass.declared import (
     Expected,
     Line,
     McpServers,
+    Model,
     ModelOrNone,
-    Part,
     Whole,
     YesNo,
 )
@@ -167,7 +167,7 @@ _Wire: TypeAlias = Annotated[
 ]
 
 
-class ProviderSettings(Part):
+class ProviderSettings(Model):
     """One provider: your own, or the limits of a known one."""
 
     base_url: _Address | None = None
@@ -201,7 +201,7 @@ class ProviderSettings(Part):
     """Seconds without any byte of an answer after which a request has failed."""
 
 
-class PriceSettings(Part):
+class PriceSettings(Model):
     """Your own price of a model, in US dollars a million tokens."""
 
     input: _Dollars
@@ -223,7 +223,7 @@ class PriceSettings(Part):
     """Price of one search of the web, in US dollars."""
 
 
-class HeadingSettings(Part):
+class HeadingSettings(Model):
     """Headings of the sections of a task's context."""
 
     task: Line | None = None
@@ -239,7 +239,7 @@ class HeadingSettings(Part):
     """Heading above what memory banks and folders hold on the task."""
 
 
-class SettingFields(Part):
+class SettingFields(Model):
     """What flags, variables, a cascade and `windlass.toml` may set."""
 
     store: _Store = Field(Path(".windlass"), validate_default=True)
@@ -506,7 +506,7 @@ def _merged(far: _Layer, near: _Layer) -> dict[str, SettingValue]:
         origin = f"{near[name].origin}, {far[name].origin}"
         if isinstance(after, dict):
             merged[name] = replace(near[name], value={**before, **after}, origin=origin)
-        elif isinstance(after, Part):
+        elif isinstance(after, Model):
             table = before.model_copy(update=after.model_dump(exclude_unset=True))
             merged[name] = replace(near[name], value=table, origin=origin)
     return merged
@@ -553,7 +553,7 @@ def _refusal(error: ErrorDetails, keys: tuple[str, ...]) -> str:
         keys = keys[:-1]
     name = ".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in keys)
     if kind == "extra_forbidden":
-        part: type[Part] = SettingFields
+        part: type[Model] = SettingFields
         for key in keys[:1] if len(keys) > 1 else ():
             part = next(tables_in(SettingFields.model_fields[key].annotation))
         return f"unknown setting '{name}'; {did_you_mean(keys[-1], part.model_fields)}"
@@ -572,9 +572,9 @@ def _refusal(error: ErrorDetails, keys: tuple[str, ...]) -> str:
     return f"{name} must be {expected}" + ("" if private else f", not {error['input']!r}")
 
 
-def tables_in(annotation: Any) -> Iterator[type[Part]]:
+def tables_in(annotation: Any) -> Iterator[type[Model]]:
     """The tables that a type of a setting is made of."""
-    if isinstance(annotation, type) and issubclass(annotation, Part):
+    if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     for argument in get_args(annotation):
         yield from tables_in(argument)
