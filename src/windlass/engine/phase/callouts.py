@@ -16,7 +16,8 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.turn.fitting import input_room
 from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
-from windlass.history.callout_rows import By, called_out, checked_name, find_message, mark_of
+from windlass.history.callout_rows import called_out, checked_name, find_message, mark_of
+from windlass.history.decisions import By
 from windlass.messages import Message
 from windlass.safety.patterns import compiled
 from windlass.tools.base import ToolContext
@@ -128,7 +129,7 @@ def _mark(
     name: str,
     *,
     by: By,
-    **details: str,
+    pattern: str | None = None,
 ) -> bool:
     """Record a mark; answers whether the message is kept whole from now on."""
     kept = _keep(phase_run, message_id, message)
@@ -138,7 +139,7 @@ def _mark(
         turn=phase_run.progress.turn,
         attempt=phase_run.progress.attempt,
         parent_id=run.record.traces.get(message_id),
-        metadata=mark_of(message_id, name, by, kept=kept, **details),
+        metadata=mark_of(message_id, name, by, kept, pattern),
     )
     run.record.append([row])
     run.progress.callouts[message_id] = name

@@ -14,6 +14,7 @@ from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import RecordedTurn
 from windlass.engine.turn.record import usage_columns
 from windlass.history.base import NodeType
+from windlass.history.decisions import PlanKept
 from windlass.history.row_details import INTERRUPTED_TEXT, Started, ToolResult
 from windlass.injectors.base import FailedCall
 from windlass.injectors.retained_errors import with_result
@@ -188,9 +189,7 @@ def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     run.record.decide(
         phase_run.phase.name,
         plan.in_line(),
-        kind="plan",
-        turn=phase_run.progress.turn,
-        plan=plan.as_state(),
+        PlanKept(phase_run.progress.turn, plan.as_state()),
     )
 
 
