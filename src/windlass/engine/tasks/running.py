@@ -581,7 +581,7 @@ def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[st
                 outcome.status,
                 outcome.details["key"],
                 outcome.details["tokens"],
-                outcome.details["input"],
+                outcome.details.get("input", ""),
                 at=outcome.timestamp,
             )
     return start, finished
