@@ -449,7 +449,7 @@ class Context:
         if not bare:
             raise SequenceError("the list of messages is empty, or none of them says anything")
         call = self._next_call(bare, loose=len(loose))
-        lapsed = self._cache.lapsed(self._cache.pauses.gap) or not self.prices.caches
+        lapsed = self._cache.prices.lapsed(self._cache.pauses.gap) or not self.prices.caches
         parts = WindowParts(
             call,
             bare,

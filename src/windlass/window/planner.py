@@ -40,6 +40,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from windlass.caching.bill import cached_tokens, fresh_price, input_units
 from windlass.caching.prices import UNCACHED, Prices, fetch_cost
 from windlass.messages import Message
 from windlass.window._decision import Decision, Ledger, Offer, Verdict, Wait
@@ -102,8 +103,7 @@ class Planner:
         the last request; `written` the position up to which that was written to the cache (None:
         all of it was).
         """
-        ttl = self.prices.ttl_s
-        cold = gap is not None and (gap == math.inf or (ttl is not None and gap > ttl))
+        cold = gap == math.inf or self.prices.lapsed(gap)
         return Planning(
             self,
             pending,
@@ -341,14 +341,13 @@ class Planning:
     def _as_sent(self, ledger: Ledger, written: int | None) -> Ledger:
         """The ledger with what was not known of the last request: its block, and what it wrote."""
         new, prices = self._block_tokens.new, self._prices
-        writes = self._window >= prices.minimum
-        factor = prices.factor(self._window)
+        factor, fresh = prices.factor(self._window), fresh_price(prices, self._window)
         bill, everything = ledger.bill, ledger.everything
         if new:
-            cost = factor * new * (prices.write if writes else 1.0)
+            cost = factor * new * fresh
             bill, everything = bill + cost, everything + cost
-        if written is not None and writes:
-            bill -= factor * (prices.write - 1) * sum(self._sizes[written : self._sent])
+        if written is not None:
+            bill -= factor * (fresh - 1) * sum(self._sizes[written : self._sent])
         return replace(ledger, bill=bill, everything=everything, told=ledger.told + new)
 
     def _standing(self, at: int) -> int:
@@ -418,10 +417,8 @@ class Planning:
         setup = self.decision.setup if made and self.decision is not None else 0.0
 
         def cost(total: int, kept: int) -> float:
-            kept = 0 if self._lapsed else min(kept, total) // prices.step * prices.step
-            kept = kept if kept >= prices.minimum else 0
-            write = prices.write if total >= prices.minimum else 1.0
-            return prices.factor(total) * (prices.read * kept + write * (total - kept))
+            cached = 0 if self._lapsed else cached_tokens(prices, min(kept, total))
+            return input_units(prices, total, cached)
 
         kept = ledger.window
         if self._kept < self._sent and not prices.read == prices.write == 1:  # else all cost 1
