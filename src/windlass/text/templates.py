@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jinja2
 from jinja2 import nodes
@@ -155,9 +155,9 @@ class _Missing(jinja2.StrictUndefined):
 
     @property
     def _undefined_message(self) -> str:
-        holder, name = self._undefined_obj, self._undefined_name
-        if not isinstance(name, str | int | float | None):  # it may hold any number of texts
-            name = f"<{type(name).__name__}>"
+        holder, key = self._undefined_obj, cast("Any", self._undefined_name)
+        # What is no plain key may hold any number of texts.
+        name = str(key) if isinstance(key, str | int | float) else f"<{type(key).__name__}>"
         if self._undefined_hint:
             return str(self._undefined_hint)
         if holder is jinja2.utils.missing:

@@ -23,7 +23,7 @@ from windlass.providers.local._runtime import WINDOW, Completion, LocalEngine, t
 from windlass.providers.local._vocabulary import Vocabulary
 from windlass.safety.foreign import parse_json
 from windlass.safety.patterns import BadPattern
-from windlass.safety.searching import checker
+from windlass.safety.schemas import validator_for
 from windlass.wire.base import Finish, Request, Usage
 
 _SIMPLE: Final = (False, False, True)
@@ -274,7 +274,7 @@ def _validator(schema: Mapping[str, Any], what: str) -> Any:
     from jsonschema import SchemaError
 
     try:
-        return checker(schema)
+        return validator_for(schema)
     except SchemaError as error:
         raise BadRequest(f"{what} are no valid JSON Schema: {error.message}") from error
 
