@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli import output
+from windlass.cli import output, tables
 from windlass.safety.escaping import escaped
 
 CELLS = st.one_of(
@@ -39,11 +39,11 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
     with pytest.MonkeyPatch.context() as patch:
         for at in range(2):
             screen = output.Screen(width=600, file=io.StringIO())
-            patch.setattr(output, "out", screen)
+            patch.setattr(tables, "out", screen)
             if at:
                 screen.print(expected, soft_wrap=False)
             else:
-                output.print_table(columns, rows, title="\ntitle", right=right, whole=whole)
+                tables.print_table(columns, rows, title="\ntitle", right=right, whole=whole)
             printed.append(screen.file.getvalue())  # type: ignore[attr-defined]
     lines = [[line.rstrip() for line in text.split("\n")] for text in printed]
     assert lines[0] == lines[1]

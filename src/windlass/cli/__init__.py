@@ -18,8 +18,8 @@ def main() -> None:
     threads = frozenset(threading.enumerate())
     with signals_interrupt():
         try:
-            from windlass.cli.ending import leave, open_streams
-            from windlass.cli.output import Escaping
+            from windlass.cli.ending import leave
+            from windlass.cli.standard_streams import Escaping, open_streams
 
             open_streams()
             streams = sys.stdout, sys.stderr

@@ -10,9 +10,10 @@ from typing import cast, get_args
 
 from windlass.api.recordings import import_sessions
 from windlass.caching.rates import age_note, many, money, override
-from windlass.cli.output import note, out, print_table, printed_as_json
-from windlass.cli.report import ranked_table
+from windlass.cli.cost_tables import print_cost_table, ranked_table
+from windlass.cli.output import note, out, printed_as_json
 from windlass.cli.store import open_existing, read_settings
+from windlass.cli.tables import print_table
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.importing.agent_folders import (
     AgentSession,
@@ -100,7 +101,7 @@ def has_agent_sessions() -> bool:
     return bool(agent_files())
 
 
-def show_folder(path: Path | None, by: str) -> None:
+def print_folder(path: Path | None, by: str) -> None:
     """Print what the recordings of a file or folder cost; of all agents' folders without one."""
     kinds = get_args(By)
     if by not in kinds:
@@ -112,8 +113,7 @@ def show_folder(path: Path | None, by: str) -> None:
         report = folder_report(_of(folders), cast("By", by))
     if printed_as_json(report):
         return
-    table = ranked_table(report.by, [*report.rows, report.total], summed=True)
-    print_table(table.columns, table.rows, right=table.right)
+    print_cost_table(ranked_table(report.by, [*report.rows, report.total], summed=True))
     if report.estimated:
         out.print(ESTIMATED.format(many(report.estimated, "call")))
     if old := age_note():

@@ -1,4 +1,4 @@
-"""How the command line ends: open standard streams, signals as interruptions, no leftovers.
+"""How the command line ends: signals are interruptions, and nothing that was started is left.
 
 SIGTERM and SIGHUP mean the same as Ctrl-C, unless whoever started the program ignores them (nohup
 does). Each of them, and a pipe whose reader goes away, cancels the work, which records that it was
@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TypeVar
 
 from windlass.cli.output import Screen, out, progress
 from windlass.cli.signals import end_by_signals, ending_signals
+from windlass.cli.standard_streams import silence
 from windlass.errors import Interrupted
 
 _Answer = TypeVar("_Answer")
@@ -35,33 +36,6 @@ _GRACE_S = 1.0
 _POLL_S = 0.02
 _SETTLE_S = 5.0
 """Seconds that tasks which the work left behind have to end; after a second signal a fifth."""
-
-
-def open_streams() -> None:
-    """Open the null device where a standard stream is closed.
-
-    Else the next file that is opened takes its number, and what is meant for the terminal is
-    written into the store.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
-        if getattr(sys, name) is None:
-            mode = "r" if number == 0 else "w"
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
-
-
-def silence(stream: int) -> None:
-    """Let what is still written to a standard stream go nowhere: its reader went away."""
-    with suppress(OSError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream)
-        os.close(null)
 
 
 def leave(code: int, threads: frozenset[threading.Thread]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Trust on the command line: the command `trust`, the question at a terminal, what was left out."""
+"""What a folder that is not trusted lacks: asked about at a terminal, left out of a check."""
 
 from __future__ import annotations
 
@@ -9,35 +9,13 @@ from typing import Any, TypeVar
 
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Cascade, Phase, servers_named
-from windlass.cli.output import out, printed_as_json, progress
-from windlass.errors import TrustNeeded, UsageError, WindlassError
+from windlass.cli.output import progress
+from windlass.errors import TrustNeeded, WindlassError
 from windlass.settings.settings import Settings
-from windlass.settings.trust import distrust, trust, trusted_folders
+from windlass.settings.trust import trust
 from windlass.tools.registry import Registry
 
 _Answer = TypeVar("_Answer")
-
-
-def mark_folder(folder: Path | None, *, remove: bool) -> None:
-    """Mark a folder as trusted, take the mark away, or list the marks."""
-    if folder is None:
-        if remove:
-            raise UsageError("say which folder: windlass trust FOLDER --remove")
-        marks = [str(each) for each in trusted_folders()]
-        if not printed_as_json({"trusted": marks}):
-            out.print("\n".join(marks) or "no folder is trusted; mark one: windlass trust FOLDER")
-        return
-    if not folder.is_dir():
-        raise UsageError(f"{str(folder)!r} is no folder")
-    if remove:
-        if not distrust(folder):
-            raise UsageError(f"{str(folder.resolve())!r} has no mark of its own")
-    else:
-        trust(folder)
-    if printed_as_json({"folder": str(folder.resolve()), "trusted": not remove}):
-        return
-    done = "no longer trusted" if remove else "trusted, with the folders below it"
-    out.print(f"{folder.resolve()}: {done}")
 
 
 def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:

@@ -1,11 +1,11 @@
-"""`windlass chat`: a person and a session, line by line."""
+"""A person and a session, line by line, as `windlass chat` lets them talk."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,14 +13,12 @@ from windlass.api.functions import run
 from windlass.api.sessions import Session
 from windlass.caching.rates import override
 from windlass.cli.answers import TypedLines, person_at
-from windlass.cli.ending import finish
+from windlass.cli.cost_tables import print_costs
 from windlass.cli.output import out, progress
 from windlass.cli.progress import Progress
-from windlass.cli.report import print_costs
-from windlass.cli.run import command_again, read_input, unfinished
-from windlass.cli.show import show_session
+from windlass.cli.running import command_again, unfinished
+from windlass.cli.session_text import print_session
 from windlass.cli.store import open_marked
-from windlass.cli.trust import asking_for_trust, settings_to_run
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -31,38 +29,10 @@ from windlass.engine.events import (
 )
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, did_you_mean
-from windlass.providers.spending import Allowance
 from windlass.report.costs import session_cost
 from windlass.settings.settings import Settings
 
 _COMMANDS: Final = ("/show", "/cost", "/exit")
-
-
-def chat(
-    cascade: Path | None,
-    session: str | None,
-    given: Sequence[str] | None,
-    flags: Mapping[str, Any],
-    *,
-    limits: Mapping[str, float | None],
-    approve: Mapping[str, bool | str],
-    trust: bool,
-) -> None:
-    """Run the cascade, if one is given, then answer lines until there are no more."""
-    if session is not None and (cascade is not None or given):
-        raise UsageError("--session goes on with what it ran; leave out the cascade and its input")
-    if cascade is None and given:
-        raise UsageError("--input is a cascade's; there is none")
-    values = read_input(given or ())
-    settings = settings_to_run(flags, trusted=trust)
-    if session is None and cascade is None and settings["model"].origin == "default":
-        raise UsageError(
-            "give a cascade, --model to talk to, or --session to go on with; `model` in"
-            " windlass.toml or WINDLASS_MODEL names the usual one"
-        )
-    options = {**flags, "allowances": [Allowance("the chat", **limits)]}
-    options |= {"approve": approve, "trust": trust}
-    asking_for_trust(lambda: finish(_Chat(settings, options).talk(cascade, session, values)))
 
 
 class _Replies(Progress):
@@ -91,8 +61,8 @@ class _Replies(Progress):
                 super()._print(event)
 
 
-class _Chat:
-    """A chat in hand."""
+class Chat:
+    """A chat; `options` are those of `windlass.Session`, `settings` what they come to."""
 
     def __init__(self, settings: Settings, options: Mapping[str, Any]) -> None:
         self._settings = settings
@@ -182,7 +152,7 @@ class _Chat:
             if rest and not rest[0].isdecimal():
                 raise UsageError(f"/show takes the number of a call, from 1, not {rest[0]!r}")
             number = int(rest[0]) if rest else None
-            show_session(session.session_id, number, str(self._settings.store), full=False)
+            print_session(session.session_id, number, str(self._settings.store), full=False)
             return
         with open_marked(self._settings) as store, override(self._settings.prices):
             costs = session_cost(store, session.session_id, self._settings.price_as)

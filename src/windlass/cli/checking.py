@@ -1,4 +1,4 @@
-"""`windlass check`: every mistake in a cascade or a task at once, and what is worth a warning."""
+"""Every mistake in a cascade or a task at once, and what is worth a warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.cascade.model import Phase
 from windlass.cascade.sizes import Warned, warnings
 from windlass.cascade.untaken import untaken
 from windlass.cli.output import out, printed_as_json, progress
-from windlass.cli.trust import print_unchecked, unchecked
+from windlass.cli.untrusted import print_unchecked, unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
 from windlass.settings.settings import Settings
 from windlass.tasks.compile import explain_defaults as explain_task

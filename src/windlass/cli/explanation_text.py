@@ -1,4 +1,4 @@
-"""`windlass explain`: why a call saw what it saw."""
+"""Why a call saw what it saw, as `windlass explain` prints it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.caching.rates import many
-from windlass.cli.output import out, plain, print_json, print_table
-from windlass.cli.show import cache_text, print_blocks
+from windlass.cli.call_text import cache_text, print_blocks
+from windlass.cli.output import out, plain, print_json
 from windlass.cli.store import open_existing
+from windlass.cli.tables import print_table
 from windlass.history.base import in_words
 from windlass.report.explanation import Explanation, MessageDecision, explain_call
 from windlass.window.originals import RECALL
@@ -17,7 +18,7 @@ from windlass.window.originals import RECALL
 _COLUMNS = ("", "role", "said in", "what", "chars", "sent as", "tokens", "why")
 
 
-def show_explanation(session: str, number: int, store: str | None) -> None:
+def print_explanation(session: str, number: int, store: str | None) -> None:
     """Print what became of each message at a call, and why."""
     with open_existing(store) as history:
         explained = explain_call(history, history.find_session(session), number)

@@ -1,11 +1,11 @@
-"""`windlass batch`: progress over all rows, what failed and where, the line that goes on."""
+"""What `windlass batch` and `compare` share: progress, what failed, the line that goes on."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from rich.live import Live
@@ -14,21 +14,20 @@ from rich.text import Text
 from windlass.api.batches.workers import (
     BatchEvent,
     BatchReason,
-    BatchResult,
     BatchStarted,
     RowEnded,
     RowTrouble,
 )
-from windlass.api.functions import batch
 from windlass.caching.rates import many, money
 from windlass.cli.answers import approval_words
 from windlass.cli.ending import finish
-from windlass.cli.output import out, print_table, printed_as_json, progress, shorten
+from windlass.cli.output import out, progress, shorten
 from windlass.cli.progress import Progress, at_places, is_watched
-from windlass.cli.trust import settings_to_run
+from windlass.cli.tables import print_table
 from windlass.errors import Unfinished, WindlassError
 from windlass.history.base import in_words
 from windlass.safety.escaping import escaped
+from windlass.settings.settings import Settings
 
 _Answer = TypeVar("_Answer")
 
@@ -44,108 +43,70 @@ _LIMITS: Final[Mapping[BatchReason, str]] = {
 }
 
 
-def run_batch(
-    cascade: Path,
-    inputs: Path,
-    flags: Mapping[str, Any],
-    *,
-    given: Mapping[str, Any],
-) -> None:
-    """Run the rows, print what they came to, and raise Unfinished where not all completed.
+@dataclass(frozen=True)
+class WrittenCommand:
+    """A command line that can be written once more: its first words, and its options by name."""
 
-    `flags` are those that are settings, `given` the other options of `windlass.batch`.
-    """
-    words, options = ["batch", str(cascade), str(inputs)], {**flags, **given}
-    result = run_rows(batch, (cascade, inputs), words, flags, given)
-    if not printed_as_json(result):
-        _print(result)
-    if result.completed == result.rows:
-        return
-    begun = result.completed + result.incomplete + result.failed
-    counts = {
-        "failed": result.failed,
-        "incomplete": result.incomplete,
-        "not begun": result.rows - begun,
-    }
-    told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-    text = f"of {many(result.rows, 'row')} {told}"
-    spent = {"money": result.cost or 0.0, "tokens": result.tokens_in + result.tokens_out}
-    raise Unfinished(ending(text, words, options, result.reason, spent, again=result.again))
+    words: Sequence[str]
+    options: Mapping[str, Any]
+
+    def resumed(self, **changed: Any) -> str:
+        """The command line with `--resume` and the changed options; None and False are left out."""
+        line = ["windlass", *self.words]
+        for name, value in {**self.options, **changed, "resume": True}.items():
+            flag = f"--{name.replace('_', '-')}"
+            if name == "approve":
+                line += approval_words(value)
+            elif value is True:
+                line.append(flag)
+            elif value is not None and value is not False:
+                shown = str(value)
+                line += [flag, shown.removesuffix(".0") if isinstance(value, float) else shown]
+        return shlex.join(line)
 
 
 def run_rows(
-    door: Callable[..., Coroutine[Any, Any, _Answer]],
-    places: tuple[Any, ...],
-    words: Sequence[str],
-    flags: Mapping[str, Any],
-    given: Mapping[str, Any],
+    work: Callable[..., Coroutine[Any, Any, _Answer]], settings: Settings, line: WrittenCommand
 ) -> _Answer:
-    """What a door of the library for many rows comes to, with its progress.
+    """What a function of the library for many rows comes to, with its progress.
 
-    `words` begin the command that goes on, which errors name once a row was begun.
+    Errors name the `line` that goes on, once a row was started.
     """
-    settings = settings_to_run(flags, trusted=given["trust"])
     progress.quiet = progress.quiet or out.as_json
     watcher = _Rows(settings.addresses())
     try:
-        return finish(door(*places, on_event=watcher, **flags, **given))
+        return finish(work(on_event=watcher))
     except WindlassError as error:
         if watcher.begun:
-            go_on = _command(words, {**flags, **given, "resume": True})
-            error.args = (f"{error}; what was answered is kept: {go_on}",)
+            error.args = (f"{error}; what was answered is kept: {line.resumed()}",)
         raise
     finally:
         watcher.end()
 
 
-def ending(
+def unfinished(
     text: str,
-    words: Sequence[str],
-    options: Mapping[str, Any],
+    line: WrittenCommand,
     reason: BatchReason | None,
     spent: Mapping[str, float],
     *,
     again: int,
-) -> str:
-    """What is said at the end of rows that are not all done: `text`, and the line that goes on.
+) -> Unfinished:
+    """What is said where rows are left: `text`, and the line that runs the `again` of them.
 
-    `spent` is what was spent of the limits that hold for the whole: as much again is allowed.
+    `spent` is what was spent of the limits that hold for all runs together: the line allows as
+    much once more.
     """
     if reason is not None:
         text += f" ({_LIMITS[reason]})"
     if not again:
-        return text
+        return Unfinished(text)
+    changed: dict[str, float] = {}
     if reason is not None and reason in spent:
         name = "max_cost" if reason == "money" else "max_tokens"
-        options = {**options, name: round(spent[reason] + options[name], 6)}
-    return f"{text}; run {_rows(again)}: {_command(words, {**options, 'resume': True})}"
-
-
-def _rows(count: int) -> str:
-    return "the one that is left" if count == 1 else f"the {count:,} that are left"
-
-
-def _command(words: Sequence[str], options: Mapping[str, Any]) -> str:
-    """The command line with these options: None and False are left out."""
-    line = ["windlass", *words]
-    for name, value in options.items():
-        flag = f"--{name.replace('_', '-')}"
-        if name == "approve":
-            line += approval_words(value)
-        elif value is True:
-            line.append(flag)
-        elif value is not None and value is not False:
-            shown = str(value)
-            line += [flag, shown.removesuffix(".0") if isinstance(value, float) else shown]
-    return shlex.join(line)
-
-
-def _print(result: BatchResult) -> None:
-    print_troubles(result.troubles)
-    out.print(
-        f"\n{result.completed:,} of {many(result.rows, 'row')} completed, {money(result.cost)},"
-        f" {result.tokens_in:,} tokens in, {result.tokens_out:,} out; results: {result.out}"
-    )
+        changed[name] = round(spent[reason] + line.options[name], 6)
+    left = "the one that is left" if again == 1 else f"the {again:,} that are left"
+    return Unfinished(f"{text}; run {left}: {line.resumed(**changed)}")
 
 
 def print_troubles(troubles: Sequence[RowTrouble]) -> None:

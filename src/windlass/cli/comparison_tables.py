@@ -1,54 +1,16 @@
-"""`windlass compare`: success beside cost for each policy, and what can be said of them."""
+"""Success beside cost for each policy, and what can be said of them, as `compare` prints it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
 from windlass.api.comparing.comparison import Comparison, PolicyDifference, PolicyFigures
-from windlass.api.functions import compare
 from windlass.caching.rates import many, money
-from windlass.cli.batch import ending, print_troubles, run_rows
-from windlass.cli.output import out, print_table, printed_as_json
-from windlass.errors import Unfinished
+from windlass.cli.many_runs import print_troubles
+from windlass.cli.output import out
+from windlass.cli.tables import print_table
 
 
-def run_comparison(
-    cascade: Path,
-    inputs: Path,
-    policies: Sequence[str],
-    flags: Mapping[str, Any],
-    *,
-    given: Mapping[str, Any],
-) -> None:
-    """Run what is to be compared, print what it came to, and raise Unfinished where runs are left.
-
-    `flags` are those that are settings, `given` the other options of `windlass.compare`.
-    """
-    named = [word for name in policies for word in ("--policy", name)]
-    words = ["compare", str(cascade), str(inputs), *named]
-    result = run_rows(compare, (cascade, inputs, policies), words, flags, given)
-    if not printed_as_json(result):
-        _print(result)
-    left = {"to be run": result.again, "to be judged": result.unjudged, "waiting": result.waiting}
-    if not any(left.values()):
-        return
-    told = ", ".join(f"{count:,} are {name}" for name, count in left.items() if count)
-    spent = {"money": result.spent or 0.0, "tokens": result.tokens}
-    raise Unfinished(
-        ending(
-            f"of {many(result.runs, 'run')} {told}",
-            words,
-            {**flags, **given},
-            result.reason,
-            spent,
-            again=result.again + result.unjudged,
-        )
-    )
-
-
-def _print(result: Comparison) -> None:
+def print_comparison(result: Comparison) -> None:
+    """Print the policies, how they differ from the first, and what may be said of that."""
     print_troubles(result.troubles)
     out.print()
     counted = all(each.successes is not None for each in result.policies)

@@ -1,4 +1,4 @@
-"""The command `models`: which providers there are, and what is known of one model."""
+"""Which providers there are, and what is known of one model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from windlass.caching.rates import (
     rate,
     table_date,
 )
-from windlass.cli.output import out, print_table, printed_as_json
+from windlass.cli.output import out, printed_as_json
+from windlass.cli.tables import print_table
 from windlass.providers import litellm
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
@@ -27,7 +28,7 @@ from windlass.wire.thinking import NO_THINKING, ThinkingRules, thinking_rules
 _LOCAL = "in process"
 
 
-def show_providers() -> None:
+def print_providers() -> None:
     """Print the providers: format, address, whether the key is there. Never a key."""
     entries = catalog(Settings.read({}).providers).values()
     rows = [_provider(entry) for entry in entries]
@@ -78,7 +79,7 @@ def _limits_text(row: dict[str, Any]) -> str:
     return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit is not None)
 
 
-def show_model(name: str) -> None:
+def print_model(name: str) -> None:
     """Print what is known of one model: prices, window, cache. Raises UsageError."""
     settings = Settings.read({})
     notes: list[str] = []

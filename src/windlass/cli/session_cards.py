@@ -1,4 +1,4 @@
-"""`windlass callout` and `windlass cards`: marks on messages, and what messages are chosen by."""
+"""The cards of a session: seen, made, printed; and marks on its messages, which cards have too."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from typing import Any, NamedTuple
 
-from windlass.caching.rates import many, money, override
+from windlass.caching.rates import many, override
 from windlass.cli.ending import finish
-from windlass.cli.output import note, out, print_table, printed_as_json, progress
-from windlass.cli.show import callout_row
-from windlass.cli.store import open_existing, open_marked, read_settings
+from windlass.cli.output import note, out, progress
+from windlass.cli.tables import print_table
 from windlass.engine.cards.indexer import (
     FLAG,
     CardFailures,
@@ -27,8 +25,8 @@ from windlass.engine.cards.indexer import (
 )
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store
-from windlass.history.callout_rows import called_out, checked_name, find_message, mark_of
-from windlass.history.card_rows import cards_of, mark_cards, pin_of
+from windlass.history.callout_rows import find_message
+from windlass.history.card_rows import cards_of, mark_cards
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
 from windlass.settings.settings import Settings
@@ -37,24 +35,9 @@ _SUMMARY = 90
 """Characters of a summary in the table."""
 
 
-def call_out(session: str, ref: str, name: str, store: str | None) -> None:
-    """Mark the message that `ref` names, and print it."""
-    checked = checked_name(name)
-    with open_existing(store, writing=True) as history:
-        session = history.find_session(session)
-        message_id = _mark(history, session, ref, lambda id_: mark_of(id_, checked, "user"))
-        callouts = called_out(history.rows(session))
-    (callout,) = [each for each in callouts if each.message_id == message_id]
-    message = callout.stored.row.message
-    if printed_as_json({"name": callout.name, "message_id": message_id, "message": message}):
-        return
-    _, _, role, where, _, text = callout_row(callout)
-    out.print(f"called out as {callout.name!r}: {message_id}, {role}, {where}")
-    out.print(f"    {text}")
-    out.print(f"\nall of them: windlass show {session}")
-
-
-def _mark(store: Store, session: str, ref: str, mark: Callable[[str], Mapping[str, Any]]) -> str:
+def mark_message(
+    store: Store, session: str, ref: str, mark: Callable[[str], Mapping[str, Any]]
+) -> str:
     """Record a mark on the message that `ref` names, also on its card; the message's id."""
     stored = find_message(list(store.rows(session)), ref)
     assert stored.id is not None
@@ -70,7 +53,7 @@ def _decision(metadata: Mapping[str, Any], **place: Any) -> Row:
     return Row(NodeType.DECISION, secrets.token_hex(8), time.time(), metadata=metadata, **place)
 
 
-class _View(NamedTuple):
+class CardView(NamedTuple):
     """The cards of a session, the messages that wait for one, and what cards lack."""
 
     cards: Mapping[str, Card]
@@ -78,61 +61,19 @@ class _View(NamedTuple):
     failed: Mapping[str, str]
 
 
-def _look(store: Store, session: str) -> _View:
+def view_cards(store: Store, session: str) -> CardView:
+    """The cards of a session as they are now."""
     cards = cards_of(store, session)
     waiting = items_for_cards(store.without_cards(session, limit=sys.maxsize))
-    return _View(cards, [item.id for item in waiting], failed_of(list(store.rows(session)), cards))
+    return CardView(
+        cards, [item.id for item in waiting], failed_of(list(store.rows(session)), cards)
+    )
 
 
-def show_cards(
-    session: str,
-    store: str | None,
-    *,
-    make: bool,
-    regenerate: bool,
-    failed: bool,
-    pins: Sequence[tuple[str, bool]],
-) -> None:
-    """Show the cards of a session; with `make` or `regenerate` make them first.
-
-    `pins` are messages with whether they are always included from now on.
-    """
-    settings = read_settings(store)
-    making = make or regenerate
-    work: CardFailures | None = None
-    with open_marked(settings, writing=making or bool(pins)) as history:
-        session = history.find_session(session)
-        for ref, pinned in pins:
-            _mark(history, session, ref, partial(pin_of, pinned=pinned))
-        if making:
-            work = _make(history, session, settings, regenerate=regenerate)
-        view = _look(history, session)
-    cards = [card for card in view.cards.values() if not failed or card.id in view.failed]
-    costs = [spent.dollars for spent in work.spent] if work else []
-    cost = None if None in costs else sum(dollars or 0.0 for dollars in costs)
-    answer = {
-        "session_id": session,
-        "cards": [_plain(card, view) for card in cards],
-        "waiting": view.waiting,
-        "failed": view.failed,
-        "made": work and work.made,
-        "cost": work and cost,
-    }
-    if printed_as_json(answer):
-        return
-    if work is not None:
-        out.print(f"{many(work.made, 'card')} made{f', {money(cost)}' if costs else ''}")
-        for failure in work.failures:
-            out.print(f"    {failure.text}")
-        out.print()
-    if cards:
-        _print(cards, view)
-    elif failed:
-        out.print("no card of this session lacks anything")
-    _print_rest(session, view)
-
-
-def _make(store: Store, session: str, settings: Settings, *, regenerate: bool) -> CardFailures:
+def make_cards_of(
+    store: Store, session: str, settings: Settings, *, regenerate: bool
+) -> CardFailures:
+    """Make the cards that are missing or lack something, or all of them (`regenerate`)."""
     if not settings.auto_context_cards_enabled:
         raise UsageError(f"no cards are made, because {settings[FLAG].origin} switches them off")
     providers = Providers({}, settings, warn=note)
@@ -142,7 +83,7 @@ def _make(store: Store, session: str, settings: Settings, *, regenerate: bool) -
     if names and not out.as_json:
         progress.print(f"models that see content: {', '.join(names)}")
     # What failed before is asked for again; with `regenerate` everything is.
-    again = None if regenerate else list(_look(store, session).failed)
+    again = None if regenerate else list(view_cards(store, session).failed)
 
     def show_count(count: int) -> None:
         if not out.as_json and count % 500 < maker.options.batch_size:
@@ -160,7 +101,8 @@ def _make(store: Store, session: str, settings: Settings, *, regenerate: bool) -
         return finish(work())
 
 
-def _print(cards: Sequence[Card], view: _View) -> None:
+def print_cards(cards: Sequence[Card], view: CardView) -> None:
+    """Print cards as a table."""
     print_table(
         ["message", "role", "said in", "tokens", "by", "vector", "", "summary"],
         [
@@ -186,7 +128,8 @@ def _marks(card: Card, *, failed: bool) -> str:
     return ", ".join([*name, *["pinned"] * card.is_anchor, *["failed"] * failed])
 
 
-def _print_rest(session: str, view: _View) -> None:
+def print_missing(session: str, view: CardView) -> None:
+    """Print how many cards there are, what is missing, and how it is made."""
     if view.cards:
         out.print()
     cards = many(len(view.cards), "card")
@@ -197,7 +140,8 @@ def _print_rest(session: str, view: _View) -> None:
         out.print(f"make them: windlass cards {session} --make")
 
 
-def _plain(card: Card, view: _View) -> dict[str, Any]:
+def card_fields(card: Card, view: CardView) -> dict[str, Any]:
+    """A card as `--json` prints it."""
     fields = asdict(card)
     fields["dimensions"] = len(fields.pop("embedding"))
     return {**fields, "is_callout": card.is_callout, "failed": view.failed.get(card.id)}

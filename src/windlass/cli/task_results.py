@@ -1,0 +1,61 @@
+"""What a run of a task in XML comes to, as `windlass evaluate` prints it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from windlass.caching.rates import money
+from windlass.cli.output import out, plain, printed_as_json, shorten
+from windlass.cli.running import print_next, print_output
+from windlass.cli.store import open_marked
+from windlass.cli.tables import print_table
+from windlass.engine.result import Result
+from windlass.report.costs import task_costs
+from windlass.settings.settings import Settings
+
+_PARTIAL = 20
+"""Partial results that are listed where a task failed; `--json` has all."""
+
+
+def print_task(result: Result, settings: Settings, again: str) -> None:
+    """Print the output of a run of a task and what each task sent; `again` goes on with it."""
+    with open_marked(settings) as store:
+        lines, total = task_costs(store, result.session_id, settings.price_as)
+    if printed_as_json({**plain(result), "tasks": lines}):
+        return
+    print_output(result)
+    _print_partial(result.notes.get("partialResults", ()))
+    out.print()
+    print_table(
+        ["task", "runs", "calls", "tokens sent", "reported cached", "out", "cost"],
+        [
+            [
+                line.task,
+                f"{line.runs:,}",
+                f"{line.calls:,}",
+                f"{line.tokens_in:,}",
+                f"{line.tokens_cached:,}",
+                f"{line.tokens_out:,}",
+                money(line.dollars),
+            ]
+            for line in [*lines, total]
+        ],
+        right=range(1, 7),
+    )
+    out.print(f"calls of a free model are priced as {settings.price_as}")
+    why = f"why each call saw what it saw: windlass explain {result.session_id} 1"
+    print_next(result, again, why)
+
+
+def _print_partial(results: Sequence[Mapping[str, Any]]) -> None:
+    if not results:
+        return
+    out.print(f"\nfinished before it failed ({len(results):,}):")
+    for result in results[:_PARTIAL]:
+        name = result.get("step") or result.get("input")
+        output = json.dumps(shorten(str(result["output"]), 160), ensure_ascii=False)
+        out.print(f"  {result['index']} {name}: {output}")
+    if len(results) > _PARTIAL:
+        out.print(f"  and {len(results) - _PARTIAL:,} more (--json prints all)")
