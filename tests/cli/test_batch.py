@@ -120,7 +120,7 @@ def test_a_limit_of_money_gives_the_line_that_allows_as_much_again(rows: Command
 def test_a_limit_of_tokens_does_too(rows: CommandLine) -> None:
     said = batch(rows, "--max-tokens", "1", "--workers", "1", "--trust")
     assert said.code == 3
-    assert "of 5 rows 4 not begun (the next run could have used more than" in said.complaint
+    assert "of 5 rows 4 not started (the next run could have used more than" in said.complaint
     while said.code:
         again = resuming(said)
         assert int(again[again.index("--max-tokens") + 1]) > 1

@@ -11,6 +11,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages
+from windlass.cli import explanation_text, output, tables
 from windlass.cli.call_text import cache_text
 
 

@@ -39,7 +39,7 @@ _LIMITS: Final[Mapping[BatchReason, str]] = {
     "money": "the next run could have cost more than --max-cost allows",
     "tokens": "the next run could have used more than --max-tokens allows",
     "time": "the next run could have taken longer than --max-seconds allows",
-    "runs": "--max-runs were begun",
+    "runs": "--max-runs were started",
 }
 
 
