@@ -12,7 +12,7 @@ import windlass
 from windlass.api.opening import open_store
 from windlass.cli.output import progress
 from windlass.cli.progress import Progress
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Number, print_table
 from windlass.errors import WindlassError
 from windlass.report.costs import session_cost
 from windlass.settings.settings import Settings
@@ -60,7 +60,7 @@ def main() -> None:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     columns = ["example", "status", "phases", "calls", "tokens sent", "sending everything", "s"]
-    print_table(columns, rows, right=range(2, 7))
+    print_table(columns, [[*row[:2], *map(Number, row[2:])] for row in rows])
     print(f"\n.venv/bin/windlass sessions --store {store}")
     sys.exit(0 if all(row[1] == "completed" for row in rows) else 1)
 

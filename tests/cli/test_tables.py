@@ -43,7 +43,11 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
             if at:
                 screen.print(expected, soft_wrap=False)
             else:
-                tables.print_table(columns, rows, title="\ntitle", right=right, whole=whole)
+                cells = [
+                    [tables.Number(cell) if at in right else cell for at, cell in enumerate(row)]
+                    for row in rows
+                ]
+                tables.print_table(columns, cells, title="\ntitle", whole=whole)
             printed.append(screen.file.getvalue())  # type: ignore[attr-defined]
     lines = [[line.rstrip() for line in text.split("\n")] for text in printed]
     assert lines[0] == lines[1]

@@ -13,7 +13,7 @@ from windlass.caching.rates import age_note, many, money, override
 from windlass.cli.cost_tables import print_cost_table, ranked_table
 from windlass.cli.output import note, out, printed_as_json
 from windlass.cli.store import open_existing, read_settings
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Cell, Number, print_table
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.importing.agent_folders import (
     AgentSession,
@@ -40,7 +40,7 @@ def list_agent_sessions(verb: str) -> None:
     if printed_as_json(listed):
         return
     columns = ["", "project", "first words", "began", "calls", "cost"]
-    print_table(columns, [_row(session) for session in listed], right=[0, 4, 5], whole=[0])
+    print_table(columns, [_row(session) for session in listed], whole=[0])
     if estimated := sum(session.estimated for session in listed):
         out.print(f"~: {ESTIMATED.format(many(estimated, 'call'))}")
     out.print(
@@ -55,13 +55,14 @@ def _nothing() -> str:
     return f"no session of a coding agent was found{where}; name a file, a folder or a session"
 
 
-def _row(session: AgentSession) -> list[str]:
+def _row(session: AgentSession) -> list[Cell]:
     began = "-"
     if session.started is not None:
         began = f"{datetime.fromtimestamp(session.started).astimezone():%Y-%m-%d %H:%M}"
     project = project_of(session.project) if session.project else session.program
-    cost = f"{'~' if session.estimated else ''}{money(session.dollars)}"
-    return [str(session.number), project, session.title, began, f"{session.calls:,}", cost]
+    cost = Number(f"{'~' if session.estimated else ''}{money(session.dollars)}")
+    number = Number(session.number)
+    return [number, project, session.title, began, session.calls, cost]
 
 
 def find_agent_recording(name: str, store: str | None) -> Path | None:

@@ -8,7 +8,7 @@ from windlass.caching.rates import money, override
 from windlass.cli.cost_tables import CostTable, messages_table, print_cost_table
 from windlass.cli.output import out, printed_as_json
 from windlass.cli.store import open_existing, open_marked, read_settings
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Cell, Number, print_table
 from windlass.report.contents import ContextPart, call_report
 from windlass.report.prefix import Prefix, prefix_of
 
@@ -38,17 +38,17 @@ def print_call_report(session: str, number: int, store: str | None) -> None:
 
 def _parts(parts: Sequence[ContextPart]) -> CostTable:
     whole = max(1, sum(part.tokens for part in parts))
-    rows = [
+    rows: list[list[Cell]] = [
         [
             part.kind,
-            f"{part.messages:,}",
-            f"{part.chars:,}",
-            f"{part.tokens:,}",
-            f"{part.tokens / whole:.1%}",
+            part.messages,
+            part.chars,
+            part.tokens,
+            Number(f"{part.tokens / whole:.1%}"),
         ]
         for part in parts
     ]
-    return CostTable(["context", "messages", "characters", "tokens", "share"], rows, range(1, 5))
+    return CostTable(["context", "messages", "characters", "tokens", "share"], rows)
 
 
 def print_prefixes(session: str, store: str | None) -> None:
@@ -58,7 +58,7 @@ def print_prefixes(session: str, store: str | None) -> None:
         prefixes = prefix_of(history, session)
     if printed_as_json(prefixes):
         return
-    print_table(_COLUMNS, [_row(each) for each in prefixes], right=range(2, 6), whole=[1, 6])
+    print_table(_COLUMNS, [_row(each) for each in prefixes], whole=[1, 6])
     later = [each for each in prefixes if each.call > 1]
     sent, shared = sum(each.sent for each in later), sum(each.shared for each in later)
     reported = sum(each.reported for each in later)
@@ -70,7 +70,7 @@ def print_prefixes(session: str, store: str | None) -> None:
     out.print(f"what a call saw: windlass show {session} --call 1")
 
 
-def _row(prefix: Prefix) -> list[str]:
+def _row(prefix: Prefix) -> list[Cell]:
     place = "-"
     if prefix.broken_by:
         place = "tools" if prefix.message is None else f"message {prefix.message}"
@@ -78,10 +78,10 @@ def _row(prefix: Prefix) -> list[str]:
     return [
         str(prefix.call),
         f"{prefix.phase or '-'}:{prefix.turn or 0}",
-        f"{prefix.sent:,}",
-        f"{prefix.shared:,}",
-        "-" if prefix.predicted is None else f"{prefix.predicted:,}",
-        f"{prefix.reported:,}",
+        prefix.sent,
+        prefix.shared,
+        Number("-") if prefix.predicted is None else prefix.predicted,
+        prefix.reported,
         place,
         prefix.broken_by or "-",
     ]

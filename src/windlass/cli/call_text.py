@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.caching.rates import money
 from windlass.cli.output import indented, out, shorten
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Cell, Number, print_table
 from windlass.messages import Message, Picture, Text
 from windlass.report.calls import CallView, SessionView
 from windlass.report.provider_edits import call_sentences
@@ -77,7 +77,7 @@ def print_blocks(details: Mapping[str, Any]) -> None:
         return
     if rows := [_block_row(block) for block in injectors["blocks"]]:
         title = "\nblocks of injectors"
-        print_table(_BLOCK_COLUMNS, rows, title=title, right=[3, 4], whole=[0, 1, 6])
+        print_table(_BLOCK_COLUMNS, rows, title=title, whole=[0, 1, 6])
     if line := _blocks_text(details):
         out.print(line, style="dim")
 
@@ -98,7 +98,7 @@ def _blocks_text(details: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _block_row(block: Mapping[str, Any]) -> list[str]:
+def _block_row(block: Mapping[str, Any]) -> list[Cell]:
     cap = f"{block['cap']:,}"
     cap += f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
     place = f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
@@ -107,8 +107,8 @@ def _block_row(block: Mapping[str, Any]) -> list[str]:
         block["injector"],
         block["tier"],
         block["version"],
-        f"{block['tokens']:,}",
-        cap,
+        block["tokens"],
+        Number(cap),
         place,
         block["id"] or "-",
         ", ".join(block["cut"]) or "-",

@@ -6,7 +6,7 @@ from windlass.api.comparing.comparison import Comparison, PolicyDifference, Poli
 from windlass.caching.rates import many, money
 from windlass.cli.many_runs import print_troubles
 from windlass.cli.output import out
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Cell, Number, dollars, print_table
 
 
 def print_comparison(result: Comparison) -> None:
@@ -17,7 +17,6 @@ def print_comparison(result: Comparison) -> None:
     print_table(
         ["policy", "runs", "success" if counted else "score", "95 %", "cost a run", "tokens in"],
         [_figures(each) for each in result.policies],
-        right=[1, 2, 4, 5],
         whole=[3],
     )
     if result.differences:
@@ -36,7 +35,6 @@ def print_comparison(result: Comparison) -> None:
                 "verdict",
             ],
             [_difference(each, counted=counted) for each in result.differences],
-            right=[1, 2, 3, 4, 6, 7],
             whole=[5, 8],
         )
         out.print()
@@ -52,7 +50,7 @@ def print_comparison(result: Comparison) -> None:
     out.print(f"{judge}; cost of all runs: {money(result.cost)}; results: {result.out}")
 
 
-def _figures(figures: PolicyFigures) -> list[str]:
+def _figures(figures: PolicyFigures) -> list[Cell]:
     if figures.successes is None:
         rate = f"{figures.rate:.3f}"
         span = f"{figures.low:.3f} to {figures.high:.3f}"
@@ -61,15 +59,15 @@ def _figures(figures: PolicyFigures) -> list[str]:
         span = f"{figures.low:.0%} to {figures.high:.0%}"
     return [
         figures.policy,
-        f"{figures.runs:,}",
-        rate,
+        figures.runs,
+        Number(rate),
         span,
-        money(figures.cost),
-        f"{figures.tokens_in:,.0f}",
+        dollars(figures.cost),
+        round(figures.tokens_in),
     ]
 
 
-def _difference(each: PolicyDifference, *, counted: bool) -> list[str]:
+def _difference(each: PolicyDifference, *, counted: bool) -> list[Cell]:
     form = "+.0%" if counted else "+.3f"
     change, span = "", ""
     if each.cost_change is not None:
@@ -77,13 +75,13 @@ def _difference(each: PolicyDifference, *, counted: bool) -> list[str]:
         span = f"{each.cost_low:+.0%} to {each.cost_high:+.0%}"
     return [
         each.policy,
-        f"{each.inputs:,}",
-        f"{each.better:,}",
-        f"{each.worse:,}",
-        format(each.difference, form),
+        each.inputs,
+        each.better,
+        each.worse,
+        Number(format(each.difference, form)),
         f"{format(each.low, form)} to {format(each.high, form)}",
-        f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else "<0.0001",  # noqa: PLR2004
-        change,
+        Number(f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else "<0.0001"),  # noqa: PLR2004
+        Number(change),
         span,
         each.verdict,
     ]

@@ -7,24 +7,27 @@ from typing import NamedTuple
 
 from windlass.caching.rates import many, money, price_source, rate
 from windlass.cli.output import out
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Cell, Number, dollars, numbers_in, print_table, written
 from windlass.report.contents import MessageCost
-from windlass.report.costs import SessionCost
+from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.ranking import RankedCost
 
 
 class CostTable(NamedTuple):
-    """A table of texts; `right` are its columns of numbers, `summed`: its last row is a sum."""
+    """A table; `is_summed`: its last row is a sum."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    right: Container[int]
-    summed: bool = False
+    rows: Sequence[Sequence[Cell]]
+    is_summed: bool = False
+
+    def for_page(self) -> tuple[Sequence[str], list[list[str]], Container[int], bool]:
+        """The table as `figures.table` of the pages takes it."""
+        return self.columns, written(self.rows), numbers_in(self.rows), self.is_summed
 
 
 def print_cost_table(table: CostTable, title: str | None = None) -> None:
     """Print a table, below its title where it has one."""
-    print_table(table.columns, table.rows, title=title, right=table.right)
+    print_table(table.columns, table.rows, title=title)
 
 
 def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
@@ -34,22 +37,26 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
     """
     sent = ["fresh", "read", "written"] if parts else ["tokens sent", "reported cached"]
     beside = not costs.is_everything
-    rows = [
+
+    def everything(line: PhaseCost) -> list[Cell]:
+        return [line.snowball, dollars(line.snowball_dollars)] if beside else []
+
+    rows: list[list[Cell]] = [
         [
             line.phase,
-            str(line.calls),
-            f"{line.fresh if parts else line.tokens_in:,}",
-            f"{line.tokens_cached:,}",
-            *([f"{line.tokens_written:,}"] if parts else []),
-            f"{'~' if line.estimated else ''}{line.tokens_out:,}",
-            money(line.dollars),
-            *([f"{line.snowball:,}", money(line.snowball_dollars)] if beside else []),
+            line.calls,
+            line.fresh if parts else line.tokens_in,
+            line.tokens_cached,
+            *([line.tokens_written] if parts else []),
+            Number(f"{'~' if line.estimated else ''}{line.tokens_out:,}"),
+            dollars(line.dollars),
+            *everything(line),
         ]
         for line in [*costs.phases, costs.total]
     ]
     columns = ["phase", "calls", *sent, "out", "billed" if costs.billed else "cost"]
     columns += ["sending everything", "cost of everything"] if beside else []
-    return CostTable(columns, rows, range(1, len(columns)), summed=True)
+    return CostTable(columns, rows, is_summed=True)
 
 
 def price_note(costs: SessionCost) -> str:
@@ -106,19 +113,19 @@ def price_text(names: Mapping[str, str]) -> str:
 
 def messages_table(messages: Iterable[MessageCost]) -> CostTable:
     """Messages with what all calls paid for them."""
-    rows = [
+    rows: list[list[Cell]] = [
         [
             message.what,
             f"{message.phase}:{message.turn or 0}" if message.phase else "-",
-            f"{message.chars:,}",
-            f"{message.tokens:,}",
-            f"{message.calls:,}",
-            money(message.dollars),
+            message.chars,
+            message.tokens,
+            message.calls,
+            dollars(message.dollars),
         ]
         for message in messages
     ]
     columns = ["message", "said in", "characters", "tokens", "in calls", "cost"]
-    return CostTable(columns, rows, range(2, 6))
+    return CostTable(columns, rows)
 
 
 def _known(each: RankedCost) -> str:
@@ -136,20 +143,19 @@ def ranked_table(
     """Costs as rows, each named by what it is."""
     counted = [] if what == "call" else ["sessions", "calls"] if what != "session" else ["calls"]
     columns = [what, *([within] if within else []), *counted]
-    rows = []
+    rows: list[list[Cell]] = []
     for each in costs:
-        counts = {"sessions": f"{each.sessions:,}", "calls": f"{each.calls:,}"}
+        counts = {"sessions": each.sessions, "calls": each.calls}
         rows.append(
             [
                 each.name,
                 *([each.within] if within else []),
                 *(counts[name] for name in counted),
-                f"{each.tokens_in:,}",
-                f"{each.tokens_cached:,}",
-                f"{each.tokens_out:,}",
-                _known(each),
+                each.tokens_in,
+                each.tokens_cached,
+                each.tokens_out,
+                Number(_known(each)),
             ]
         )
-    first = len(columns) - len(counted)
     columns += ["tokens in", "cached", "out", "cost"]
-    return CostTable(columns, rows, range(first, len(columns)), summed)
+    return CostTable(columns, rows, summed)

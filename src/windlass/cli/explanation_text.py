@@ -10,7 +10,7 @@ from windlass.caching.rates import many
 from windlass.cli.call_text import cache_text, print_blocks
 from windlass.cli.output import out, plain, print_json
 from windlass.cli.store import open_existing
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Cell, Number, print_table
 from windlass.history.base import in_words
 from windlass.report.explanation import Explanation, MessageDecision, explain_call
 from windlass.window.originals import RECALL
@@ -51,7 +51,6 @@ def _print(explained: Explanation) -> None:
     print_table(
         _COLUMNS,
         [_row(number, each) for number, each in enumerate(explained.decisions)],
-        right=[0, 4, 5, 6],
         whole=[0, 1, 3, 4, 5, 6],
     )
     changed = any(each.action in ("shortened", "folded") for each in explained.decisions)
@@ -134,17 +133,17 @@ def _sum(plan: Mapping[str, Any]) -> str:
     return f"N * r * D - (w - r) * (S + d) = {saves} - {costs} = {gain}"
 
 
-def _row(number: int, decision: MessageDecision) -> list[str]:
+def _row(number: int, decision: MessageDecision) -> list[Cell]:
     changed = decision.action in ("shortened", "folded", "not shown")
     why = f"{decision.reason}\n{decision.reference}" if changed else decision.reason
     why += f"\ncalled out: {decision.callout}" if decision.callout else ""
     return [
-        str(number),
+        Number(number),
         decision.role,
         f"{decision.phase or '-'}:{decision.turn or 0}",
         f"{decision.action}: {decision.because}" if decision.because else decision.action,
-        f"{decision.chars_before:,}",
-        f"{decision.chars_after:,}" if decision.tokens else "-",
-        f"{decision.tokens:,}" if decision.tokens else "-",
+        decision.chars_before,
+        decision.chars_after if decision.tokens else Number("-"),
+        decision.tokens or Number("-"),
         why,
     ]

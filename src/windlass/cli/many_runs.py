@@ -117,7 +117,7 @@ def print_troubles(troubles: Sequence[RowTrouble]) -> None:
             ["row", "place", "ended", "session", "why"],
             [
                 [
-                    f"{each.row:,}",
+                    each.row,
                     each.place,
                     in_words(each.status, each.reason),
                     each.session_id or "",
@@ -125,7 +125,6 @@ def print_troubles(troubles: Sequence[RowTrouble]) -> None:
                 ]
                 for each in troubles[:_LINES]
             ],
-            right=[0],
         )
         if len(troubles) > _LINES:
             out.print(f"and {len(troubles) - _LINES:,} more (--json prints all)")

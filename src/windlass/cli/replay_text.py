@@ -6,10 +6,17 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from windlass.cli.output import out
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Number, print_table
 from windlass.replays.outcomes import RecordingReplay, Replay
 from windlass.replays.pricing import OWN
-from windlass.replays.printed import about, notes, only_one, sessions_table, totals_table
+from windlass.replays.printed import (
+    ReplayTable,
+    about,
+    notes,
+    only_one,
+    sessions_table,
+    totals_table,
+)
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _FEWEST = 3
@@ -23,17 +30,23 @@ def print_replay(replayed: Replay) -> None:
     for line in about(replayed):
         out.print(line)
     out.print()
-    table = totals_table(replayed)
-    print_table(table.columns, table.rows, right=table.numbers)
+    _print_table(totals_table(replayed))
     if (one := only_one(replayed)) is not None:
         _plot(one)
     else:
         out.print()
-        table = sessions_table(replayed)
-        print_table(table.columns, table.rows, right=table.numbers)
+        _print_table(sessions_table(replayed))
     out.print()
     for line in notes(replayed):
         out.print(line)
+
+
+def _print_table(table: ReplayTable) -> None:
+    rows = (
+        [Number(cell) if at in table.numbers else cell for at, cell in enumerate(row)]
+        for row in table.rows
+    )
+    print_table(table.columns, list(rows))
 
 
 def _plot(one: RecordingReplay) -> None:

@@ -110,7 +110,7 @@ def print_cards(cards: Sequence[Card], view: CardView) -> None:
                 card.id,
                 card.role,
                 f"{card.phase or '-'}:{'-' if card.turn is None else card.turn}",
-                f"{card.tokens:,}",
+                card.tokens,
                 card.generator_model,
                 card.embedding_model or "-",
                 _marks(card, failed=card.id in view.failed),
@@ -118,7 +118,6 @@ def print_cards(cards: Sequence[Card], view: CardView) -> None:
             ]
             for card in cards
         ],
-        right=[3],
         whole=[0],
     )
 

@@ -19,6 +19,7 @@ from windlass.cli.cost_tables import (
 from windlass.cli.output import out, plain, print_json
 from windlass.cli.report_page import all_kept, write_page
 from windlass.cli.store import open_marked, read_settings
+from windlass.cli.tables import Cell, Number, dollars, grown_by
 from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence
@@ -151,16 +152,16 @@ def _dearest_phases(costs: SessionCost) -> SessionCost:
 
 
 def _growth(growth: Sequence[PhaseGrowth]) -> CostTable:
-    rows = [
+    rows: list[list[Cell]] = [
         [
             each.phase,
             _steps(each.agent),
             _steps(each.follow_ups),
-            "-" if each.delta is None else f"{each.delta:+,}",
+            grown_by(each.delta),
         ]
         for each in growth
     ]
-    return CostTable(["phase", "agent calls", "follow-ups", "growth"], rows, [3])
+    return CostTable(["phase", "agent calls", "follow-ups", "growth"], rows)
 
 
 def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
@@ -205,43 +206,40 @@ def _paid(report: SessionReport) -> CostTable:
         [*row, "yes" if is_sent(message) else ""]
         for row, message in zip(table.rows, listed, strict=True)
     ]
-    return CostTable([*table.columns, "in the dearest call"], rows, table.right)
+    return CostTable([*table.columns, "in the dearest call"], rows)
 
 
 def _calls(calls: Iterable[CallCost]) -> CostTable:
     before: dict[str, int] = {}
-    rows: list[list[str]] = []
+    rows: list[list[Cell]] = []
     for call in calls:
         grown = call.tokens_in - before[call.phase] if call.phase in before else None
         before[call.phase] = call.tokens_in
         rows.append(
             [
-                str(call.number),
+                Number(call.number),
                 f"{call.phase}:{call.turn or 0}",
                 call.node_type,
-                f"{call.fresh:,}",
-                f"{call.tokens_cached:,}",
-                f"{call.tokens_written:,}",
-                f"{'~' if call.estimated else ''}{call.tokens_out:,}",
-                money(call.dollars),
-                "-" if grown is None else f"{grown:+,}",
+                call.fresh,
+                call.tokens_cached,
+                call.tokens_written,
+                Number(f"{'~' if call.estimated else ''}{call.tokens_out:,}"),
+                dollars(call.dollars),
+                grown_by(grown),
             ]
         )
     columns = ["call", "said in", "kind", "fresh", "read", "written", "out", "cost", "growth"]
-    return CostTable(columns, rows, [0, *range(3, 9)])
+    return CostTable(columns, rows)
 
 
 def _savings(savings: Iterable[Saving]) -> CostTable:
     listed = list(savings)
-    rows = [
-        [each.kind, f"{each.messages:,}", f"{each.tokens:,}", money(each.dollars)]
-        for each in listed
+    rows: list[list[Cell]] = [
+        [each.kind, each.messages, each.tokens, dollars(each.dollars)] for each in listed
     ]
     tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
-    rows.append(["net", "", f"{tokens:,}", money(net)])
-    return CostTable(
-        ["because", "messages", "tokens less", "saved"], rows, range(1, 4), summed=True
-    )
+    rows.append(["net", "", tokens, dollars(net)])
+    return CostTable(["because", "messages", "tokens less", "saved"], rows, is_summed=True)
 
 
 def _page(report: SessionReport) -> dict[str, Any]:
@@ -265,11 +263,11 @@ def _page(report: SessionReport) -> dict[str, Any]:
         "number": "{:,}".format,
         "prices": price_note(costs).splitlines(),
         "tables": {
-            "phases": phases_table(costs, parts=True),
-            "growth": _growth(report.growth),
-            "messages": _paid(report),
-            "savings": _savings(report.savings),
-            "calls": _calls(report.calls),
+            "phases": phases_table(costs, parts=True).for_page(),
+            "growth": _growth(report.growth).for_page(),
+            "messages": _paid(report).for_page(),
+            "savings": _savings(report.savings).for_page(),
+            "calls": _calls(report.calls).for_page(),
         },
     }
 

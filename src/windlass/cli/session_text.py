@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windlass.caching.rates import money
 from windlass.cli.call_text import print_call
 from windlass.cli.output import out, printed_as_json
 from windlass.cli.store import open_existing
-from windlass.cli.tables import print_table
+from windlass.cli.tables import Number, dollars, print_table
 from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
 from windlass.report.calls import CallView, SessionView, view_call, view_session
@@ -16,13 +15,12 @@ from windlass.report.calls import CallView, SessionView, view_call, view_session
 _BEGINNING = 80
 """Characters of a callout's text in the table."""
 TOTALS = ("calls", "tokens in", "cached", "out")
-"""The columns that `totals_of` fills, all of them numbers."""
+"""The columns that `totals_of` fills."""
 
 
-def totals_of(info: SessionInfo) -> list[str]:
+def totals_of(info: SessionInfo) -> list[int]:
     """How many calls a session has, and their tokens."""
-    tokens = (info.tokens_in, info.tokens_cached, info.tokens_out)
-    return [str(info.calls), *(f"{count:,}" for count in tokens)]
+    return [info.calls, info.tokens_in, info.tokens_cached, info.tokens_out]
 
 
 def indented_names(sessions: Sequence[SessionInfo]) -> list[str]:
@@ -79,22 +77,21 @@ def _print_session(view: SessionView) -> None:
         ],
         [
             [
-                str(call.number),
+                Number(call.number),
                 call.phase or "-",
-                str(call.turn),
-                str(call.attempt),
+                Number(call.turn),
+                Number(call.attempt),
                 *([_sounding(call)] if sounded else []),
                 call.node_type,
-                f"{call.tokens_in:,}",
-                f"{call.tokens_cached:,}",
-                f"{call.snowball_tokens:,}",
-                f"{call.tokens_out:,}",
-                str(len(call.seen)),
-                money(call.cost),
+                call.tokens_in,
+                call.tokens_cached,
+                call.snowball_tokens,
+                call.tokens_out,
+                len(call.seen),
+                dollars(call.cost),
             ]
             for call in view.calls
         ],
-        right=[0, 2, 3, *range(5 + sounded, 11 + sounded)],
     )
     if view.children:
         print_table(
@@ -106,12 +103,11 @@ def _print_session(view: SessionView) -> None:
                     info.cascade_id,
                     in_words(info.status, info.reason),
                     *totals_of(info),
-                    money(info.cost),
+                    dollars(info.cost),
                 ]
                 for name, info in zip(indented_names(view.children), view.children, strict=True)
             ],
             title="\nsessions under it",
-            right=range(4, 9),
             whole=[0],
         )
     if view.callouts:

@@ -31,7 +31,8 @@ def print_store_report(
     if html is not None:
         bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
         title = f"{many(report.total.sessions, 'session')}, {money(report.total.dollars)}"
-        write_page(html, "store.html", force=force, title=title, tables=tables, cascades=bars)
+        pages = {name: table.for_page() for name, table in tables.items()}
+        write_page(html, "store.html", force=force, title=title, tables=pages, cascades=bars)
     if printed_as_json(report) or html is not None:
         return
     if not report.sessions:
@@ -64,7 +65,7 @@ def _store_tables(report: StoreReport) -> dict[str, CostTable]:
         "the dearest sessions": ranked_table("session", report.sessions, within="cascade"),
         "the dearest phases": ranked_table("phase", report.phases, within="cascade"),
         "the dearest calls": ranked_table("call", report.calls, within="session"),
-        dearest: CostTable(columns, rows, range(3, 7)),
+        dearest: CostTable(columns, rows),
     }
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from windlass.caching.rates import money
 from windlass.cli.output import PIPE_WIDTH, out
 from windlass.safety.escaping import escaped
 
@@ -25,24 +26,56 @@ _FEWEST: Final = 20
 """Characters up to which a text of a table is not folded."""
 
 
+class Number(str):
+    """A number as it is written in a table: to the right, and never folded."""
+
+    __slots__ = ()
+
+
+Cell: TypeAlias = str | int
+"""What a table holds: a text, a `Number`, or a count, which is written with thousands apart."""
+
+
+def dollars(amount: float | None) -> Number:
+    """US dollars as a cell; `no price` where they are not known."""
+    return Number(money(amount))
+
+
+def grown_by(tokens: int | None) -> Number:
+    """By how many tokens something grew, with its sign, as a cell (None: nothing to compare)."""
+    return Number("-" if tokens is None else f"{tokens:+,}")
+
+
+def numbers_in(rows: Iterable[Sequence[Cell]]) -> frozenset[int]:
+    """The columns of numbers."""
+    return frozenset(
+        at for row in rows for at, cell in enumerate(row) if isinstance(cell, int | Number)
+    )
+
+
+def written(rows: Iterable[Sequence[Cell]]) -> list[list[str]]:
+    """The rows as texts."""
+    return [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
+
+
 def print_table(
     columns: Sequence[str],
-    rows: Iterable[Sequence[str]],
+    rows: Sequence[Sequence[Cell]],
     *,
     title: str | None = None,
-    right: Container[int] = (),
     whole: Container[int] = (),
 ) -> None:
-    """Print a table; `right` are the columns of numbers, `whole` those that are never folded.
+    """Print a table; the columns `whole` are never folded.
 
     Numbers and ids are not folded either. Where they do not fit side by side on a terminal, ids
     are shortened to beginnings that tell them apart, then the columns that matter least are left
     out, and named below. Rich prints the heads. It takes milliseconds for a row, and a session has
     thousands, so rows that need no folding are put together here.
     """
-    heads, cells = list(columns), [[escaped(cell) for cell in row] for row in rows]
+    heads, cells = list(columns), [[escaped(cell) for cell in row] for row in written(rows)]
     kept, left_out = list(range(len(heads))), list[str]()
-    numbers, firm = right, whole
+    numbers, firm = numbers_in(rows), whole
+    right: Container[int] = numbers
     widths = _widths(heads, cells, right, whole)
     if widths is None:
         cells = _with_short_ids(cells)

@@ -6,11 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.caching.rates import money
 from windlass.cli.output import out, plain, printed_as_json, shorten
 from windlass.cli.running import print_next, print_output
 from windlass.cli.store import open_marked
-from windlass.cli.tables import print_table
+from windlass.cli.tables import dollars, print_table
 from windlass.engine.result import Result
 from windlass.report.costs import task_costs
 from windlass.settings.settings import Settings
@@ -33,16 +32,15 @@ def print_task(result: Result, settings: Settings, again: str) -> None:
         [
             [
                 line.task,
-                f"{line.runs:,}",
-                f"{line.calls:,}",
-                f"{line.tokens_in:,}",
-                f"{line.tokens_cached:,}",
-                f"{line.tokens_out:,}",
-                money(line.dollars),
+                line.runs,
+                line.calls,
+                line.tokens_in,
+                line.tokens_cached,
+                line.tokens_out,
+                dollars(line.dollars),
             ]
             for line in [*lines, total]
         ],
-        right=range(1, 7),
     )
     out.print(f"calls of a free model are priced as {settings.price_as}")
     why = f"why each call saw what it saw: windlass explain {result.session_id} 1"

@@ -19,10 +19,9 @@ def diff(
     store: StoreOption = None,
 ) -> None:
     """Show where two sessions part, and what each cost."""
-    from windlass.caching.rates import money
     from windlass.cli.session_text import TOTALS, totals_of
     from windlass.cli.store import open_existing
-    from windlass.cli.tables import print_table
+    from windlass.cli.tables import dollars, print_table
     from windlass.history.base import in_words
     from windlass.report.diff import compare_sessions
 
@@ -44,9 +43,8 @@ def diff(
                 info.session_id,
                 in_words(info.status, info.reason),
                 *totals_of(info),
-                money(info.cost),
+                dollars(info.cost),
             ]
             for info in found.sessions
         ],
-        right=range(2, 7),
     )

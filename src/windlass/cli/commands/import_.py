@@ -13,6 +13,7 @@ from windlass.cli.options import StoreOption
 from windlass.cli.output import note, out, printed_as_json
 
 if TYPE_CHECKING:
+    from windlass.cli.tables import Cell
     from windlass.importing.imported import ImportedSession
 
 _STATES = {
@@ -43,7 +44,6 @@ def import_(
     print_table(
         ["format", "grade", "sessions", "calls", "tokens in", "cached", "out", "cost", "skipped"],
         [_row(group) for group in imported.by_format()],
-        right=range(2, 9),
     )
     grades = dict.fromkeys(session.grade for session in imported.sessions)
     out.print("; ".join(f"{grade}: {GRADES[grade]}" for grade in sorted(grades)))
@@ -62,8 +62,9 @@ def import_(
         out.print(f"what one cost: windlass report {new[0]}")
 
 
-def _row(group: list[ImportedSession]) -> list[str]:
+def _row(group: list[ImportedSession]) -> list[Cell]:
     from windlass.caching.rates import money
+    from windlass.cli.tables import Number
 
     dollars = [session.cost for session in group]
     known = [one for one in dollars if one is not None]
@@ -73,11 +74,11 @@ def _row(group: list[ImportedSession]) -> list[str]:
     return [
         group[0].format,
         group[0].grade,
-        f"{len(group):,}",
-        f"{sum(one.calls for one in group):,}",
-        f"{sum(one.tokens_in for one in group):,}",
-        f"{sum(one.tokens_cached for one in group):,}",
-        f"{sum(one.tokens_out for one in group):,}",
-        cost,
-        f"{sum(sum(one.skipped.values()) for one in group):,}",
+        len(group),
+        sum(one.calls for one in group),
+        sum(one.tokens_in for one in group),
+        sum(one.tokens_cached for one in group),
+        sum(one.tokens_out for one in group),
+        Number(cost),
+        sum(sum(one.skipped.values()) for one in group),
     ]

@@ -15,6 +15,7 @@ from windlass.cli.output import indented, out, printed_as_json, shorten
 from windlass.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from windlass.cli.tables import Cell
     from windlass.memory.banks import Banks, Memory
 
 _LINE = 200
@@ -153,15 +154,15 @@ def _list_banks(store: str | None) -> None:
     if not held:
         out.print("no memory banks yet: phases fill them with the tool 'remember'")
         return
-    rows = [
+    rows: list[list[Cell]] = [
         [
             name,
-            str(len(memories)),
+            len(memories),
             time_text(max(each.remembered for each in memories)) if memories else "-",
         ]
         for name, memories in held.items()
     ]
-    print_table(["bank", "memories", "newest"], rows, right=[1])
+    print_table(["bank", "memories", "newest"], rows)
     out.print(f"\nwindlass memory list {next(iter(held))}")
 
 
@@ -177,14 +178,14 @@ def _list_bank(bank: str, store: str | None) -> None:
         out.print(f"bank {bank!r} holds nothing that is in force")
         return
     columns = ["key", "version", "remembered", "expires", "by", "text"]
-    print_table(columns, map(_row, memories), right=[1])
+    print_table(columns, list(map(_row, memories)))
     out.print(f"\nits versions: windlass memory show {bank} {memories[-1].key!r}")
 
 
-def _row(memory: Memory) -> list[str]:
+def _row(memory: Memory) -> list[Cell]:
     from windlass.memory.banks import time_text
 
     expires = "never" if memory.expires is None else time_text(memory.expires)
     text = shorten(" ".join(memory.text.split()), _LINE)
     remembered = time_text(memory.remembered)
-    return [memory.key, str(memory.version), remembered, expires, memory.by, text]
+    return [memory.key, memory.version, remembered, expires, memory.by, text]

@@ -63,7 +63,6 @@ def sessions(
             ]
             for name, info in zip(indented_names(found), found, strict=True)
         ],
-        right=range(4, 8),
         whole=[0],
     )
     if found:

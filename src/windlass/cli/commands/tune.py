@@ -68,13 +68,15 @@ def tune(
 
 
 def _print_figures(figures: Sequence[TunedFigure]) -> None:
-    from windlass.cli.tables import print_table
+    from windlass.cli.tables import Number, print_table
 
     print_table(
         ["settings", "of everything", "values in view", "lines in view"],
         [
-            [each.settings, f"{each.ratio:.1%}", f"{each.values:.2%}", f"{each.lines:.2%}"]
+            [
+                each.settings,
+                *map(Number, (f"{each.ratio:.1%}", f"{each.values:.2%}", f"{each.lines:.2%}")),
+            ]
             for each in figures
         ],
-        right=range(1, 4),
     )
