@@ -12,7 +12,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages
 from windlass.cli import explanation_text, output, tables
-from windlass.cli.call_text import cache_text
+from windlass.cli.session_text import cache_text
 
 
 @pytest.fixture

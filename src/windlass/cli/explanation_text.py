@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.caching.rates import many
-from windlass.cli.call_text import cache_text, print_blocks
 from windlass.cli.output import out, plain, print_json
+from windlass.cli.session_text import cache_text, print_blocks
 from windlass.cli.store import open_existing
 from windlass.cli.tables import Cell, Number, print_table
 from windlass.history.base import in_words

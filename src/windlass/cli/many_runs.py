@@ -22,7 +22,7 @@ from windlass.caching.rates import many, money
 from windlass.cli.answers import approval_words
 from windlass.cli.ending import finish
 from windlass.cli.output import out, progress, shorten
-from windlass.cli.progress import Progress, at_places, is_watched
+from windlass.cli.progress import Progress, at_places, is_watched, live_line
 from windlass.cli.tables import print_table
 from windlass.errors import Unfinished, WindlassError
 from windlass.history.base import in_words
@@ -184,15 +184,9 @@ class _Rows:
 
     def _show(self) -> None:
         if is_watched(progress):
-            self._live = Live(
-                console=progress,
-                get_renderable=lambda: Text(escaped(self._line)[: progress.width - 1]),
-                refresh_per_second=4,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
+            self._live = live_line(
+                progress, lambda: Text(escaped(self._line)[: progress.width - 1]), 4
             )
-            self._live.start()
 
     def end(self) -> None:
         """End the line: the batch is over."""

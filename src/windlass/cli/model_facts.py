@@ -125,11 +125,15 @@ def print_model(name: str) -> None:
     }
     if printed_as_json(facts):
         return
+
+    def line(label: str, text: str) -> None:
+        out.print(f"  {label:<15}{text}")
+
     out.print(info.name)
     if info.free:
-        out.print("  price          none: it runs on this machine")
+        line("price", "none: it runs on this machine")
     elif price is None:
-        out.print("  price          not known; costs are shown as 'no price', never as zero")
+        line("price", "not known; costs are shown as 'no price', never as zero")
     else:
         out.print("  US dollars a million tokens", f"({source})")
         for what, dollars in (
@@ -143,22 +147,22 @@ def print_model(name: str) -> None:
                 out.print(f"    {what:<12} {dollars:g}")
         for above, factor in price.tiers:
             out.print(f"    input above {above:,} tokens: {factor:g} times as much")
-    out.print(f"  window         {info.window:,} tokens")
-    out.print(f"  cache          {_cache_text(cache, minimum)}")
+    line("window", f"{info.window:,} tokens")
+    line("cache", _cache_text(cache, minimum))
     if cache.source:
-        out.print(f"                 source: {cache.source}; as of {AS_OF}")
+        line("", f"source: {cache.source}; as of {AS_OF}")
     if units.caches:
         long = "" if units.write_long is None else f", written for an hour {units.write_long:g}"
-        out.print(f"  a token        fresh 1, read {units.read:g}, written {units.write:g}{long}")
+        line("a token", f"fresh 1, read {units.read:g}, written {units.write:g}{long}")
     if thinking != NO_THINKING:
-        out.print(f"  thinking       {_thinking_text(thinking)}")
-        out.print(f"                 source: {thinking.source}")
+        line("thinking", _thinking_text(thinking))
+        line("", f"source: {thinking.source}")
     if sequence is not None:
-        out.print(f"  sequence       {_sequence_text(sequence)}")
-    out.print(f"  pictures       {'seen' if info.sees_pictures else 'sent as a description'}")
+        line("sequence", _sequence_text(sequence))
+    line("pictures", "seen" if info.sees_pictures else "sent as a description")
     if entry.base_url:
-        out.print(f"  address        {redacted_url(entry.base_url)}")
-    out.print(f"  key            {key}")
+        line("address", redacted_url(entry.base_url))
+    line("key", key)
     for note in notes:
         out.print(f"note: {note}")
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
@@ -208,16 +208,7 @@ class _Silence:
     def show(self) -> None:
         """Spin while something is waited for."""
         if self._awaited and is_watched(self._console):
-            self._live = Live(
-                console=self._console,
-                get_renderable=self._drawn,
-                refresh_per_second=_FRAMES_A_SECOND,
-                transient=True,
-                # What tools print is no output: nothing may lead it to the console.
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start()
+            self._live = live_line(self._console, self._drawn, _FRAMES_A_SECOND)
 
     def hide(self) -> None:
         """Take the spinner away, so that a line may be printed."""
@@ -231,6 +222,21 @@ class _Silence:
         room = max(self._console.width - len(seconds) - 4, 1)
         self._spinner.update(text=Text(escaped(name)[:room] + seconds, style="dim"))
         return self._spinner
+
+
+def live_line(console: Console, drawn: Callable[[], RenderableType], frames: int) -> Live:
+    """A line that is drawn anew `frames` times a second until it is stopped, and then gone."""
+    live = Live(
+        console=console,
+        get_renderable=drawn,
+        refresh_per_second=frames,
+        transient=True,
+        # What tools print is not output: nothing may lead it to the console.
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    live.start()
+    return live
 
 
 def is_watched(console: Console) -> bool:

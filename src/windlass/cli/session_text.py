@@ -1,17 +1,23 @@
-"""A session as `windlass show` prints it: its calls, the sessions under it, its callouts."""
+"""A session as `windlass show` prints it: its calls, and what each of them saw and why."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from windlass.cli.call_text import print_call
-from windlass.cli.output import out, printed_as_json
+from windlass.caching.rates import money
+from windlass.cli.output import indented, out, printed_as_json, shorten
 from windlass.cli.store import open_existing
-from windlass.cli.tables import Number, dollars, print_table
+from windlass.cli.tables import Cell, Number, dollars, print_table
 from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
+from windlass.messages import Message, Picture, Text
 from windlass.report.calls import CallView, SessionView, view_call, view_session
+from windlass.report.provider_edits import call_sentences
 
+_PREVIEW = 600
+"""Characters of a message, unless it is asked for whole."""
 _BEGINNING = 80
 """Characters of a callout's text in the table."""
 TOTALS = ("calls", "tokens in", "cached", "out")
@@ -41,7 +47,7 @@ def print_session(session: str, number: int | None, store: str | None, *, full: 
         if call is None:
             _print_session(view)
         else:
-            print_call(view, call, full=full)
+            _print_call(view, call, full=full)
 
 
 def _print_session(view: SessionView) -> None:
@@ -143,3 +149,153 @@ def callout_row(callout: Callout) -> list[str]:
     where = f"{row.phase or '-'}:{row.turn or 0}"
     role = message.role if message else ""
     return [callout.name, callout.message_id, role, where, callout.by, text]
+
+
+def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
+    """Print a call: what it was sent and why, its reply, and what became of its cache."""
+    out.print(
+        f"session {view.session_id}, call {call.number} of {len(view.calls)}:"
+        f" {call.place} ({call.node_type})"
+    )
+    out.print(
+        f"{call.model}: {call.tokens_in:,} tokens in, {call.tokens_cached:,} of them cached,"
+        f" {call.tokens_out:,} out, {call.seconds:.1f} s, {money(call.cost)};"
+        f" sending everything would have taken {call.snowball_tokens:,}"
+    )
+    if call.tools:
+        choice = call.details.get("tool_choice")
+        out.print(f"tools: {', '.join(call.tools)}" + (f" (choice {choice})" if choice else ""))
+    print_blocks(call.details)
+    limit = 10**9 if full else _PREVIEW
+    for seen in call.seen:
+        where = f"{seen.phase or '-'}, turn {seen.turn or 0}"
+        edited = f"  EDITED: {seen.because}" if seen.because else ""
+        head = f"\n[{seen.position}] {seen.role}  {seen.tokens:,} tokens  {seen.message_id}"
+        head += f"  called out: {seen.callout}" if seen.callout else ""
+        out.print(head, style="bold")
+        out.print(f"    because: {seen.reason} ({where}){edited}", style="cyan")
+        _print_body(seen.message, limit, view.pictures)
+        if seen.original is not None:
+            out.print(f"    original ({seen.original.content_hash}):", style="magenta")
+            _print_body(seen.original, limit, view.pictures)
+    out.print(f"\nreply  {call.reply.content_hash}", style="bold green")
+    _print_body(call.reply, limit, view.pictures)
+    if call.hidden:
+        counts = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
+        out.print(f"\nnot shown: {counts}", style="dim")
+    for sentence in call_sentences(call.details, call.seen):
+        out.print(f"\n{sentence}", style="dim")
+    if cache := cache_text(call.details):
+        out.print(cache, style="dim")
+    if prefix := call.details.get("prefix"):
+        before = "before" if call.sounding_index is None else "before, of its own sounding"
+        out.print(
+            f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call {before};"
+            f" broken by {prefix['broken_by'] or 'nothing'}",
+            style="dim",
+        )
+    out.print(f"\nwhy: windlass explain {view.session_id} {call.number}")
+    out.print(f"what it cost: windlass report {view.session_id} --call {call.number}")
+
+
+_BLOCK_COLUMNS = ["block", "tier", "version", "tokens", "cap", "message", "record", "left out"]
+
+
+def print_blocks(details: Mapping[str, Any]) -> None:
+    """Print a call's blocks as a table, and what older ones cost; nothing where it has none.
+
+    `details` are those of the call's record.
+    """
+    injectors = details.get("injectors")
+    if not injectors:
+        return
+    if rows := [_block_row(block) for block in injectors["blocks"]]:
+        title = "\nblocks of injectors"
+        print_table(_BLOCK_COLUMNS, rows, title=title, whole=[0, 1, 6])
+    if line := _blocks_text(details):
+        out.print(line, style="dim")
+
+
+def _blocks_text(details: Mapping[str, Any]) -> str:
+    """What became of the blocks of earlier calls, and the bill of both ways so far."""
+    bill = details.get("blocks_bill")
+    old = (details.get("injectors") or {}).get("old") or {}
+    lines = []
+    if old.get("blocks") or old.get("gone"):
+        gone = f", {old['gone']} taken away because {old['because']}" if old["gone"] else ""
+        lines.append(f"blocks of earlier calls: {old['blocks']} stand as they were{gone}")
+    if bill and bill["kept"] != bill["dropped"]:
+        lines.append(
+            f"this call's input, in fresh tokens' worth: {bill['kept']:,.0f} as sent,"
+            f" {bill['dropped']:,.0f} without blocks of earlier calls"
+        )
+    return "\n".join(lines)
+
+
+def _block_row(block: Mapping[str, Any]) -> list[Cell]:
+    cap = f"{block['cap']:,}"
+    cap += f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
+    place = f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
+    place = "tools" if block["injector"] == "tools" else place
+    return [
+        block["injector"],
+        block["tier"],
+        block["version"],
+        block["tokens"],
+        Number(cap),
+        place,
+        block["id"] or "-",
+        ", ".join(block["cut"]) or "-",
+    ]
+
+
+def cache_text(details: Mapping[str, Any]) -> str:
+    """What the cache should have given of a call, what it gave, and where its marks stood.
+
+    `details` are those of the call's record; empty where they tell nothing of a cache.
+    """
+    lines: list[str] = []
+    if cache := details.get("cache"):
+        lines.append(
+            f"cache: {cache['expected']:,} tokens expected to be read,"
+            f" {cache['reported']:,} reported{_PLANNED[cache.get('planned_as')]}"
+        )
+    if marks := details.get("marks"):
+        places = ", ".join(f"{at}.{part}" for at, part in marks["places"])
+        line = f"cache marks (message.part; -1 is the tools): {places}"
+        if marks["long"]:
+            lifetime = marks["lifetime"]
+            line += (
+                f"; {', '.join(f'{at}.{part}' for at, part in marks['long'])} for an hour,"
+                f" because after {lifetime['pauses']} long pauses in {lifetime['calls']} calls"
+                f" {lifetime['to_come']:g} more are expected"
+            )
+        lines.append(line)
+        if tiers := marks.get("tiers"):
+            kept = (f"{name} {tier['kept'] or 'not'}" for name, tier in tiers.items())
+            lines.append(f"tiers, cached for the short or the long time: {', '.join(kept)}")
+    return "\n".join(lines)
+
+
+_PLANNED = {
+    None: "",
+    "warm": "; planned as though it holds",
+    "cold": "; planned as cold, because calls before read too little",
+    "without a cache": "; planned without a cache, because calls before read too little",
+}
+
+
+def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None:
+    for part in message.parts:
+        match part:
+            case Text(text):
+                body = shorten(text, limit)
+            case Picture():
+                body = f"[picture {part.describe()}, {part.media_type}, sha256 {part.sha256[:16]}]"
+                if part.sha256 in files:
+                    body += f" {files[part.sha256]}"
+            case _:
+                body = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
+        out.print(indented(body))
+    for call in message.tool_calls:
+        out.print(f"    -> {call.name}({shorten(call.arguments, limit)})")
