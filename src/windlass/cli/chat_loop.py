@@ -80,7 +80,9 @@ class Chat:
         async with session:
             if sys.platform != "win32":  # where Ctrl-C ends the session
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
-            progress.print("say something; /show [CALL], /cost and /exit are for you", style="dim")
+            progress.print(
+                "type a message, or one of the commands /show [CALL], /cost and /exit", style="dim"
+            )
             while (line := await self._lines.next("> ")) is not None:
                 if line.strip() == "/exit":
                     break
@@ -147,7 +149,7 @@ class Chat:
         if word not in _COMMANDS:
             raise UsageError(f"there is no {word!r}; {did_you_mean(word, _COMMANDS)}")
         if session.session_id is None:
-            raise UsageError("nothing was said yet")
+            raise UsageError("nothing has been said yet")
         if word == "/show":
             if rest and not rest[0].isdecimal():
                 raise UsageError(f"/show takes the number of a call, from 1, not {rest[0]!r}")

@@ -42,7 +42,7 @@ def command(
 
     Each parameter is an argument or option, described by its annotation; a dataclass stands for the
     options that are its fields. The options `--json` and `--verbose` are added here, since `out`
-    and `progress` hold what they say. While the command runs, nothing but Windlass prints.
+    and `progress` hold what they say. While the command runs, only Windlass prints.
     """
 
     def decorate(function: Callable[..., None]) -> TyperCommand:

@@ -1,4 +1,4 @@
-"""Success beside cost for each policy, and what can be said of them, as `compare` prints it."""
+"""Success and cost of each policy, and how sure the differences are, as `compare` prints them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.cli.tables import Cell, Number, dollars, print_table
 
 
 def print_comparison(result: Comparison) -> None:
-    """Print the policies, how they differ from the first, and what may be said of that."""
+    """Print each policy, and how it differs from the first."""
     print_troubles(result.troubles)
     out.print()
     counted = all(each.successes is not None for each in result.policies)
@@ -23,7 +23,7 @@ def print_comparison(result: Comparison) -> None:
         out.print()
         print_table(
             [
-                f"beside {result.differences[0].baseline}",
+                f"against {result.differences[0].baseline}",
                 "inputs",
                 "better",
                 "worse",

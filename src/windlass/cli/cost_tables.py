@@ -1,4 +1,4 @@
-"""Tables of costs, of phases and of messages, and at whose prices they are told."""
+"""Tables of costs, of phases and of messages, and at whose prices they are computed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def print_cost_table(table: CostTable, title: str | None = None) -> None:
 
 
 def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
-    """What each phase sent, beside what sending everything would have, where that is another thing.
+    """What each phase sent, and what sending everything would have been, where that differs.
 
-    `parts`: what was sent is told as fresh tokens, those read from a cache and those written to it.
+    `parts`: tokens sent are split into fresh ones, those read from a cache and those written to it.
     """
     sent = ["fresh", "read", "written"] if parts else ["tokens sent", "reported cached"]
     beside = not costs.is_everything
@@ -60,7 +60,7 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
 
 
 def price_note(costs: SessionCost) -> str:
-    """At whose prices the bills are told."""
+    """At whose prices the costs are computed."""
     beside = (
         "" if costs.is_everything else "; everything: had each call been sent all that was said"
     )
@@ -84,12 +84,12 @@ def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
     out.print(price_note(costs))
     if windows := costs.windows:
         out.print(
-            f"windows: saved {money(windows['saved'])} beside the same calls without them,"
+            f"windows: saved {money(windows['saved'])} compared with the same calls without them,"
             f" {money(windows['spent'])} spent on texts for them: net {money(windows['net'])}"
         )
     if (search := costs.search) is not None:
         out.print(
-            f"beside them, searches of the web by {search.model}:"
+            f"besides, searches of the web by {search.model}:"
             f" {many(search.searches, 'search', 'searches')}, {search.tokens_in:,} tokens sent,"
             f" {search.tokens_out:,} out, {money(search.dollars)}"
         )

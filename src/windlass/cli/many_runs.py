@@ -32,7 +32,7 @@ from windlass.settings.settings import Settings
 _Answer = TypeVar("_Answer")
 
 _LINES: Final = 20
-"""About so many lines show how far a batch is where nobody looks on, and so many what failed."""
+"""About how many lines show progress where nobody watches, and how many list what failed."""
 _ERROR_CHARS: Final = 160
 
 _LIMITS: Final[Mapping[BatchReason, str]] = {

@@ -30,18 +30,18 @@ Trust: TypeAlias = Annotated[
     ),
 ]
 Auto: TypeAlias = Annotated[
-    bool, Option("--auto", help="Shorten calls as they grow: `auto_context: {}`.")
+    bool, Option("--auto", help="Shorten calls as they grow, as `auto_context: {}` does.")
 ]
 PriceAs: TypeAlias = Annotated[
     str | None, Option(help="The hosted model at whose prices the table is computed.")
 ]
 Budget: TypeAlias = Annotated[
     float | None,
-    Option("--budget", help="US dollars; the run ends before the call that could cost more."),
+    Option("--budget", help="US dollars; the run ends before a call that could exceed them."),
 ]
 MaxTokens: TypeAlias = Annotated[
     int | None,
-    Option(help="Tokens in and out; the run ends before the call that could use more."),
+    Option(help="Tokens in and out; the run ends before a call that could exceed them."),
 ]
 Processes: TypeAlias = Annotated[
     int | None, Option("--workers", min=1, help="Processes for a folder (default: one per core).")
@@ -51,10 +51,10 @@ Force: TypeAlias = Annotated[
 ]
 Since: TypeAlias = Annotated[
     str | None,
-    Option(help="Only sessions begun since: 2026-01-31, 2026-01-31T08:00 (UTC), 2h, 3d."),
+    Option(help="Only sessions started since: 2026-01-31, 2026-01-31T08:00 (UTC), 2h, 3d."),
 ]
 Until: TypeAlias = Annotated[
-    str | None, Option(help="Only sessions begun until then; a day counts whole.")
+    str | None, Option(help="Only sessions started until then; a date includes that whole day.")
 ]
 OfCascade: TypeAlias = Annotated[str | None, Option(help="Only sessions of this cascade.")]
 Input: TypeAlias = Annotated[
@@ -64,7 +64,7 @@ Input: TypeAlias = Annotated[
 
 CascadeFile: TypeAlias = Annotated[Path, Argument(help="A cascade in JSON or YAML.")]
 InputsFile: TypeAlias = Annotated[
-    Path, Argument(help="The inputs, one a row: JSON lines (.jsonl) or CSV (.csv).")
+    Path, Argument(help="The inputs, one per row: JSON lines (.jsonl) or CSV (.csv).")
 ]
 Session: TypeAlias = Annotated[
     str, Argument(help="A session: its id, the beginning of it, or `latest`.")
@@ -111,17 +111,19 @@ class ApprovalOptions:
         list[str] | None,
         Option(
             metavar="NAME",
-            help="A tool that needs approval and may run, one call as a waiting run names it,"
-            " or all.",
+            help="Approve a tool by its name, a single call as a waiting run names it, or `all`.",
         ),
     ] = None
     deny: Annotated[
         list[str] | None,
-        Option(metavar="NAME", help="Likewise one that may not; NAME=WHY tells the model why."),
+        Option(
+            metavar="NAME",
+            help="Refuse a tool or call, named the same way; NAME=WHY tells the model why.",
+        ),
     ] = None
 
     def by_tool(self) -> dict[str, bool | str]:
-        """What is said of each tool, as the library takes it. Raises UsageError."""
+        """Whether each named tool or call may run, as the library takes it. Raises UsageError."""
         from windlass.cli.answers import read_approvals
 
         return read_approvals(self.approve, self.deny)
@@ -170,7 +172,7 @@ class RunOptions:
     ] = None
     approvals: ApprovalOptions
     output_only: Annotated[
-        bool, Option("--output-only", help="Print the result, and nothing else.")
+        bool, Option("--output-only", help="Print the result and nothing else.")
     ] = False
     trust: Trust = False
 
@@ -216,7 +218,7 @@ class RowOptions:
     out: Annotated[
         Path, Option("--out", help="The file of results: one line of JSON as each run ends.")
     ]
-    workers: Annotated[int, Option(min=1, help="How many runs go on side by side.")] = 8
+    workers: Annotated[int, Option(min=1, help="How many runs go on at the same time.")] = 8
     resume: Annotated[
         bool, Option("--resume", help="Continue the file --out: rows it answers are not run again.")
     ] = False

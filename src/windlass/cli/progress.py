@@ -43,7 +43,7 @@ _FRAMES_A_SECOND = 8
 _SEEN = 72
 """Characters that say what a phase sees, unless all is asked for."""
 _INPUT_LINES = 20
-"""About so many lines show the inputs of a reduce."""
+"""About how many lines show the inputs of a reduce."""
 
 
 class Progress:

@@ -85,7 +85,7 @@ def print_session_report(
 def _remarks(report: SessionReport) -> list[str]:
     """What the bill does not tell, in sentences."""
     remarks: list[str] = []
-    beside = report.unbilled
+    unbilled = report.unbilled
     if estimated := report.costs.total.estimated:
         remarks.append(ESTIMATED.format(many(estimated, "call")))
     if report.missing:
@@ -93,12 +93,12 @@ def _remarks(report: SessionReport) -> list[str]:
             f"what was not recorded is known by its size: about {report.missing:,} tokens of each"
             " request by the provider's count, which are in what was billed"
         )
-    if beside.unanswered:
+    if unbilled.unanswered:
         text = "sent and never answered, so perhaps billed, and not counted here"
-        remarks.append(f"calls {text}: {beside.unanswered}")
-    if beside.inherited:
-        paid = f"{many(beside.inherited, 'call')} ({beside.inherited_tokens:,} tokens)"
-        remarks.append(f"inherited from session {beside.origin}, which paid for them: {paid}")
+        remarks.append(f"calls {text}: {unbilled.unanswered}")
+    if unbilled.inherited:
+        paid = f"{many(unbilled.inherited, 'call')} ({unbilled.inherited_tokens:,} tokens)"
+        remarks.append(f"inherited from session {unbilled.origin}, which paid for them: {paid}")
     remarks += report.by_provider
     costs = report.costs
     if costs.status == "running":
@@ -123,12 +123,12 @@ def _print_report(report: SessionReport) -> None:
         place = f"call {call.number} of {call.session_id} ({call.phase}, turn {call.turn})"
         out.print(f"\nthe dearest is {place}, {money(call.dollars)}: {_made_of(report.dearest)}")
     if report.messages:
-        out.print("\npaid for most, as shares of the bill by our count:")
+        out.print("\nthe messages that cost most, as shares of the bill by our count:")
         print_cost_table(messages_table(report.messages[:_MESSAGES]))
     if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
-        out.print(f"\nsaved beside sending everything: {kinds}; net {money(net)}")
+        out.print(f"\nsaved, compared with sending everything: {kinds}; net {money(net)}")
     for text in report.thinking:
         out.print(f"\n{text}")
     if report.findings:
@@ -188,7 +188,7 @@ def _made_of(report: CallReport) -> str:
 
 
 def _paid(report: SessionReport) -> CostTable:
-    """The messages that were paid for most, and which of them the dearest call was sent."""
+    """The messages that cost most, and which of them the dearest call was sent."""
     dearest = report.dearest
     found = [*(dearest.messages if dearest else ()), *report.messages]
     listed = list({(each.session_id, each.message_id): each for each in found}.values())

@@ -42,7 +42,7 @@ def print_store_report(
     for title, table in tables.items():
         print_cost_table(table, f"\n{title}")
     name = report.sessions[0].name
-    out.print(f"\nmodels that cost nothing are told at the prices of {settings.price_as}")
+    out.print(f"\nmodels that cost nothing are computed at the prices of {settings.price_as}")
     if old := age_note():
         out.print(old)
     out.print(f"what one cost: windlass report {name}; as a page: --html FILE")

@@ -27,13 +27,13 @@ _FEWEST: Final = 20
 
 
 class Number(str):
-    """A number as it is written in a table: to the right, and never folded."""
+    """A number as a table writes it: aligned to the right, and never folded."""
 
     __slots__ = ()
 
 
 Cell: TypeAlias = str | int
-"""What a table holds: a text, a `Number`, or a count, which is written with thousands apart."""
+"""What a table holds: a text, a `Number`, or a count, which is written with commas."""
 
 
 def dollars(amount: float | None) -> Number:

@@ -15,7 +15,10 @@ from windlass.cli.output import out, printed_as_json
 def callout(
     session: Session,
     ref: Annotated[
-        str, Argument(help="A message: its id, its hash or the beginning of it, a tool.")
+        str,
+        Argument(
+            help="A message: its id, its hash, the beginning of either, or a tool (its last result)."
+        ),
     ],
     name: Annotated[str, Argument(help="The name of the callout.")],
     *,

@@ -16,11 +16,11 @@ def cards(
     session: Session,
     *,
     make: Annotated[
-        bool, Option("--make", help="Make those that are missing or lack something.")
+        bool, Option("--make", help="Make the cards that are missing or incomplete.")
     ] = False,
-    regenerate: Annotated[bool, Option("--regenerate", help="Make all of them anew.")] = False,
+    regenerate: Annotated[bool, Option("--regenerate", help="Make all of them again.")] = False,
     failed: Annotated[
-        bool, Option("--failed", help="Only those that lack a summary or a vector.")
+        bool, Option("--failed", help="Only cards without a summary or a vector.")
     ] = False,
     pin: Annotated[
         str | None, Option(help="A message (as in callout) that is always included.")

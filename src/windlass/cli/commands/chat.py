@@ -44,9 +44,11 @@ def chat(
     from windlass.providers.spending import Allowance
 
     if session is not None and (cascade is not None or given):
-        raise UsageError("--session goes on with what it ran; leave out the cascade and its input")
+        raise UsageError(
+            "--session continues with the cascade that it ran; leave out CASCADE and --input"
+        )
     if cascade is None and given:
-        raise UsageError("--input is for a cascade; there is none")
+        raise UsageError("--input is the input of a cascade; give the cascade, too")
     values = read_input(given or ())
     flags = setting.flags()
     settings = settings_to_run(flags, trusted=trust)

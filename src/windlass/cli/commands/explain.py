@@ -13,7 +13,7 @@ from windlass.cli.options import Session, StoreOption
 @command()
 def explain(
     session: Session,
-    call: Annotated[int, Argument(help="The number of the call, from 1.")],
+    call: Annotated[int, Argument(help="The number of the call, counted from 1.")],
     *,
     store: StoreOption = None,
 ) -> None:

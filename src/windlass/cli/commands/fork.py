@@ -15,7 +15,7 @@ from windlass.cli.options import PriceAs, RunOptions, Session
 def fork(
     session: Session,
     *,
-    at: Annotated[int, Option(help="The first call that is sent anew, from 1.")],
+    at: Annotated[int, Option(help="The first call to send again, counted from 1.")],
     changes: Annotated[
         list[str] | None,
         Option(
@@ -23,11 +23,11 @@ def fork(
             help="What to change: PHASE.instructions=…, model=…, profile=…; @FILE is a text.",
         ),
     ] = None,
-    message: Annotated[str, Option(help="What the user says before that call.")] = "",
+    message: Annotated[str, Option(help="One more message of the user before that call.")] = "",
     price_as: PriceAs = None,
     shared: RunOptions,
 ) -> None:
-    """Run a session anew from one of its calls on, in a session of its own."""
+    """Run a session again from one of its calls on, as a new session."""
     from windlass.api import sessions
     from windlass.cli.given import read_changes
     from windlass.cli.running import command_again, finish_run

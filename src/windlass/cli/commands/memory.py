@@ -65,7 +65,7 @@ def show(bank: _Bank, key: _Key, *, store: StoreOption = None) -> None:
 
 @command()
 def forget(bank: _Bank, key: _Key, *, store: StoreOption = None) -> None:
-    """Take back a memory: sessions no longer find it.
+    """Forget a memory: sessions no longer find it.
 
     Its versions stay readable; `windlass prune --session memory:BANK` removes a whole bank.
     """

@@ -24,7 +24,7 @@ def prune(
     ] = False,
     store: StoreOption = None,
 ) -> None:
-    """Delete sessions and what only they use. Nothing else deletes anything."""
+    """Delete sessions and what only they use. No other command deletes anything."""
     import time
 
     from windlass.api.opening import open_store

@@ -18,9 +18,9 @@ class _SessionOptions:
     """What is reported of one session."""
 
     calls: Annotated[bool, Option("--calls", help="Print each call.")] = False
-    call: Annotated[int | None, Option("--call", help="What one call cost, and was made of.")] = (
-        None
-    )
+    call: Annotated[
+        int | None, Option("--call", help="What one call cost, and what it was made of.")
+    ] = None
     prefix: Annotated[
         bool, Option("--prefix", help="Print what each call shares with the one before it.")
     ] = False
@@ -38,7 +38,9 @@ class _StoreOptions:
     cascade: OfCascade = None
     since: Since = None
     until: Until = None
-    limit: Annotated[int, Option(min=1, help="How many sessions, phases, calls and messages.")] = 5
+    limit: Annotated[
+        int, Option(min=1, help="How many sessions, phases, calls and messages to list.")
+    ] = 5
 
     def given(self) -> list[str]:
         """The options that are given and choose sessions."""

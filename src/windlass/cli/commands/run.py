@@ -41,7 +41,10 @@ def run(
         raise UsageError("--output-only excludes --json and --dry-run; give one of them")
     if resuming.resume is not None:
         if given or shared.session_name or dry_run:
-            raise UsageError("a resumed session has its own input and name, and is no dry run")
+            raise UsageError(
+                "a session that is resumed has its own input and name: leave out --input,"
+                " --session and --dry-run"
+            )
         again = resuming.again or ()
         options |= {"again": again, "accept": resuming.accept}
         work = partial(sessions.resume, resuming.resume, cascade, **options)

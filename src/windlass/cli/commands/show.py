@@ -14,7 +14,9 @@ from windlass.cli.options import Session, StoreOption
 def show(
     session: Session,
     *,
-    call: Annotated[int | None, Option("--call", help="The number of one call, from 1.")] = None,
+    call: Annotated[
+        int | None, Option("--call", help="One call, by its number, counted from 1.")
+    ] = None,
     full: Annotated[bool, Option("--full", help="Print messages whole.")] = False,
     store: StoreOption = None,
 ) -> None:

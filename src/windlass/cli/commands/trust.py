@@ -18,7 +18,7 @@ def trust(
         Path | None, Argument(help="The folder (without it: list the trusted ones).")
     ] = None,
     *,
-    remove: Annotated[bool, Option("--remove", help="Take the mark away.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Stop trusting it.")] = False,
 ) -> None:
     """Trust a folder: its windlass.toml may name code, commands and where keys go."""
     from windlass.settings import trust as marks
@@ -35,7 +35,7 @@ def trust(
     if not remove:
         marks.trust(folder)
     elif not marks.distrust(folder):
-        raise UsageError(f"{str(folder.resolve())!r} has no mark of its own")
+        raise UsageError(f"{str(folder.resolve())!r} is not marked as trusted itself")
     if printed_as_json({"folder": str(folder.resolve()), "trusted": not remove}):
         return
     done = "no longer trusted" if remove else "trusted, with the folders below it"

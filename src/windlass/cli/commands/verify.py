@@ -42,5 +42,5 @@ def verify(*, store: StoreOption = None) -> None:
     if damage:
         raise StoreError(
             f"the store {str(place)!r} is damaged in {many(len(damage), 'place')};"
-            " what is whole can still be read"
+            " what is undamaged can still be read"
         )
