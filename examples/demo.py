@@ -62,18 +62,18 @@ def run() -> str:
     """Run the pipeline as the command line does; returns the session. Exits where it fails."""
     import windlass
     from windlass.cli.given import read_input
-    from windlass.cli.running import command_again, finish_run
-    from windlass.cli.standard_streams import own_streams
-    from windlass.cli.untrusted import settings_to_run
+    from windlass.cli.running import finish_run, resume_command
+    from windlass.cli.standard_streams import divert_other_output
+    from windlass.cli.untrusted import read_trusted_settings
     from windlass.engine.setup import new_session_id
     from windlass.errors import WindlassError
 
     session = new_session_id()
     try:
-        settings = settings_to_run(FLAGS, trusted=False)
+        settings = read_trusted_settings(FLAGS, trusted=False)
         work = partial(windlass.run, CASCADE, read_input(INPUT), session_id=session, **FLAGS)
-        with own_streams():
-            finish_run(work, settings, again=command_again("run", CASCADE))
+        with divert_other_output():
+            finish_run(work, settings, again=resume_command("run", CASCADE))
     except WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -18,7 +18,7 @@ from tests.cli.conftest import CommandLine, Said
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import cascade, phase
 from tests.engine.test_budget import SMALL, Priced
-from windlass.cli.many_runs import _time
+from windlass.cli.many_runs import _duration_text
 from windlass.wire.base import Request
 
 PRICES = '[prices."local/m"]\ninput = 1000.0\noutput = 10000.0\n'
@@ -180,7 +180,7 @@ def test_a_mistake_is_one_sentence(
     ("seconds", "told"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7_200, "2 h")]
 )
 def test_times_are_for_people(seconds: float, told: str) -> None:
-    assert _time(seconds) == told
+    assert _duration_text(seconds) == told
 
 
 MAIN = """

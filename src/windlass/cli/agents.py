@@ -66,11 +66,11 @@ def _row(session: AgentSession) -> list[Cell]:
 
 
 def find_agent_recording(name: str, store: str | None) -> Path | None:
-    """The file of the coding agent's session that a word stands for.
+    """Find the file of the coding agent's session with this name, or number in the list.
 
-    None: it is a file, a folder or a session of the store, which go first except before a number of
-    the list, or nothing. With `store` only that one is looked into. Raises UsageError where several
-    sessions of agents are called so.
+    None where the name is a file, a folder or a session of the store, which come first unless it is
+    a number, or where nothing has it, or where a `store` is named, which alone is searched then.
+    Raises UsageError where several sessions of agents have the name.
     """
     if store is not None or Path(name).exists():
         return None
@@ -82,7 +82,7 @@ def find_agent_recording(name: str, store: str | None) -> Path | None:
 
 
 def import_agent_session(path: Path) -> str:
-    """The session of the store that an agent's session became."""
+    """Import an agent's session into the store; its name there."""
     imported = import_sessions(path, on_skip=note)
     note(f"imported into the store: {path}")
     return imported.sessions[0].session_id

@@ -1,6 +1,6 @@
 """The command line as a whole: the names of the commands, each loaded when it is asked for.
 
-What a command does is imported when it is called, so that each page of help comes at once.
+What a command does is imported when it is called, so that every page of help is instant.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 
 from windlass import __version__
 from windlass.cli.command import CommandGroup
-from windlass.cli.standard_streams import silence
+from windlass.cli.standard_streams import silence_stream
 from windlass.errors import Interrupted
 
 NAMES: Final = (
@@ -52,7 +52,7 @@ class _Program(CommandGroup):
         self.commands: Any = _Commands()
 
     def make_context(self, *args: Any, **extra: Any) -> Any:
-        """Read the words of the command line, which prints pages of help. As `invoke`."""
+        """Read the command line, which prints pages of help. Raises what `invoke` raises."""
         with _ended():
             return super().make_context(*args, **extra)
 
@@ -70,7 +70,7 @@ def _ended() -> Iterator[None]:
         raise Interrupted("interrupted") from error
     except BrokenPipeError:
         # The reader of a pipe (head, less) went away: nobody is left to tell.
-        silence(1)
+        silence_stream(1)
         raise typer.Exit from None
 
 

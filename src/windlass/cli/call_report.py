@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from windlass.caching.rates import money, override
 from windlass.cli.cost_tables import CostTable, messages_table, print_cost_table
 from windlass.cli.output import out, printed_as_json
-from windlass.cli.store import open_existing, open_marked, read_settings
+from windlass.cli.store import open_existing, open_reporting_losses, read_settings
 from windlass.cli.tables import Cell, Number, print_table
 from windlass.report.contents import ContextPart, call_report
 from windlass.report.prefix import Prefix, prefix_of
@@ -18,7 +18,7 @@ _COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broke
 def print_call_report(session: str, number: int, store: str | None) -> None:
     """Print what one call cost, and what its context was made of."""
     settings = read_settings(store)
-    with open_marked(settings) as history, override(settings.prices):
+    with open_reporting_losses(settings) as history, override(settings.prices):
         session = history.find_session(session)
         report = call_report(history, session, number, settings.price_as)
     if printed_as_json(report):

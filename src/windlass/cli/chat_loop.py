@@ -12,13 +12,13 @@ from typing import Any, Final
 from windlass.api.functions import run
 from windlass.api.sessions import Session
 from windlass.caching.rates import override
-from windlass.cli.answers import TypedLines, person_at
+from windlass.cli.answers import TypedLines, person_at_terminal
 from windlass.cli.cost_tables import print_costs
 from windlass.cli.output import out, progress
 from windlass.cli.progress import Progress
-from windlass.cli.running import command_again, unfinished
+from windlass.cli.running import describe_unfinished, resume_command
 from windlass.cli.session_text import print_session
-from windlass.cli.store import open_marked
+from windlass.cli.store import open_reporting_losses
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -36,7 +36,7 @@ _COMMANDS: Final = ("/show", "/cost", "/exit")
 
 
 class _Replies(Progress):
-    """Progress of replies: their text on standard output, and what is out of the ordinary.
+    """Prints replies on standard output, and on standard error only what is unusual.
 
     `streamed`: whether the text of the newest reply is printed already.
     """
@@ -62,21 +62,21 @@ class _Replies(Progress):
 
 
 class Chat:
-    """A chat; `options` are those of `windlass.Session`, `settings` what they come to."""
+    """A chat. `options` are those of `windlass.Session`, `settings` the settings with them."""
 
     def __init__(self, settings: Settings, options: Mapping[str, Any]) -> None:
         self._settings = settings
         self._lines = TypedLines()
-        self._options = {**options, "on_question": person_at(self._lines)}
+        self._options = {**options, "on_question": person_at_terminal(self._lines)}
         self._reply: asyncio.Task[Result] | None = None
 
     async def talk(self, cascade: Path | None, resume: str | None, values: Any) -> None:
-        """All of it: the cascade, then line by line."""
+        """Run the cascade, if there is one, then answer line by line."""
         watcher = _Replies(progress, self._settings.addresses(), verbose=progress.verbose)
         if cascade is None:
             session = Session(resume=resume, on_event=watcher, **self._options)
         else:
-            session = await self._begun(cascade, values, watcher)
+            session = await self._run_cascade(cascade, values, watcher)
         async with session:
             if sys.platform != "win32":  # where Ctrl-C ends the session
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
@@ -87,13 +87,13 @@ class Chat:
                 if line.strip() == "/exit":
                     break
                 if line.strip():
-                    await self._one(session, line, watcher)
+                    await self._answer_line(session, line, watcher)
         if session.session_id is not None:
             go_on = f"windlass chat --session {session.session_id}"
             progress.print(f"\ngo on from there: {go_on}", style="dim")
 
-    async def _begun(self, cascade: Path, values: Any, watcher: Progress) -> Session:
-        """The session of a cascade that ran."""
+    async def _run_cascade(self, cascade: Path, values: Any, watcher: Progress) -> Session:
+        """Run the cascade; its session, which goes on."""
         shown = Progress(progress, self._settings.addresses(), verbose=progress.verbose)
         try:
             result = await run(cascade, values, on_event=shown, **self._options)
@@ -103,13 +103,13 @@ class Chat:
         if result.output:
             out.print(result.output)
         if result.status != "completed":
-            progress.print(str(unfinished(result, command_again("run", cascade))))
+            progress.print(str(describe_unfinished(result, resume_command("run", cascade))))
         assert isinstance(result.session, Session)
         result.session.on_event = watcher
         return result.session
 
-    async def _one(self, session: Session, line: str, watcher: _Replies) -> None:
-        """Answer one line, whatever comes of it."""
+    async def _answer_line(self, session: Session, line: str, watcher: _Replies) -> None:
+        """Answer one line; a failure is printed, and the chat goes on."""
         try:
             if line.startswith("/"):
                 self._command(session, line)
@@ -122,7 +122,9 @@ class Chat:
             if result.output and not watcher.streamed:
                 out.print(result.output)
             if result.status != "completed":
-                progress.print(str(unfinished(result, "windlass chat --session {}", resumes=False)))
+                progress.print(
+                    str(describe_unfinished(result, "windlass chat --session {}", resumes=False))
+                )
         except StoreError:
             raise
         except WindlassError as error:
@@ -156,7 +158,7 @@ class Chat:
             number = int(rest[0]) if rest else None
             print_session(session.session_id, number, str(self._settings.store), full=False)
             return
-        with open_marked(self._settings) as store, override(self._settings.prices):
+        with open_reporting_losses(self._settings) as store, override(self._settings.prices):
             costs = session_cost(store, session.session_id, self._settings.price_as)
             print_costs(costs)
 

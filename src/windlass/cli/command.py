@@ -13,7 +13,7 @@ from typer.models import CommandInfo
 
 from windlass.cli.options import AsJson, Verbose
 from windlass.cli.output import out, progress
-from windlass.cli.standard_streams import own_streams, silence_streams
+from windlass.cli.standard_streams import divert_other_output, silence_streams
 
 _Answer = TypeVar("_Answer")
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -48,7 +48,7 @@ def command(
     def decorate(function: Callable[..., None]) -> TyperCommand:
         def callback(*, as_json: bool = False, verbose: bool = False, **given: Any) -> None:
             out.as_json, progress.verbose = as_json, verbose
-            with own_streams():
+            with divert_other_output():
                 _call(function, given)
             silence_streams()  # `main` prints errors, so only after a success
 

@@ -6,7 +6,7 @@ from windlass.api.comparing.comparison import Comparison, PolicyDifference, Poli
 from windlass.caching.rates import many, money
 from windlass.cli.many_runs import print_troubles
 from windlass.cli.output import out
-from windlass.cli.tables import Cell, Number, dollars, print_table
+from windlass.cli.tables import Cell, Number, dollar_cell, print_table
 
 
 def print_comparison(result: Comparison) -> None:
@@ -62,7 +62,7 @@ def _figures(figures: PolicyFigures) -> list[Cell]:
         figures.runs,
         Number(rate),
         span,
-        dollars(figures.cost),
+        dollar_cell(figures.cost),
         round(figures.tokens_in),
     ]
 

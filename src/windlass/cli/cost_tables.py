@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from windlass.caching.rates import many, money, price_source, rate
 from windlass.cli.output import out
-from windlass.cli.tables import Cell, Number, dollars, numbers_in, print_table, written
+from windlass.cli.tables import Cell, Number, dollar_cell, format_cells, number_columns, print_table
 from windlass.report.contents import MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.ranking import RankedCost
@@ -21,8 +21,8 @@ class CostTable(NamedTuple):
     is_summed: bool = False
 
     def for_page(self) -> tuple[Sequence[str], list[list[str]], Container[int], bool]:
-        """The table as `figures.table` of the pages takes it."""
-        return self.columns, written(self.rows), numbers_in(self.rows), self.is_summed
+        """The arguments of the macro `table` in `figures.html`."""
+        return self.columns, format_cells(self.rows), number_columns(self.rows), self.is_summed
 
 
 def print_cost_table(table: CostTable, title: str | None = None) -> None:
@@ -39,7 +39,7 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
     beside = not costs.is_everything
 
     def everything(line: PhaseCost) -> list[Cell]:
-        return [line.snowball, dollars(line.snowball_dollars)] if beside else []
+        return [line.snowball, dollar_cell(line.snowball_dollars)] if beside else []
 
     rows: list[list[Cell]] = [
         [
@@ -49,7 +49,7 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
             line.tokens_cached,
             *([line.tokens_written] if parts else []),
             Number(f"{'~' if line.estimated else ''}{line.tokens_out:,}"),
-            dollars(line.dollars),
+            dollar_cell(line.dollars),
             *everything(line),
         ]
         for line in [*costs.phases, costs.total]
@@ -60,7 +60,7 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
 
 
 def price_note(costs: SessionCost) -> str:
-    """At whose prices the costs are computed."""
+    """A sentence on the prices at which the costs are computed."""
     beside = (
         "" if costs.is_everything else "; everything: had each call been sent all that was said"
     )
@@ -120,7 +120,7 @@ def messages_table(messages: Iterable[MessageCost]) -> CostTable:
             message.chars,
             message.tokens,
             message.calls,
-            dollars(message.dollars),
+            dollar_cell(message.dollars),
         ]
         for message in messages
     ]
@@ -128,8 +128,8 @@ def messages_table(messages: Iterable[MessageCost]) -> CostTable:
     return CostTable(columns, rows)
 
 
-def _known(each: RankedCost) -> str:
-    """What is known of a cost."""
+def _cost_text(each: RankedCost) -> str:
+    """A cost, with the number of calls whose price is not known."""
     if not each.unpriced:
         return money(each.dollars)
     if each.unpriced == each.calls:
@@ -154,7 +154,7 @@ def ranked_table(
                 each.tokens_in,
                 each.tokens_cached,
                 each.tokens_out,
-                Number(_known(each)),
+                Number(_cost_text(each)),
             ]
         )
     columns += ["tokens in", "cached", "out", "cost"]

@@ -11,11 +11,11 @@ from windlass.api.loading import load_cascade
 from windlass.api.opening import open_store
 from windlass.caching.rates import many, money, override
 from windlass.cli.cost_tables import price_text
-from windlass.cli.ending import finish
+from windlass.cli.ending import run_interruptibly
 from windlass.cli.given import read_input
-from windlass.cli.output import note, out, plain, printed_as_json, progress, shorten
-from windlass.cli.progress import at_places
-from windlass.cli.untrusted import all_without_untrusted, print_unchecked, unchecked
+from windlass.cli.output import note, out, printed_as_json, progress, shorten, to_plain
+from windlass.cli.progress import models_with_places
+from windlass.cli.untrusted import list_unchecked, print_unchecked, strip_untrusted_family
 from windlass.engine.setup import check_models, prepare
 from windlass.engine.turn.forecast import Forecast, forecast_cost
 from windlass.providers.at_hand import Providers
@@ -48,9 +48,9 @@ def show_forecast(
         trusts = trust or is_trusted(cascade.resolve().parent)
         family = list(ready.walk())
         servers = () if trusts else [each.cascade for each in family]
-        left_out = unchecked(settings, *(each.registry for each in family), left_out=servers)
+        left_out = list_unchecked(settings, *(each.registry for each in family), left_out=servers)
         if left_out:
-            ready = all_without_untrusted(ready, settings)
+            ready = strip_untrusted_family(ready, settings)
         providers = Providers({}, settings, warn=_warn, keys=None)
         for each in ready.walk():
             check_models(each.cascade, settings, providers.resolve)
@@ -65,10 +65,10 @@ def show_forecast(
                     store=store,
                     resolve=providers.resolve,
                 )
-                forecast = finish(forecast_cost(prepared, settings.price_as))
+                forecast = run_interruptibly(forecast_cost(prepared, settings.price_as))
         finally:
-            finish(providers.close())
-    if printed_as_json({**plain(forecast), **({"unchecked": left_out} if left_out else {})}):
+            run_interruptibly(providers.close())
+    if printed_as_json({**to_plain(forecast), **({"unchecked": left_out} if left_out else {})}):
         return
     print_unchecked(left_out)
     with override(settings.prices):
@@ -76,7 +76,7 @@ def show_forecast(
 
 
 def _print_forecast(forecast: Forecast, addresses: Mapping[str, str]) -> None:
-    out.print(f"models that would see content: {at_places(forecast.models, addresses)}")
+    out.print(f"models that would see content: {models_with_places(forecast.models, addresses)}")
     out.print(
         f"first request: phase {forecast.phase}, {forecast.tokens:,} input tokens,"
         f" {money(forecast.dollars)}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.caching.rates import many
-from windlass.cli.output import out, plain, print_json
+from windlass.cli.output import out, print_json, to_plain
 from windlass.cli.session_text import cache_text, print_blocks
 from windlass.cli.store import open_existing
 from windlass.cli.tables import Cell, Number, print_table
@@ -23,7 +23,7 @@ def print_explanation(session: str, number: int, store: str | None) -> None:
     with open_existing(store) as history:
         explained = explain_call(history, history.find_session(session), number)
     if out.as_json:
-        value = plain(replace(explained, call=replace(explained.call, seen=())))
+        value = to_plain(replace(explained, call=replace(explained.call, seen=())))
         for key in ("seen", "reply"):  # `show` prints what was sent
             del value["call"][key]
         print_json(value)

@@ -20,9 +20,9 @@ from windlass.api.batches.workers import (
 )
 from windlass.caching.rates import many, money
 from windlass.cli.answers import approval_words
-from windlass.cli.ending import finish
+from windlass.cli.ending import run_interruptibly
 from windlass.cli.output import out, progress, shorten
-from windlass.cli.progress import Progress, at_places, is_watched, live_line
+from windlass.cli.progress import Progress, is_watched, live_line, models_with_places
 from windlass.cli.tables import print_table
 from windlass.errors import Unfinished, WindlassError
 from windlass.history.base import in_words
@@ -45,7 +45,7 @@ _LIMITS: Final[Mapping[BatchReason, str]] = {
 
 @dataclass(frozen=True)
 class WrittenCommand:
-    """A command line that can be written once more: its first words, and its options by name."""
+    """A command line: its first words, and its options by name."""
 
     words: Sequence[str]
     options: Mapping[str, Any]
@@ -68,14 +68,14 @@ class WrittenCommand:
 def run_rows(
     work: Callable[..., Coroutine[Any, Any, _Answer]], settings: Settings, line: WrittenCommand
 ) -> _Answer:
-    """What a function of the library for many rows comes to, with its progress.
+    """Run a function of the library for many rows with its progress, and return its result.
 
     Errors name the `line` that goes on, once a row was started.
     """
     progress.quiet = progress.quiet or out.as_json
     watcher = _Rows(settings.addresses())
     try:
-        return finish(work(on_event=watcher))
+        return run_interruptibly(work(on_event=watcher))
     except WindlassError as error:
         if watcher.begun:
             error.args = (f"{error}; what was answered is kept: {line.resumed()}",)
@@ -84,7 +84,7 @@ def run_rows(
         watcher.end()
 
 
-def unfinished(
+def describe_unfinished(
     text: str,
     line: WrittenCommand,
     reason: BatchReason | None,
@@ -92,10 +92,9 @@ def unfinished(
     *,
     again: int,
 ) -> Unfinished:
-    """What is said where rows are left: `text`, and the line that runs the `again` of them.
+    """The error where rows are left: `text`, and the line that runs the `again` rows that are left.
 
-    `spent` is what was spent of the limits that hold for all runs together: the line allows as
-    much once more.
+    `spent` is what all runs together spent of their limits: the line allows as much again.
     """
     if reason is not None:
         text += f" ({_LIMITS[reason]})"
@@ -131,7 +130,7 @@ def print_troubles(troubles: Sequence[RowTrouble]) -> None:
 
 
 class _Rows:
-    """Prints what becomes of a batch. On a terminal one line says how far it is."""
+    """Prints the progress of a batch, on a terminal in one line."""
 
     def __init__(self, addresses: Mapping[str, str]) -> None:
         self.begun = False
@@ -149,7 +148,7 @@ class _Rows:
                 self.begun = True
                 self._rows, self._kept, self._start = rows, kept, time.monotonic()
                 before = f", {kept:,} of them answered before" if kept else ""
-                names = at_places(models, self._addresses)
+                names = models_with_places(models, self._addresses)
                 progress.print(f"cascade {cascade}; models that will see content: {names}")
                 progress.print(f"{many(rows, 'row')}{before}", style="dim")
                 self._show()
@@ -164,20 +163,22 @@ class _Rows:
             if self._failed <= _LINES:
                 why = shorten(event.error or "", _ERROR_CHARS)
                 progress.print(f"  row {event.row:,} ({event.place}) failed: {why}", style="red")
-        self._line = self._far(event)
+        self._line = self._progress_text(event)
         todo = self._rows - self._kept
         now = event.done - self._kept
         if self._live is None and (now % max(1, todo // _LINES) == 0 or now == todo):
             progress.print(f"  {self._line}", style="green")
 
-    def _far(self, event: RowEnded) -> str:
-        """How far the batch is: rows, rate, cost, time left."""
+    def _progress_text(self, event: RowEnded) -> str:
+        """The progress of the batch: rows, rate, cost, time left."""
         seconds = time.monotonic() - self._start
         rate = (event.done - self._kept) / max(seconds, 1e-3)
         failed = f" ({self._failed:,} failed)" if self._failed else ""
         pace = f"{rate:,.1f} a second" if rate >= 1 else f"{rate * 60:,.1f} a minute"
         left = (
-            f", {_time((self._rows - event.done) / rate)} left" if event.done < self._rows else ""
+            f", {_duration_text((self._rows - event.done) / rate)} left"
+            if event.done < self._rows
+            else ""
         )
         cost = money(event.batch_cost)
         return f"{event.done:,} of {many(self._rows, 'row')}{failed}, {pace}, {cost} so far{left}"
@@ -197,8 +198,8 @@ class _Rows:
             progress.print(f"  {self._line}", style="green")
 
 
-def _time(seconds: float) -> str:
-    """A time for people, in one unit."""
+def _duration_text(seconds: float) -> str:
+    """A duration for people, in one unit."""
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"

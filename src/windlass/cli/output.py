@@ -66,14 +66,14 @@ class Screen(Console):
 
 
 class _Progress(Screen):
-    """A console that falls silent where it cannot print any more: what is done goes on.
+    """A console that falls silent once it cannot print any more, so that the work goes on.
 
-    `on_closed` is called when that is because nobody reads it.
+    `on_closed` is called when that is because its reader went away.
     """
 
     on_closed: Callable[[], None] | None = None
     verbose = False
-    """Whether each request and how its context was made are told, too."""
+    """Whether each request is reported too, and how its context was made."""
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print, if that can be."""
@@ -91,7 +91,7 @@ progress = _Progress(stderr=True)
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented; dataclasses become objects, messages their stored form."""
-    text = json.dumps(plain(value), indent=2, ensure_ascii=False)
+    text = json.dumps(to_plain(value), indent=2, ensure_ascii=False)
     print(escaped_json(text), file=out.file)
 
 
@@ -105,26 +105,26 @@ def print_csv(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def printed_as_json(value: Any) -> bool:
-    """Print a value as JSON where the user asked for that (`--json`); whether it was."""
+    """Print a value as JSON if the user asked for that (`--json`), and say whether they did."""
     if out.as_json:
         print_json(value)
     return out.as_json
 
 
-def plain(value: Any) -> Any:
-    """The value as JSON values."""
+def to_plain(value: Any) -> Any:
+    """The value, made of what JSON can write."""
     if isinstance(value, Message):
         return {"content_hash": value.content_hash, **to_dict(value)}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            field.name: plain(getattr(value, field.name))
+            field.name: to_plain(getattr(value, field.name))
             for field in dataclasses.fields(value)
             if field.repr
         }
     if hasattr(value, "model_dump"):  # a part of a cascade
-        return plain(value.model_dump())
+        return to_plain(value.model_dump())
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_plain(item) for key, item in value.items()}
     if isinstance(value, str | int | float | bool) or value is None:
         return value
     if isinstance(value, Path | BaseException):
@@ -132,7 +132,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
     if isinstance(value, Iterable):
-        return [plain(item) for item in value]
+        return [to_plain(item) for item in value]
     return str(value)
 
 
@@ -141,8 +141,8 @@ def note(text: str) -> None:
     progress.print(f"note: {text}")
 
 
-def indented(text: str) -> str:
-    """The text with each of its lines moved in."""
+def indent(text: str) -> str:
+    """The text with each of its lines indented."""
     return "\n".join(f"    {line}" for line in text.removesuffix("\n").split("\n"))
 
 

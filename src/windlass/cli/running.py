@@ -1,4 +1,4 @@
-"""What the commands have in common that run one cascade or task: progress, results, the end."""
+"""What the commands that run one cascade or task share: progress, results, how they end."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.caching.rates import override
-from windlass.cli.answers import TypedLines, person_at
+from windlass.cli.answers import TypedLines, person_at_terminal
 from windlass.cli.cost_tables import print_costs
-from windlass.cli.ending import finish
-from windlass.cli.output import out, plain, printed_as_json, progress, shorten
+from windlass.cli.ending import run_interruptibly
+from windlass.cli.output import out, printed_as_json, progress, shorten, to_plain
 from windlass.cli.progress import Progress
-from windlass.cli.store import open_marked
-from windlass.cli.untrusted import asking_for_trust
+from windlass.cli.store import open_reporting_losses
+from windlass.cli.untrusted import retry_with_trust
 from windlass.engine.result import Result
 from windlass.errors import (
     AnswerNeeded,
@@ -41,10 +41,10 @@ _BECAUSE: Final[Mapping[Reason, str]] = {
 }
 
 
-def command_again(command: str, file: Path | None) -> str:
-    """The command that goes on with a session, which stands in place of `{}`.
+def resume_command(command: str, file: Path | None) -> str:
+    """The command that resumes a session, with `{}` in place of the session.
 
-    A file that the user named is named again: a record alone may name no modules.
+    A file that the user named is named again: modules are not loaded from the record alone.
     """
     named = f"{shlex.quote(str(file))} " if file is not None else ""
     return f"windlass {command} {named.replace('{', '{{').replace('}', '}}')}--resume {{}}"
@@ -60,15 +60,17 @@ def finish_run(
 ) -> None:
     """Wait for a run, show its result, and raise what stopped it, with its session.
 
-    `output_only`: the output alone is shown, as it is, and none where the run was stopped.
-    `again` resumes it, with the session in place of `{}`; `show` prints a result otherwise than
-    `print_run` does.
+    `output_only`: only the output is shown, unchanged, and nothing where the run was stopped.
+    `again` is the command that resumes it, with `{}` in place of the session. `show` prints the
+    result (default: `print_run`).
     """
     progress.quiet = progress.quiet or out.as_json or output_only
     watcher = Progress(progress, settings.addresses(), verbose=progress.verbose)
     try:
-        result = asking_for_trust(
-            lambda: finish(work(on_event=watcher, on_question=person_at(TypedLines())))
+        result = retry_with_trust(
+            lambda: run_interruptibly(
+                work(on_event=watcher, on_question=person_at_terminal(TypedLines()))
+            )
         )
     except WindlassError as error:
         error.session_id = watcher.session_id
@@ -93,16 +95,16 @@ def finish_run(
             raise
     if result.status == "completed":
         return
-    ended = result.error or unfinished(result, again)
+    ended = result.error or describe_unfinished(result, again)
     if (output_only or out.as_json) and go_on not in str(ended):  # else the tables' end told it
         ended.again = go_on
     raise ended
 
 
-def unfinished(result: Result, again: str, *, resumes: bool = True) -> Unfinished:
-    """What is said at the end of a run that neither failed nor completed; `again` goes on with it.
+def describe_unfinished(result: Result, again: str, *, resumes: bool = True) -> Unfinished:
+    """The error for a run that neither failed nor completed; the command `again` goes on with it.
 
-    `resumes`: it takes up what waits; otherwise what is said next follows it.
+    `resumes`: it takes up what waits, instead of adding to the conversation.
     """
     go_on = again.format(result.session_id)
     because = f": {_BECAUSE[result.reason]}" if result.reason else ""
@@ -110,7 +112,7 @@ def unfinished(result: Result, again: str, *, resumes: bool = True) -> Unfinishe
         because = f": {RunLimitReached(**amounts)}; go on from there: {go_on}"
     needed = person_needed(result.notes)
     if isinstance(needed, AnswerNeeded):
-        because = f": {needed}; {_way_out(needed, go_on, resumes=resumes)}"
+        because = f": {needed}; {_how_to_answer(needed, go_on, resumes=resumes)}"
     elif isinstance(needed, Unsure):
         because = f": {needed}: {go_on} {needed.again}"
     ended = Unfinished(f"the run is {in_words(result.status, result.reason)}{because}")
@@ -118,7 +120,7 @@ def unfinished(result: Result, again: str, *, resumes: bool = True) -> Unfinishe
     return ended
 
 
-def _way_out(needed: AnswerNeeded, go_on: str, *, resumes: bool) -> str:
+def _how_to_answer(needed: AnswerNeeded, go_on: str, *, resumes: bool) -> str:
     """How to give what a run waits for."""
     tool, call = needed.details["tool"], needed.details["call"]
     if tool is not None:
@@ -129,25 +131,27 @@ def _way_out(needed: AnswerNeeded, go_on: str, *, resumes: bool) -> str:
 
 def print_run(result: Result, settings: Settings, again: str) -> None:
     """Print the output of a run of a cascade and what each phase sent; `again` goes on with it."""
-    with open_marked(settings) as store:
+    with open_reporting_losses(settings) as store:
         costs = session_cost(store, result.session_id, settings.price_as)
-    if printed_as_json({**plain(result), "phases": costs}):
+    if printed_as_json({**to_plain(result), "phases": costs}):
         return
     print_output(result)
     out.print()
     print_costs(costs)
-    print_next(result, again, f"what each call saw: windlass show {result.session_id} --call 1")
+    print_next_steps(
+        result, again, f"what each call saw: windlass show {result.session_id} --call 1"
+    )
 
 
 def print_output(result: Result) -> None:
-    """Print what the run answered."""
+    """Print the output of the run."""
     if result.output:
         out.print()
         out.print(shorten(result.output, 4_000))
 
 
-def print_next(result: Result, again: str, look: str) -> None:
-    """Print how the run is gone on with, where it is not completed, and how it is looked at."""
+def print_next_steps(result: Result, again: str, look: str) -> None:
+    """Print how to go on with a run that is not completed, and how to look into it."""
     if result.status != "completed":
         out.print(f"\ngo on from there: {again}")
     out.print(f"\n{look}")

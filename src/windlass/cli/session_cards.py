@@ -1,4 +1,4 @@
-"""The cards of a session: seen, made, printed; and marks on its messages, which cards have too."""
+"""The cards of a session: read, made and printed; and marks on messages, which cards carry too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from windlass.caching.rates import many, override
-from windlass.cli.ending import finish
+from windlass.cli.ending import run_interruptibly
 from windlass.cli.output import note, out, progress
 from windlass.cli.tables import print_table
 from windlass.engine.cards.indexer import (
@@ -38,7 +38,7 @@ _SUMMARY = 90
 def mark_message(
     store: Store, session: str, ref: str, mark: Callable[[str], Mapping[str, Any]]
 ) -> str:
-    """Record a mark on the message that `ref` names, also on its card; the message's id."""
+    """Record a mark on the message that `ref` names and on its card; returns the message's id."""
     stored = find_message(list(store.rows(session)), ref)
     assert stored.id is not None
     row = _decision(
@@ -98,7 +98,7 @@ def make_cards_of(
             await providers.close()
 
     with override(settings.prices):
-        return finish(work())
+        return run_interruptibly(work())
 
 
 def print_cards(cards: Sequence[Card], view: CardView) -> None:

@@ -16,10 +16,10 @@ from windlass.cli.cost_tables import (
     print_cost_table,
     print_costs,
 )
-from windlass.cli.output import out, plain, print_json
-from windlass.cli.report_page import all_kept, write_page
-from windlass.cli.store import open_marked, read_settings
-from windlass.cli.tables import Cell, Number, dollars, grown_by
+from windlass.cli.output import out, print_json, to_plain
+from windlass.cli.report_page import pause_garbage_collection, write_page
+from windlass.cli.store import open_reporting_losses, read_settings
+from windlass.cli.tables import Cell, Number, dollar_cell, growth_cell
 from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence
@@ -47,7 +47,11 @@ def print_session_report(
     if html is not None:
         check_output(html, force=force)
     settings = read_settings(store)
-    with open_marked(settings) as history, override(settings.prices), all_kept():
+    with (
+        open_reporting_losses(settings) as history,
+        override(settings.prices),
+        pause_garbage_collection(),
+    ):
         session = history.find_session(session)
         report = session_report(history, session, settings.price_as)
         source = evidence(history.start(session).cascade)
@@ -66,8 +70,8 @@ def print_session_report(
                 **_page(report),
             )
     if out.as_json:
-        details = {key: value for key, value in plain(report).items() if key != "costs"}
-        print_json({**plain(report.costs), **details, "calls": report.calls})
+        details = {key: value for key, value in to_plain(report).items() if key != "costs"}
+        print_json({**to_plain(report.costs), **details, "calls": report.calls})
     if out.as_json or html is not None:
         return
     with override(settings.prices):
@@ -83,7 +87,7 @@ def print_session_report(
 
 
 def _remarks(report: SessionReport) -> list[str]:
-    """What the bill does not tell, in sentences."""
+    """What the table of costs does not say, in sentences."""
     remarks: list[str] = []
     unbilled = report.unbilled
     if estimated := report.costs.total.estimated:
@@ -121,7 +125,9 @@ def _print_report(report: SessionReport) -> None:
     if report.dearest is not None:
         call = report.dearest.cost
         place = f"call {call.number} of {call.session_id} ({call.phase}, turn {call.turn})"
-        out.print(f"\nthe dearest is {place}, {money(call.dollars)}: {_made_of(report.dearest)}")
+        out.print(
+            f"\nthe dearest is {place}, {money(call.dollars)}: {_contents_text(report.dearest)}"
+        )
     if report.messages:
         out.print("\nthe messages that cost most, as shares of the bill by our count:")
         print_cost_table(messages_table(report.messages[:_MESSAGES]))
@@ -138,7 +144,7 @@ def _print_report(report: SessionReport) -> None:
 
 
 def _dearest_phases(costs: SessionCost) -> SessionCost:
-    """The same with the dearest of many phases, in their order, and the others in one line."""
+    """The costs with the dearest of many phases, in their order, and the others in one line."""
     phases = costs.phases
     if len(phases) <= _LINES:
         return costs
@@ -155,9 +161,9 @@ def _growth(growth: Sequence[PhaseGrowth]) -> CostTable:
     rows: list[list[Cell]] = [
         [
             each.phase,
-            _steps(each.agent),
-            _steps(each.follow_ups),
-            grown_by(each.delta),
+            _tokens_text(each.agent),
+            _tokens_text(each.follow_ups),
+            growth_cell(each.delta),
         ]
         for each in growth
     ]
@@ -172,14 +178,14 @@ def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
     return [each for each in growth if each in most]
 
 
-def _steps(tokens: Sequence[int]) -> str:
+def _tokens_text(tokens: Sequence[int]) -> str:
     """The tokens of calls: `75,739 → 80,371`, or the first and the last of many."""
     if len(tokens) > _STEPS:
         return f"{tokens[0]:,} → … → {tokens[-1]:,} ({many(len(tokens), 'call')})"
     return " → ".join(f"{each:,}" for each in tokens) or "-"
 
 
-def _made_of(report: CallReport) -> str:
+def _contents_text(report: CallReport) -> str:
     """What a call's context was made of, in words."""
     whole = sum(part.tokens for part in report.parts)
     parts = sorted(report.parts, key=lambda part: part.tokens, reverse=True)
@@ -187,7 +193,7 @@ def _made_of(report: CallReport) -> str:
     return f"{whole:,} tokens by our count, {', '.join(told)}"
 
 
-def _paid(report: SessionReport) -> CostTable:
+def _messages_with_dearest(report: SessionReport) -> CostTable:
     """The messages that cost most, and which of them the dearest call was sent."""
     dearest = report.dearest
     found = [*(dearest.messages if dearest else ()), *report.messages]
@@ -224,8 +230,8 @@ def _calls(calls: Iterable[CallCost]) -> CostTable:
                 call.tokens_cached,
                 call.tokens_written,
                 Number(f"{'~' if call.estimated else ''}{call.tokens_out:,}"),
-                dollars(call.dollars),
-                grown_by(grown),
+                dollar_cell(call.dollars),
+                growth_cell(grown),
             ]
         )
     columns = ["call", "said in", "kind", "fresh", "read", "written", "out", "cost", "growth"]
@@ -235,10 +241,10 @@ def _calls(calls: Iterable[CallCost]) -> CostTable:
 def _savings(savings: Iterable[Saving]) -> CostTable:
     listed = list(savings)
     rows: list[list[Cell]] = [
-        [each.kind, each.messages, each.tokens, dollars(each.dollars)] for each in listed
+        [each.kind, each.messages, each.tokens, dollar_cell(each.dollars)] for each in listed
     ]
     tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
-    rows.append(["net", "", tokens, dollars(net)])
+    rows.append(["net", "", tokens, dollar_cell(net)])
     return CostTable(["because", "messages", "tokens less", "saved"], rows, is_summed=True)
 
 
@@ -265,7 +271,7 @@ def _page(report: SessionReport) -> dict[str, Any]:
         "tables": {
             "phases": phases_table(costs, parts=True).for_page(),
             "growth": _growth(report.growth).for_page(),
-            "messages": _paid(report).for_page(),
+            "messages": _messages_with_dearest(report).for_page(),
             "savings": _savings(report.savings).for_page(),
             "calls": _calls(report.calls).for_page(),
         },

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from windlass.caching.rates import money
-from windlass.cli.output import indented, out, printed_as_json, shorten
+from windlass.cli.output import indent, out, printed_as_json, shorten
 from windlass.cli.store import open_existing
-from windlass.cli.tables import Cell, Number, dollars, print_table
+from windlass.cli.tables import Cell, Number, dollar_cell, print_table
 from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
 from windlass.messages import Message, Picture, Text
@@ -94,7 +94,7 @@ def _print_session(view: SessionView) -> None:
                 call.snowball_tokens,
                 call.tokens_out,
                 len(call.seen),
-                dollars(call.cost),
+                dollar_cell(call.cost),
             ]
             for call in view.calls
         ],
@@ -109,7 +109,7 @@ def _print_session(view: SessionView) -> None:
                     info.cascade_id,
                     in_words(info.status, info.reason),
                     *totals_of(info),
-                    dollars(info.cost),
+                    dollar_cell(info.cost),
                 ]
                 for name, info in zip(indented_names(view.children), view.children, strict=True)
             ],
@@ -296,6 +296,6 @@ def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None
                     body += f" {files[part.sha256]}"
             case _:
                 body = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
-        out.print(indented(body))
+        out.print(indent(body))
     for call in message.tool_calls:
         out.print(f"    -> {call.name}({shorten(call.arguments, limit)})")

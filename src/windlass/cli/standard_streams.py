@@ -32,7 +32,7 @@ from windlass.safety.escaping import escaped
 def open_streams() -> None:
     """Open the null device where a standard stream is closed.
 
-    Else the next file that is opened takes its number, and what is meant for the terminal is
+    Otherwise the next file that is opened takes its number, and what is meant for the terminal is
     written into the store.
     """
     for number, name in enumerate(("stdin", "stdout", "stderr")):
@@ -48,8 +48,8 @@ def open_streams() -> None:
             stream.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
 
 
-def silence(stream: int) -> None:
-    """Let what is still written to a standard stream go nowhere: its reader went away."""
+def silence_stream(stream: int) -> None:
+    """Discard what is still written to a standard stream: its reader went away."""
     with suppress(OSError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream)
@@ -57,7 +57,7 @@ def silence(stream: int) -> None:
 
 
 class Escaping:
-    """A stream that writes to the one beneath it, escaped; all else is that one's."""
+    """A stream that escapes what it writes to the one beneath it; all else is passed on."""
 
     buffer = None  # whoever writes bytes would get past it
 
@@ -89,7 +89,7 @@ _RESTORED: Final[set[int]] = set()
 
 
 @contextmanager
-def own_streams() -> Iterator[None]:
+def divert_other_output() -> Iterator[None]:
     """Let only `out` and `progress` reach standard output and standard error.
 
     What anything else wrote there is in a file afterwards, which a line on `progress` names.
@@ -128,7 +128,7 @@ def _divert(console: Console, name: str, number: int, log: TextIO, undo: ExitSta
         stream.flush()
         if stream.isatty():
             console.width = console.width  # it is asked of the streams that now lead elsewhere
-        own = _Own(
+        own = _OwnStream(
             os.fdopen(os.dup(number), "wb"),
             encoding=stream.encoding,
             errors=stream.errors,
@@ -143,7 +143,7 @@ def _divert(console: Console, name: str, number: int, log: TextIO, undo: ExitSta
     undo.callback(setattr, sys, name, stream)
 
 
-class _Own(io.TextIOWrapper):
+class _OwnStream(io.TextIOWrapper):
     """The terminal or a pipe. Raises WindlassError where what is printed cannot be written."""
 
     def write(self, text: str, /) -> int:

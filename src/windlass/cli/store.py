@@ -23,22 +23,22 @@ def read_settings(store: str | None) -> Settings:
 
 
 def open_existing(store: str | None, *, writing: bool = False) -> Store:
-    """The store that the flag, the variable or the file names. Raises UsageError if none is there.
+    """Open the store that the flag, the variable or the file names, if it exists.
 
-    Raises StoreError if `writing` is meant and it cannot be written.
+    Raises UsageError where there is none, and StoreError where it is to be written and cannot be.
     """
-    return open_marked(read_settings(store), writing=writing)
+    return open_reporting_losses(read_settings(store), writing=writing)
 
 
-def open_marked(settings: Settings, *, writing: bool = False) -> Store:
-    """A store to look into: lost messages are left out, and named in a note."""
+def open_reporting_losses(settings: Settings, *, writing: bool = False) -> Store:
+    """Open a store that exists; messages that it has lost are left out, and named in a note."""
     store = open_store(settings, existing=True, writing=writing)
     store.mark_lost(note)
     return store
 
 
 def read_age(text: str) -> float | None:
-    """The seconds that a number with a unit stands for, such as 90d or 12h (None: it is none)."""
+    """The seconds that a number with a unit stands for, such as 90d or 12h (None: not an age)."""
     match = _AGE.fullmatch(text.strip())
     return float(match[1]) * _SECONDS[match[2]] if match else None
 
@@ -64,7 +64,7 @@ def read_time(option: str, text: str, *, whole_day: bool = False) -> float:
         ) from error
 
 
-def filter_sessions(
+def read_session_filter(
     *,
     cascade: str | None,
     status: str | None = None,

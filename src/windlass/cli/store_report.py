@@ -8,8 +8,8 @@ from pathlib import Path
 from windlass.caching.rates import age_note, many, money, override
 from windlass.cli.cost_tables import CostTable, messages_table, print_cost_table, ranked_table
 from windlass.cli.output import out, printed_as_json
-from windlass.cli.report_page import all_kept, write_page
-from windlass.cli.store import open_marked, read_settings
+from windlass.cli.report_page import pause_garbage_collection, write_page
+from windlass.cli.store import open_reporting_losses, read_settings
 from windlass.history.base import SessionFilter
 from windlass.report.ranking import RankedCost, StoreReport, store_report
 from windlass.safety.outputs import check_output
@@ -25,7 +25,11 @@ def print_store_report(
     if html is not None:
         check_output(html, force=force)
     settings = read_settings(store)
-    with open_marked(settings) as history, override(settings.prices), all_kept():
+    with (
+        open_reporting_losses(settings) as history,
+        override(settings.prices),
+        pause_garbage_collection(),
+    ):
         report = store_report(history, which, settings.price_as, limit=limit)
     tables = _store_tables(report)
     if html is not None:
@@ -58,10 +62,10 @@ def _store_tables(report: StoreReport) -> dict[str, CostTable]:
     columns = [*messages.columns[:2], "session", *messages.columns[2:]]
     dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
     return {
-        f"by cascade{_of(report.cascades)}": ranked_table(
+        f"by cascade{_count_shown(report.cascades)}": ranked_table(
             "cascade", [*report.cascades[:_CASCADES], report.total], summed=True
         ),
-        f"by day (UTC){_of(report.days)}": ranked_table("day", report.days[:_CASCADES]),
+        f"by day (UTC){_count_shown(report.days)}": ranked_table("day", report.days[:_CASCADES]),
         "the dearest sessions": ranked_table("session", report.sessions, within="cascade"),
         "the dearest phases": ranked_table("phase", report.phases, within="cascade"),
         "the dearest calls": ranked_table("call", report.calls, within="session"),
@@ -69,6 +73,6 @@ def _store_tables(report: StoreReport) -> dict[str, CostTable]:
     }
 
 
-def _of(listed: Sequence[RankedCost]) -> str:
-    """What a heading says where not all are listed."""
+def _count_shown(listed: Sequence[RankedCost]) -> str:
+    """The end of a heading where not all are listed."""
     return f", {_CASCADES} of {len(listed):,}" if len(listed) > _CASCADES else ""

@@ -36,24 +36,24 @@ Cell: TypeAlias = str | int
 """What a table holds: a text, a `Number`, or a count, which is written with commas."""
 
 
-def dollars(amount: float | None) -> Number:
+def dollar_cell(amount: float | None) -> Number:
     """US dollars as a cell; `no price` where they are not known."""
     return Number(money(amount))
 
 
-def grown_by(tokens: int | None) -> Number:
+def growth_cell(tokens: int | None) -> Number:
     """By how many tokens something grew, with its sign, as a cell (None: nothing to compare)."""
     return Number("-" if tokens is None else f"{tokens:+,}")
 
 
-def numbers_in(rows: Iterable[Sequence[Cell]]) -> frozenset[int]:
+def number_columns(rows: Iterable[Sequence[Cell]]) -> frozenset[int]:
     """The columns of numbers."""
     return frozenset(
         at for row in rows for at, cell in enumerate(row) if isinstance(cell, int | Number)
     )
 
 
-def written(rows: Iterable[Sequence[Cell]]) -> list[list[str]]:
+def format_cells(rows: Iterable[Sequence[Cell]]) -> list[list[str]]:
     """The rows as texts."""
     return [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
 
@@ -72,16 +72,16 @@ def print_table(
     out, and named below. Rich prints the heads. It takes milliseconds for a row, and a session has
     thousands, so rows that need no folding are put together here.
     """
-    heads, cells = list(columns), [[escaped(cell) for cell in row] for row in written(rows)]
+    heads, cells = list(columns), [[escaped(cell) for cell in row] for row in format_cells(rows)]
     kept, left_out = list(range(len(heads))), list[str]()
-    numbers, firm = numbers_in(rows), whole
+    numbers, firm = number_columns(rows), whole
     right: Container[int] = numbers
     widths = _widths(heads, cells, right, whole)
     if widths is None:
         cells = _with_short_ids(cells)
         widths = _widths(heads, cells, right, whole)
     while widths is None and len(kept) > 1:
-        at = _least(heads)
+        at = _least_column(heads)
         left_out.append(heads.pop(at))
         kept.pop(at)
         cells = [[*row[:at], *row[at + 1 :]] for row in cells]
@@ -155,8 +155,8 @@ Then the last ones go, from the right; a first column and a cost go last.
 """
 
 
-def _least(columns: Sequence[str]) -> int:
-    """The place of the column that matters least; of the first only where it is alone."""
+def _least_column(columns: Sequence[str]) -> int:
+    """The place of the column that matters least; the first only where it is alone."""
     spare = (columns.index(name) for name in _SPARE if name in columns[1:])
     others = (at for at in range(len(columns) - 1, 0, -1) if "cost" not in columns[at])
     return next(spare, None) or next(others, None) or len(columns) - 1
@@ -169,15 +169,15 @@ def _with_short_ids(cells: Sequence[Sequence[str]]) -> list[list[str]]:
         ids = {cell.strip() for cell in column} - {"", "-"}
         if not ids or not all(len(each) > _SHORT_ID and _WHOLE_ID.fullmatch(each) for each in ids):
             continue
-        short = {each: _beginning(each, ids) for each in ids}
+        short = {each: _short_id(each, ids) for each in ids}
         for at, cell in enumerate(column):
             name = cell.strip()
             column[at] = cell.replace(name, short.get(name, name)) if name else cell
     return [list(row) for row in zip(*turned, strict=True)]
 
 
-def _beginning(name: str, names: Collection[str]) -> str:
-    """The beginning of an id that no other has: its time of day, or eight digits of a hash."""
+def _short_id(name: str, names: Collection[str]) -> str:
+    """The beginning of an id that no other one has: its time of day, or eight digits of a hash."""
     length = _SHORT_ID if _TIMED_ID.match(name) else 8
     while length < len(name) and sum(other.startswith(name[:length]) for other in names) > 1:
         length += 1

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.cli.output import out, plain, printed_as_json, shorten
-from windlass.cli.running import print_next, print_output
-from windlass.cli.store import open_marked
-from windlass.cli.tables import dollars, print_table
+from windlass.cli.output import out, printed_as_json, shorten, to_plain
+from windlass.cli.running import print_next_steps, print_output
+from windlass.cli.store import open_reporting_losses
+from windlass.cli.tables import dollar_cell, print_table
 from windlass.engine.result import Result
 from windlass.report.costs import task_costs
 from windlass.settings.settings import Settings
@@ -20,9 +20,9 @@ _PARTIAL = 20
 
 def print_task(result: Result, settings: Settings, again: str) -> None:
     """Print the output of a run of a task and what each task sent; `again` goes on with it."""
-    with open_marked(settings) as store:
+    with open_reporting_losses(settings) as store:
         lines, total = task_costs(store, result.session_id, settings.price_as)
-    if printed_as_json({**plain(result), "tasks": lines}):
+    if printed_as_json({**to_plain(result), "tasks": lines}):
         return
     print_output(result)
     _print_partial(result.notes.get("partialResults", ()))
@@ -37,14 +37,14 @@ def print_task(result: Result, settings: Settings, again: str) -> None:
                 line.tokens_in,
                 line.tokens_cached,
                 line.tokens_out,
-                dollars(line.dollars),
+                dollar_cell(line.dollars),
             ]
             for line in [*lines, total]
         ],
     )
     out.print(f"calls of a free model are priced as {settings.price_as}")
     why = f"why each call saw what it saw: windlass explain {result.session_id} 1"
-    print_next(result, again, why)
+    print_next_steps(result, again, why)
 
 
 def _print_partial(results: Sequence[Mapping[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""What a folder that is not trusted lacks: asked about at a terminal, left out of a check."""
+"""Folders that are not trusted: the question at a terminal, and what a check leaves out."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from windlass.tools.registry import Registry
 _Answer = TypeVar("_Answer")
 
 
-def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
-    """The settings of a command that imports, starts or sends what they name.
+def read_trusted_settings(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
+    """Read the settings of a command that imports, starts or sends what they name.
 
     At a terminal the user is asked whether to trust a folder that needs it; elsewhere, and where
     the answer is no, TrustNeeded says what the folder's file wants and how to allow it.
@@ -30,14 +30,14 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
         settings.check_trust()
         return settings
 
-    return asking_for_trust(read)
+    return retry_with_trust(read)
 
 
-def asking_for_trust(work: Callable[[], _Answer]) -> _Answer:
-    """What `work` answers; at a terminal the user is asked for the trust that it needs.
+def retry_with_trust(work: Callable[[], _Answer]) -> _Answer:
+    """Do the work; where it needs trust, ask for that at a terminal, and do it again.
 
-    With a yes the folders are marked and the work begins again: whoever raises TrustNeeded has
-    done nothing yet. Elsewhere, and where the answer is no, TrustNeeded goes on.
+    With a yes the folders are marked. Whoever raises TrustNeeded has done nothing yet. Elsewhere,
+    and where the answer is no, TrustNeeded is raised.
     """
     while True:
         try:
@@ -54,10 +54,10 @@ def asking_for_trust(work: Callable[[], _Answer]) -> _Answer:
                 trust(Path(folder))
 
 
-def unchecked(
+def list_unchecked(
     settings: Settings, *registries: Registry, left_out: Iterable[Cascade] = ()
 ) -> list[str]:
-    """The names of what was left unchecked because its folder is not trusted.
+    """What was left unchecked because its folder is not trusted, by name.
 
     `left_out`: the cascades whose own MCP servers were not started either.
     """
@@ -68,7 +68,7 @@ def unchecked(
 
 
 def print_unchecked(names: list[str]) -> None:
-    """Print what was left unchecked, and how it is checked."""
+    """Print what was left unchecked, and how to have it checked."""
     if names:
         progress.print(
             f"left unchecked, because the folder is not trusted: {', '.join(names)};"
@@ -76,15 +76,15 @@ def print_unchecked(names: list[str]) -> None:
         )
 
 
-def all_without_untrusted(ready: ReadyCascade, settings: Settings) -> ReadyCascade:
-    """The same of a cascade with its sub-cascades."""
-    children = {at: all_without_untrusted(each, settings) for at, each in ready.children.items()}
-    cascade = without_untrusted(ready.cascade, ready.registry, settings)
+def strip_untrusted_family(ready: ReadyCascade, settings: Settings) -> ReadyCascade:
+    """A cascade and its sub-cascades without what `strip_untrusted` takes out."""
+    children = {at: strip_untrusted_family(each, settings) for at, each in ready.children.items()}
+    cascade = strip_untrusted(ready.cascade, ready.registry, settings)
     return ReadyCascade(cascade, ready.registry, children)
 
 
-def without_untrusted(cascade: Cascade, registry: Registry, settings: Settings) -> Cascade:
-    """The cascade as far as it is known without running code or starting servers it names."""
+def strip_untrusted(cascade: Cascade, registry: Registry, settings: Settings) -> Cascade:
+    """The cascade without the tools and injectors that only its code or servers could provide."""
     servers = {*settings.mcp_servers} - {*cascade.mcp_servers, *settings.untrusted_servers()}
 
     def known(name: str) -> bool:

@@ -1,1 +1,1 @@
-"""The commands, a module each. What one needs to run is imported when it is called."""
+"""The commands, one module each. What a command needs to run is imported when it is called."""

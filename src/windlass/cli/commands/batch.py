@@ -16,11 +16,11 @@ def batch(
     """Run a cascade on many inputs side by side, and go on where it ended."""
     from windlass.api import functions
     from windlass.caching.rates import many, money
-    from windlass.cli.many_runs import WrittenCommand, print_troubles, run_rows, unfinished
-    from windlass.cli.untrusted import settings_to_run
+    from windlass.cli.many_runs import WrittenCommand, describe_unfinished, print_troubles, run_rows
+    from windlass.cli.untrusted import read_trusted_settings
 
     options = {**shared.for_library(), "auto": auto}
-    settings = settings_to_run(shared.settings.flags(), trusted=shared.trust)
+    settings = read_trusted_settings(shared.settings.flags(), trusted=shared.trust)
     line = WrittenCommand(["batch", str(cascade), str(inputs)], options)
     result = run_rows(partial(functions.batch, cascade, inputs, **options), settings, line)
     tokens = result.tokens_in + result.tokens_out
@@ -38,4 +38,4 @@ def batch(
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
     text = f"of {many(result.rows, 'row')} {told}"
     spent = {"money": result.cost or 0.0, "tokens": tokens}
-    raise unfinished(text, line, result.reason, spent, again=result.again)
+    raise describe_unfinished(text, line, result.reason, spent, again=result.again)

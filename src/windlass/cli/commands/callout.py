@@ -16,9 +16,7 @@ def callout(
     session: Session,
     ref: Annotated[
         str,
-        Argument(
-            help="A message: its id, its hash, the beginning of either, or a tool (its last result)."
-        ),
+        Argument(help="A message: id, hash, the beginning of either, or a tool (its last result)."),
     ],
     name: Annotated[str, Argument(help="The name of the callout.")],
     *,

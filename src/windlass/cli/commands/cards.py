@@ -42,14 +42,14 @@ def cards(
         print_missing,
         view_cards,
     )
-    from windlass.cli.store import open_marked, read_settings
+    from windlass.cli.store import open_reporting_losses, read_settings
     from windlass.history.card_rows import pin_of
 
     settings = read_settings(store)
     pins = [(ref, pinned) for ref, pinned in ((pin, True), (unpin, False)) if ref is not None]
     writing = make or regenerate or bool(pins)
     work = None
-    with open_marked(settings, writing=writing) as history:
+    with open_reporting_losses(settings, writing=writing) as history:
         session = history.find_session(session)
         for ref, pinned in pins:
             mark_message(history, session, ref, partial(pin_of, pinned=pinned))

@@ -38,9 +38,9 @@ def chat(
     /show [CALL] shows what calls saw, /cost what they cost, /exit ends it. Ctrl-C ends a reply.
     """
     from windlass.cli.chat_loop import Chat
-    from windlass.cli.ending import finish
+    from windlass.cli.ending import run_interruptibly
     from windlass.cli.given import read_input
-    from windlass.cli.untrusted import asking_for_trust, settings_to_run
+    from windlass.cli.untrusted import read_trusted_settings, retry_with_trust
     from windlass.providers.spending import Allowance
 
     if session is not None and (cascade is not None or given):
@@ -51,7 +51,7 @@ def chat(
         raise UsageError("--input is the input of a cascade; give the cascade, too")
     values = read_input(given or ())
     flags = setting.flags()
-    settings = settings_to_run(flags, trusted=trust)
+    settings = read_trusted_settings(flags, trusted=trust)
     if session is None and cascade is None and settings["model"].origin == "default":
         raise UsageError(
             "give a cascade, --model to talk to, or --session to go on with; `model` in"
@@ -63,4 +63,6 @@ def chat(
         "approve": approvals.by_tool(),
         "trust": trust,
     }
-    asking_for_trust(lambda: finish(Chat(settings, options).talk(cascade, session, values)))
+    retry_with_trust(
+        lambda: run_interruptibly(Chat(settings, options).talk(cascade, session, values))
+    )

@@ -41,12 +41,12 @@ def compare(
     from windlass.api import functions
     from windlass.caching.rates import many
     from windlass.cli.comparison_tables import print_comparison
-    from windlass.cli.many_runs import WrittenCommand, run_rows, unfinished
-    from windlass.cli.untrusted import settings_to_run
+    from windlass.cli.many_runs import WrittenCommand, describe_unfinished, run_rows
+    from windlass.cli.untrusted import read_trusted_settings
 
     named = policies or []
     options = {**shared.for_library(), "judge": judge, "repeat": repeat, "margin": margin}
-    settings = settings_to_run(shared.settings.flags(), trusted=shared.trust)
+    settings = read_trusted_settings(shared.settings.flags(), trusted=shared.trust)
     words = [word for name in named for word in ("--policy", name)]
     line = WrittenCommand(["compare", str(cascade), str(inputs), *words], options)
     work = partial(functions.compare, cascade, inputs, named, **options)
@@ -59,4 +59,6 @@ def compare(
     told = ", ".join(f"{count:,} are {name}" for name, count in left.items() if count)
     text = f"of {many(result.runs, 'run')} {told}"
     spent = {"money": result.spent or 0.0, "tokens": result.tokens}
-    raise unfinished(text, line, result.reason, spent, again=result.again + result.unjudged)
+    raise describe_unfinished(
+        text, line, result.reason, spent, again=result.again + result.unjudged
+    )

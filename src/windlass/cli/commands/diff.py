@@ -21,7 +21,7 @@ def diff(
     """Show where two sessions part, and what each cost."""
     from windlass.cli.session_text import TOTALS, totals_of
     from windlass.cli.store import open_existing
-    from windlass.cli.tables import dollars, print_table
+    from windlass.cli.tables import dollar_cell, print_table
     from windlass.history.base import in_words
     from windlass.report.diff import compare_sessions
 
@@ -43,7 +43,7 @@ def diff(
                 info.session_id,
                 in_words(info.status, info.reason),
                 *totals_of(info),
-                dollars(info.cost),
+                dollar_cell(info.cost),
             ]
             for info in found.sessions
         ],

@@ -32,9 +32,9 @@ def evaluate(
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
     from windlass.api import functions
     from windlass.cli.given import read_input
-    from windlass.cli.running import command_again, finish_run
+    from windlass.cli.running import finish_run, resume_command
     from windlass.cli.task_results import print_task
-    from windlass.cli.untrusted import settings_to_run
+    from windlass.cli.untrusted import read_trusted_settings
 
     if shared.output_only and out.as_json:
         raise UsageError("--output-only excludes --json; give one of them")
@@ -53,8 +53,8 @@ def evaluate(
     )
     finish_run(
         work,
-        settings_to_run(shared.settings.flags(), trusted=shared.trust),
-        again=command_again("evaluate", task),
+        read_trusted_settings(shared.settings.flags(), trusted=shared.trust),
+        again=resume_command("evaluate", task),
         output_only=shared.output_only,
         show=print_task,
     )

@@ -30,11 +30,11 @@ def fork(
     """Run a session again from one of its calls on, as a new session."""
     from windlass.api import sessions
     from windlass.cli.given import read_changes
-    from windlass.cli.running import command_again, finish_run
-    from windlass.cli.untrusted import settings_to_run
+    from windlass.cli.running import finish_run, resume_command
+    from windlass.cli.untrusted import read_trusted_settings
 
     flags = {**shared.settings.flags(), "price_as": price_as}
-    settings = settings_to_run(flags, trusted=shared.trust)
+    settings = read_trusted_settings(flags, trusted=shared.trust)
     work = partial(
         sessions.fork,
         session,
@@ -44,5 +44,5 @@ def fork(
         session_id=shared.session_name,
         **shared.for_library(),
     )
-    again = command_again("run", None)
+    again = resume_command("run", None)
     finish_run(work, settings, again=again, output_only=shared.output_only)

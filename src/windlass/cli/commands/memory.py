@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from windlass.cli.command import CommandGroup, command
 from windlass.cli.options import StoreOption
-from windlass.cli.output import indented, out, printed_as_json, shorten
+from windlass.cli.output import indent, out, printed_as_json, shorten
 from windlass.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def show(bank: _Bank, key: _Key, *, store: StoreOption = None) -> None:
             state = "replaced"
         head = f"{memory.reference}: {state}, remembered {time_text(memory.remembered)}"
         out.print(f"{head} by {memory.by}" if memory.by else head)
-        out.print(indented(memory.text))
+        out.print(indent(memory.text))
 
 
 @command()

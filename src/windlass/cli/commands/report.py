@@ -82,7 +82,7 @@ def report(
     )
     from windlass.cli.call_report import print_call_report, print_prefixes
     from windlass.cli.session_report import print_session_report
-    from windlass.cli.store import filter_sessions
+    from windlass.cli.store import read_session_filter
     from windlass.cli.store_report import print_store_report
 
     if wrong := (of_store if session else of_session).given():
@@ -104,7 +104,7 @@ def report(
     if session is None and is_plain and not store and is_empty_store(None) and has_agent_sessions():
         list_agent_sessions("report")
     elif session is None:
-        which_sessions = filter_sessions(
+        which_sessions = read_session_filter(
             cascade=of_store.cascade, since=of_store.since, until=of_store.until
         )
         print_store_report(store, which_sessions, of_store.limit, html=page.html, force=page.force)

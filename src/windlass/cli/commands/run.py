@@ -32,8 +32,8 @@ def run(
     from windlass.api import functions, sessions
     from windlass.cli.dry_run import show_forecast
     from windlass.cli.given import read_input
-    from windlass.cli.running import command_again, finish_run
-    from windlass.cli.untrusted import settings_to_run
+    from windlass.cli.running import finish_run, resume_command
+    from windlass.cli.untrusted import read_trusted_settings
 
     options = {**shared.for_library(), "auto": auto}
     flags = {**shared.settings.flags(), "price_as": price_as}
@@ -58,7 +58,7 @@ def run(
         work = partial(functions.run, cascade, read_input(given or ()), **options)
     finish_run(
         work,
-        settings_to_run(flags, trusted=shared.trust),
-        again=command_again("run", cascade),
+        read_trusted_settings(flags, trusted=shared.trust),
+        again=resume_command("run", cascade),
         output_only=shared.output_only,
     )

@@ -31,7 +31,7 @@ def sessions(
     from datetime import UTC, datetime
 
     from windlass.cli.session_text import TOTALS, indented_names, totals_of
-    from windlass.cli.store import filter_sessions, open_existing
+    from windlass.cli.store import open_existing, read_session_filter
     from windlass.cli.tables import print_table
     from windlass.history.base import SessionFilter, Status, in_words
     from windlass.history.nesting import nested, sessions_below
@@ -40,7 +40,7 @@ def sessions(
     statuses = (*get_args(Status), "running")
     if status is not None and status not in statuses:
         raise UsageError(f"--status {status!r}: {did_you_mean(status, statuses)}")
-    which = filter_sessions(cascade=cascade, status=status, since=since, until=until)
+    which = read_session_filter(cascade=cascade, status=status, since=since, until=until)
     with open_existing(store) as history:
         fitting = history.sessions(which, limit=limit)
         below = sessions_below(history, [info.session_id for info in fitting])

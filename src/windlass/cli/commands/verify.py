@@ -15,7 +15,7 @@ def verify(*, store: StoreOption = None) -> None:
 
     from windlass.api.opening import open_store
     from windlass.caching.rates import many
-    from windlass.cli.progress import counting
+    from windlass.cli.progress import show_count
     from windlass.cli.store import read_settings
     from windlass.history import sqlite
     from windlass.history.places import check_folder
@@ -24,7 +24,7 @@ def verify(*, store: StoreOption = None) -> None:
     place = settings.store
     if isinstance(place, Path):
         check_folder(place)
-    with counting(progress, "verifying") as count:
+    with show_count(progress, "verifying") as count:
         if not isinstance(place, Path):
             with open_store(settings, existing=True) as history:
                 findings = list(history.verify(count))
