@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from windlass.cli.tables import Number, print_table
+from windlass.cli.printed_tables import Number, print_table
 from windlass.providers.base import ModelInfo
 from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Reply, Request, Usage

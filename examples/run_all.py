@@ -11,8 +11,8 @@ from pathlib import Path
 import windlass
 from windlass.api.opening import open_store
 from windlass.cli.output import progress
+from windlass.cli.printed_tables import Number, print_table
 from windlass.cli.progress import Progress
-from windlass.cli.tables import Number, print_table
 from windlass.errors import WindlassError
 from windlass.report.costs import session_cost
 from windlass.settings.settings import Settings

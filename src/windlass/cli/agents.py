@@ -11,9 +11,9 @@ from typing import cast, get_args
 from windlass.api.recordings import import_sessions
 from windlass.caching.rates import age_note, many, money, override
 from windlass.cli.cost_tables import print_cost_table, ranked_table
+from windlass.cli.named_store import open_existing, read_settings
 from windlass.cli.output import note, out, printed_as_json
-from windlass.cli.store import open_existing, read_settings
-from windlass.cli.tables import Cell, Number, print_table
+from windlass.cli.printed_tables import Cell, Number, print_table
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.importing.agent_folders import (
     AgentSession,

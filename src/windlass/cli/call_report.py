@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from windlass.caching.rates import money, override
 from windlass.cli.cost_tables import CostTable, messages_table, print_cost_table
+from windlass.cli.named_store import open_existing, open_reporting_losses, read_settings
 from windlass.cli.output import out, printed_as_json
-from windlass.cli.store import open_existing, open_reporting_losses, read_settings
-from windlass.cli.tables import Cell, Number, print_table
+from windlass.cli.printed_tables import Cell, Number, print_table
 from windlass.report.contents import ContextPart, call_report
 from windlass.report.prefix import Prefix, prefix_of
 

@@ -14,11 +14,11 @@ from windlass.api.sessions import Session
 from windlass.caching.rates import override
 from windlass.cli.answers import TypedLines, person_at_terminal
 from windlass.cli.cost_tables import print_costs
+from windlass.cli.named_store import open_reporting_losses
+from windlass.cli.one_run import describe_unfinished, resume_command
 from windlass.cli.output import out, progress
 from windlass.cli.progress import Progress
-from windlass.cli.running import describe_unfinished, resume_command
 from windlass.cli.session_text import print_session
-from windlass.cli.store import open_reporting_losses
 from windlass.engine.events import (
     CallEnded,
     CallStarted,

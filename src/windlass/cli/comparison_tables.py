@@ -6,7 +6,7 @@ from windlass.api.comparing.comparison import Comparison, PolicyDifference, Poli
 from windlass.caching.rates import many, money
 from windlass.cli.many_runs import print_troubles
 from windlass.cli.output import out
-from windlass.cli.tables import Cell, Number, dollar_cell, print_table
+from windlass.cli.printed_tables import Cell, Number, dollar_cell, print_table
 
 
 def print_comparison(result: Comparison) -> None:

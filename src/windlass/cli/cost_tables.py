@@ -7,7 +7,14 @@ from typing import NamedTuple
 
 from windlass.caching.rates import many, money, price_source, rate
 from windlass.cli.output import out
-from windlass.cli.tables import Cell, Number, dollar_cell, format_cells, number_columns, print_table
+from windlass.cli.printed_tables import (
+    Cell,
+    Number,
+    dollar_cell,
+    format_cells,
+    number_columns,
+    print_table,
+)
 from windlass.report.contents import MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.ranking import RankedCost

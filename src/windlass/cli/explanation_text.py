@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.caching.rates import many
+from windlass.cli.named_store import open_existing
 from windlass.cli.output import out, print_json, to_plain
+from windlass.cli.printed_tables import Cell, Number, print_table
 from windlass.cli.session_text import cache_text, print_blocks
-from windlass.cli.store import open_existing
-from windlass.cli.tables import Cell, Number, print_table
 from windlass.history.base import in_words
 from windlass.report.explanation import Explanation, MessageDecision, explain_call
 from windlass.window.originals import RECALL

@@ -22,8 +22,8 @@ from windlass.caching.rates import many, money
 from windlass.cli.answers import approval_words
 from windlass.cli.ending import run_interruptibly
 from windlass.cli.output import out, progress, shorten
+from windlass.cli.printed_tables import print_table
 from windlass.cli.progress import Progress, is_watched, live_line, models_with_places
-from windlass.cli.tables import print_table
 from windlass.errors import Unfinished, WindlassError
 from windlass.history.base import in_words
 from windlass.safety.escaping import escaped

@@ -16,7 +16,7 @@ from windlass.caching.rates import (
     table_date,
 )
 from windlass.cli.output import out, printed_as_json
-from windlass.cli.tables import print_table
+from windlass.cli.printed_tables import print_table
 from windlass.providers import litellm
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find

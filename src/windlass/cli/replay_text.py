@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from windlass.cli.output import out
-from windlass.cli.tables import Number, print_table
+from windlass.cli.printed_tables import Number, print_table
 from windlass.replays.outcomes import RecordingReplay, Replay
 from windlass.replays.pricing import OWN
 from windlass.replays.printed import (

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from windlass.caching.rates import many, override
 from windlass.cli.ending import run_interruptibly
 from windlass.cli.output import note, out, progress
-from windlass.cli.tables import print_table
+from windlass.cli.printed_tables import print_table
 from windlass.engine.cards.indexer import (
     FLAG,
     CardFailures,

@@ -16,10 +16,10 @@ from windlass.cli.cost_tables import (
     print_cost_table,
     print_costs,
 )
+from windlass.cli.named_store import open_reporting_losses, read_settings
 from windlass.cli.output import out, print_json, to_plain
+from windlass.cli.printed_tables import Cell, Number, dollar_cell, growth_cell
 from windlass.cli.report_page import pause_garbage_collection, write_page
-from windlass.cli.store import open_reporting_losses, read_settings
-from windlass.cli.tables import Cell, Number, dollar_cell, growth_cell
 from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from windlass.caching.rates import money
+from windlass.cli.named_store import open_existing
 from windlass.cli.output import indent, out, printed_as_json, shorten
-from windlass.cli.store import open_existing
-from windlass.cli.tables import Cell, Number, dollar_cell, print_table
+from windlass.cli.printed_tables import Cell, Number, dollar_cell, print_table
 from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
 from windlass.messages import Message, Picture, Text

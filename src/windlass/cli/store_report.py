@@ -7,9 +7,9 @@ from pathlib import Path
 
 from windlass.caching.rates import age_note, many, money, override
 from windlass.cli.cost_tables import CostTable, messages_table, print_cost_table, ranked_table
+from windlass.cli.named_store import open_reporting_losses, read_settings
 from windlass.cli.output import out, printed_as_json
 from windlass.cli.report_page import pause_garbage_collection, write_page
-from windlass.cli.store import open_reporting_losses, read_settings
 from windlass.history.base import SessionFilter
 from windlass.report.ranking import RankedCost, StoreReport, store_report
 from windlass.safety.outputs import check_output

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from windlass.cli.named_store import open_reporting_losses
+from windlass.cli.one_run import print_next_steps, print_output
 from windlass.cli.output import out, printed_as_json, shorten, to_plain
-from windlass.cli.running import print_next_steps, print_output
-from windlass.cli.store import open_reporting_losses
-from windlass.cli.tables import dollar_cell, print_table
+from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.engine.result import Result
 from windlass.report.costs import task_costs
 from windlass.settings.settings import Settings

@@ -23,9 +23,9 @@ def callout(
     store: StoreOption = None,
 ) -> None:
     """Mark a message as important: windows keep it whole, and its name finds it."""
+    from windlass.cli.named_store import open_existing
     from windlass.cli.session_cards import mark_message
     from windlass.cli.session_text import callout_row
-    from windlass.cli.store import open_existing
     from windlass.history.callout_rows import called_out, checked_name, mark_of
 
     checked = checked_name(name)

@@ -34,6 +34,7 @@ def cards(
     from functools import partial
 
     from windlass.caching.rates import many, money
+    from windlass.cli.named_store import open_reporting_losses, read_settings
     from windlass.cli.session_cards import (
         card_fields,
         make_cards_of,
@@ -42,7 +43,6 @@ def cards(
         print_missing,
         view_cards,
     )
-    from windlass.cli.store import open_reporting_losses, read_settings
     from windlass.history.card_rows import pin_of
 
     settings = read_settings(store)

@@ -10,8 +10,8 @@ from windlass.cli.output import printed_as_json
 @command()
 def config(*, store: StoreOption = None) -> None:
     """Print each setting with its value and its origin."""
-    from windlass.cli.store import read_settings
-    from windlass.cli.tables import print_table
+    from windlass.cli.named_store import read_settings
+    from windlass.cli.printed_tables import print_table
 
     rows = read_settings(store).rows()
     if not printed_as_json(rows):

@@ -19,9 +19,9 @@ def diff(
     store: StoreOption = None,
 ) -> None:
     """Show where two sessions part, and what each cost."""
+    from windlass.cli.named_store import open_existing
+    from windlass.cli.printed_tables import dollar_cell, print_table
     from windlass.cli.session_text import TOTALS, totals_of
-    from windlass.cli.store import open_existing
-    from windlass.cli.tables import dollar_cell, print_table
     from windlass.history.base import in_words
     from windlass.report.diff import compare_sessions
 

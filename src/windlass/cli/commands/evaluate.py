@@ -32,7 +32,7 @@ def evaluate(
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
     from windlass.api import functions
     from windlass.cli.given import read_input
-    from windlass.cli.running import finish_run, resume_command
+    from windlass.cli.one_run import finish_run, resume_command
     from windlass.cli.task_results import print_task
     from windlass.cli.untrusted import read_trusted_settings
 

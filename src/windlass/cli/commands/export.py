@@ -29,7 +29,7 @@ def export(
     store: StoreOption = None,
 ) -> None:
     """Write out a session: for another program, or to read."""
-    from windlass.cli.store import open_existing
+    from windlass.cli.named_store import open_existing
     from windlass.report import exporting
     from windlass.safety.escaping import escaped, escaped_json
     from windlass.safety.outputs import check_output, write_output

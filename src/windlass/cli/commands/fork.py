@@ -30,7 +30,7 @@ def fork(
     """Run a session again from one of its calls on, as a new session."""
     from windlass.api import sessions
     from windlass.cli.given import read_changes
-    from windlass.cli.running import finish_run, resume_command
+    from windlass.cli.one_run import finish_run, resume_command
     from windlass.cli.untrusted import read_trusted_settings
 
     flags = {**shared.settings.flags(), "price_as": price_as}

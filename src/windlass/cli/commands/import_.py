@@ -13,7 +13,7 @@ from windlass.cli.options import StoreOption
 from windlass.cli.output import note, out, printed_as_json
 
 if TYPE_CHECKING:
-    from windlass.cli.tables import Cell
+    from windlass.cli.printed_tables import Cell
     from windlass.importing.imported import ImportedSession
 
 _STATES = {
@@ -35,7 +35,7 @@ def import_(
     """Import recordings of other programs as sessions; may be repeated."""
     from windlass.api.recordings import import_sessions
     from windlass.caching.rates import many
-    from windlass.cli.tables import print_table
+    from windlass.cli.printed_tables import print_table
     from windlass.importing.recording import ESTIMATED, GRADES
 
     imported = import_sessions(path, form=form, store=store, on_skip=note)
@@ -64,7 +64,7 @@ def import_(
 
 def _row(group: list[ImportedSession]) -> list[Cell]:
     from windlass.caching.rates import money
-    from windlass.cli.tables import Number
+    from windlass.cli.printed_tables import Number
 
     dollars = [session.cost for session in group]
     known = [one for one in dollars if one is not None]

@@ -15,7 +15,7 @@ from windlass.cli.output import indent, out, printed_as_json, shorten
 from windlass.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from windlass.cli.tables import Cell
+    from windlass.cli.printed_tables import Cell
     from windlass.memory.banks import Banks, Memory
 
 _LINE = 200
@@ -92,7 +92,7 @@ def match(
     """Print what banks and folders hold on a task, in the standard sections, unranked."""
     from contextlib import ExitStack, closing
 
-    from windlass.cli.store import read_settings
+    from windlass.cli.named_store import read_settings
     from windlass.memory.association import Associations
 
     names, folders = bank or [], folder or []
@@ -131,7 +131,7 @@ def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
     import secrets
     import time
 
-    from windlass.cli.store import open_existing
+    from windlass.cli.named_store import open_existing
     from windlass.memory.banks import Banks
 
     with open_existing(store) as history:
@@ -144,7 +144,7 @@ def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
 
 def _list_banks(store: str | None) -> None:
     """List the banks: how much is in force in each, and how old the newest is."""
-    from windlass.cli.tables import print_table
+    from windlass.cli.printed_tables import print_table
     from windlass.memory.banks import time_text
 
     with _banks(store) as banks:
@@ -168,7 +168,7 @@ def _list_banks(store: str | None) -> None:
 
 def _list_bank(bank: str, store: str | None) -> None:
     """List what is in force in a bank."""
-    from windlass.cli.tables import print_table
+    from windlass.cli.printed_tables import print_table
 
     with _banks(store, bank) as banks:
         memories = banks.memories(bank)

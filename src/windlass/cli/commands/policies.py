@@ -20,7 +20,7 @@ def policies(
     every: Annotated[bool, Option("--all", help="Also options that are rarely on.")] = False,
 ) -> None:
     """List the window profiles, or print the options of one."""
-    from windlass.cli.tables import print_table
+    from windlass.cli.printed_tables import print_table
     from windlass.window.options import Policy
     from windlass.window.profiles import ABOUT, PROFILES, RARE
 

@@ -29,7 +29,7 @@ def prune(
 
     from windlass.api.opening import open_store
     from windlass.caching.rates import many
-    from windlass.cli.store import read_age, read_settings
+    from windlass.cli.named_store import read_age, read_settings
 
     if (older_than is None) == (session is None):
         raise UsageError("prune takes either --older-than AGE or --session SESSION")

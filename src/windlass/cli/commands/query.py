@@ -50,8 +50,8 @@ def query(
 ) -> None:
     """Query the history with one read-only SQL statement."""
     from windlass.caching.rates import many
-    from windlass.cli.store import open_existing
-    from windlass.cli.tables import print_table
+    from windlass.cli.named_store import open_existing
+    from windlass.cli.printed_tables import print_table
 
     out.as_json = out.as_json or form is RowFormat.JSON
     if form is RowFormat.CSV and out.as_json:

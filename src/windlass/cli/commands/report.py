@@ -81,8 +81,8 @@ def report(
         print_folder,
     )
     from windlass.cli.call_report import print_call_report, print_prefixes
+    from windlass.cli.named_store import read_session_filter
     from windlass.cli.session_report import print_session_report
-    from windlass.cli.store import read_session_filter
     from windlass.cli.store_report import print_store_report
 
     if wrong := (of_store if session else of_session).given():

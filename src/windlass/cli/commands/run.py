@@ -32,7 +32,7 @@ def run(
     from windlass.api import functions, sessions
     from windlass.cli.dry_run import show_forecast
     from windlass.cli.given import read_input
-    from windlass.cli.running import finish_run, resume_command
+    from windlass.cli.one_run import finish_run, resume_command
     from windlass.cli.untrusted import read_trusted_settings
 
     options = {**shared.for_library(), "auto": auto}

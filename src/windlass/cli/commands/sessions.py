@@ -30,9 +30,9 @@ def sessions(
     """List the sessions in the store, newest first."""
     from datetime import UTC, datetime
 
+    from windlass.cli.named_store import open_existing, read_session_filter
+    from windlass.cli.printed_tables import print_table
     from windlass.cli.session_text import TOTALS, indented_names, totals_of
-    from windlass.cli.store import open_existing, read_session_filter
-    from windlass.cli.tables import print_table
     from windlass.history.base import SessionFilter, Status, in_words
     from windlass.history.nesting import nested, sessions_below
     from windlass.report.calls import words_of

@@ -68,7 +68,7 @@ def tune(
 
 
 def _print_figures(figures: Sequence[TunedFigure]) -> None:
-    from windlass.cli.tables import Number, print_table
+    from windlass.cli.printed_tables import Number, print_table
 
     print_table(
         ["settings", "of everything", "values in view", "lines in view"],

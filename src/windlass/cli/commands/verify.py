@@ -15,8 +15,8 @@ def verify(*, store: StoreOption = None) -> None:
 
     from windlass.api.opening import open_store
     from windlass.caching.rates import many
+    from windlass.cli.named_store import read_settings
     from windlass.cli.progress import show_count
-    from windlass.cli.store import read_settings
     from windlass.history import sqlite
     from windlass.history.places import check_folder
 

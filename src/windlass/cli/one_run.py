@@ -11,9 +11,9 @@ from windlass.caching.rates import override
 from windlass.cli.answers import TypedLines, person_at_terminal
 from windlass.cli.cost_tables import print_costs
 from windlass.cli.ending import run_interruptibly
+from windlass.cli.named_store import open_reporting_losses
 from windlass.cli.output import out, printed_as_json, progress, shorten, to_plain
 from windlass.cli.progress import Progress
-from windlass.cli.store import open_reporting_losses
 from windlass.cli.untrusted import retry_with_trust
 from windlass.engine.result import Result
 from windlass.errors import (
