@@ -72,7 +72,8 @@ from windlass.messages import Message, Part, ToolCall, user
 from windlass.providers.base import ModelInfo
 from windlass.safety.fairness import fair
 from windlass.safety.foreign import parse_json
-from windlass.safety.searching import checker, search
+from windlass.safety.pattern_search import search
+from windlass.safety.schemas import validator_for
 from windlass.text.prompts import UNFINISHED, repair_text, retry_text
 from windlass.text.templates import holds, render
 from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
@@ -725,7 +726,7 @@ def matches_schema(output: str, schema: Any) -> Verdict:
     """
     try:
         value = parse_json(output)
-        problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
+        problems = sorted(validator_for(schema).iter_errors(value), key=lambda e: e.json_path)
     except ValueError as error:
         return _refused(f"The output must be JSON: {error}.")
     except RecursionError:  # a schema that names itself takes many frames for a level
