@@ -93,7 +93,7 @@ class TestMerging:
         auto = {"profile": "spec", "intra_phase": {"window": 7, "loop_history_limit": 1}}
         made = policy(auto, {"window": 2})
         assert (made.profile, made.mask_observations_after) == ("spec", 3)
-        assert (made.window, made.loop_history_limit) == (2, 1)
+        assert (made.window, made.loops.loop_history_limit) == (2, 1)
 
     @pytest.mark.req("AC-51")
     def test_what_is_written_anywhere_goes_before_the_phases_profile(self) -> None:
