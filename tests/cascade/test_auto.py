@@ -86,7 +86,7 @@ class TestMerging:
             "preserve_errors": False,
         }
         for made in (policy({"intra_phase": said}), policy(intra=said)):
-            assert {name: getattr(made, name) for name in said} == said
+            assert {name: made.settings()[name] for name in said} == said
 
     @pytest.mark.req("AC-51")
     def test_the_phase_goes_before_the_cascade_before_the_profile(self) -> None:
