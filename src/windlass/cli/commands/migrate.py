@@ -23,7 +23,7 @@ def migrate(
     from windlass.caching.rates import many
     from windlass.history import migrating
     from windlass.history.places import open_place
-    from windlass.settings.settings import read_store
+    from windlass.settings.fields import read_store
 
     here = Path.cwd()
     places = read_store(source, here), read_store(target, here)

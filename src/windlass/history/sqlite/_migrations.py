@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from windlass.errors import StoreError
-from windlass.history._schema import (
+from windlass.history.sqlite._schema import (
     COLUMNS_2,
     COLUMNS_4,
     DROPPED_3,

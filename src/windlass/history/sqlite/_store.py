@@ -13,13 +13,10 @@ names them, and are removed only after the transaction that forgets them.
 # ruff: noqa: S608
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 import struct
 import threading
-from array import array
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
@@ -28,10 +25,22 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError
-from windlass.history import _query as query
 from windlass.history import packing
+from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import Blobs
-from windlass.history._connect import (
+from windlass.history._numbering import BodyRow, Numbered, Prepared
+from windlass.history._session import outcome_of
+from windlass.history.base import (
+    BANK,
+    EVERY_SESSION,
+    Discrepancy,
+    OnProgress,
+    Outcome,
+    SessionFilter,
+    SessionInfo,
+)
+from windlass.history.packing import OutcomeRow, SessionRow
+from windlass.history.sqlite._connect import (
     FILE,
     Synchronous,
     check_writable,
@@ -41,45 +50,18 @@ from windlass.history._connect import (
     open_writing,
     store_errors,
 )
-from windlass.history._migrations import STEPS, version
-from windlass.history._numbering import BodyRow, Numbered, Prepared
-from windlass.history._proof import Checks, StoreProof
-from windlass.history._reader import PORTION, BaseStore, outcome_of, reference_taken, stored_row
-from windlass.history.base import (
-    BANK,
-    EVERY_SESSION,
-    Discrepancy,
-    OnProgress,
-    Outcome,
-    SessionFilter,
-    SessionInfo,
-    StoredRow,
-)
-from windlass.history.card_rows import NODES
-from windlass.history.packing import (
-    CallRow,
-    EditRow,
-    ImageRow,
-    LogRow,
-    OutcomeRow,
-    SessionRow,
-    StateRow,
-    TableRow,
-)
+from windlass.history.sqlite._migrations import STEPS, version
+from windlass.history.sqlite._proof import SqliteProof
+from windlass.history.sqlite._select import only_select, select
+from windlass.history.sqlite._session import TABLES, SqliteSession
 from windlass.safety.interrupting import interruptible
 from windlass.safety.own_files import make_folder, sync_folder, tighten
-from windlass.safety.store_parts import APPLICATION_ID
 from windlass.selection.card import Card
 
 _RECENT: Final = 10
 """Sessions that a message about an unknown one names."""
 
 _BUSY_S: Final = 10.0
-
-_TABLES: Final[dict[type[Any], str]] = {
-    LogRow: "log", CallRow: "calls", EditRow: "edits", StateRow: "state",
-    OutcomeRow: "outcomes", ImageRow: "images",
-}  # fmt: skip
 
 
 def _insert(table: str, columns: Sequence[str], *, ignore: bool = False) -> str:
@@ -109,9 +91,6 @@ _CHOSEN: Final = "IN (SELECT value FROM json_each(:chosen))"
 _REST: Final = "NOT IN (SELECT value FROM json_each(:chosen))"
 _GONE: Final = f"{_KEYS.format(these=_CHOSEN)} EXCEPT SELECT * FROM ({_KEYS.format(these=_REST)})"
 
-_CARD_OF_ROW: Final = (
-    "c.session_no = l.session_no AND c.message_id = substr(l.key, 1, 16) || '-' || l.occurrence"
-)
 _CARD_COLUMNS: Final = (
     "session_no", "message_id", "summary", "keywords_json", "embedding", "embedding_model",
     "estimated_tokens", "is_anchor", "callout_name", "generated_at", "generator_model",
@@ -124,104 +103,6 @@ _PUT_CARD: Final = (
     + ", ".join(f"{name} = excluded.{name}" for name in _CARD_COLUMNS[2:])
     + " WHERE excluded.generated_at >= generated_at"
 )
-
-
-class SqliteSession:
-    """One session, as `SessionReader` has it."""
-
-    def __init__(self, db: sqlite3.Connection, number: int) -> None:
-        self.number = number
-        self._db = db
-
-    def _select(self, what: str, **values: Any) -> list[Any]:
-        return self._db.execute(f"SELECT {what}", {"session": self.number, **values}).fetchall()
-
-    def _rows(self, kind: type[TableRow], more: str, **values: Any) -> list[TableRow]:
-        columns = ", ".join(f"l.{name}" for name in kind._fields)
-        sql = f"{columns} FROM {_TABLES[kind]} l WHERE l.session_no = :session {more}"
-        return [kind._make(row) for row in self._select(sql, **values)]
-
-    def start(self) -> SessionRow:
-        """How it began."""
-        columns = ", ".join(SessionRow._fields)
-        return SessionRow(*self._select(f"{columns} FROM sessions WHERE session_no = :session")[0])
-
-    def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
-        """The first rows behind number `after`."""
-        more = "AND l.seq > :after" + ("" if phase is None else " AND l.phase = :phase")
-        return self._rows(
-            LogRow, f"{more} ORDER BY l.seq LIMIT {PORTION}", after=after, phase=phase
-        )
-
-    def table(self, kind: type[TableRow]) -> list[TableRow]:
-        """Its rows of another table."""
-        return self._rows(kind, "ORDER BY " + ("seq, number" if kind is ImageRow else "number"))
-
-    def results(self) -> list[tuple[str, str]]:
-        """(Reference, key) of the results that have a visible file."""
-        return self._select("ref, key FROM tool_results WHERE session_no = :session ORDER BY ref")
-
-    def extra_bodies(self) -> set[str]:
-        """The bodies that calls and edits brought."""
-        return {key for (key,) in self._select("key FROM made_bodies WHERE session_no = :session")}
-
-    def tool_lists(self) -> dict[str, str]:
-        """The tools that its calls sent."""
-        of_calls = "SELECT tools FROM calls WHERE session_no = :session"
-        return dict(
-            self._select(f"sha256, tools_json FROM tool_lists WHERE sha256 IN ({of_calls})")
-        )
-
-    def digests(self) -> dict[int, str]:
-        """The digest of each batch."""
-        return dict(self._select("number, digest FROM batches WHERE session_no = :session"))
-
-    def last_batch(self) -> tuple[int, str] | None:
-        """Number and digest of the last batch."""
-        last = self._select(
-            "number, digest FROM batches WHERE session_no = :session ORDER BY number DESC LIMIT 1"
-        )
-        return last[0] if last else None
-
-    def has_body(self, key: str) -> bool:
-        """Whether the store has a body of that key."""
-        return bool(self._select("1 FROM bodies WHERE key = :key", key=key))
-
-    def traces_among(self, traces: list[str]) -> list[str]:
-        """Those of these traces that the session has rows of."""
-        sql = "trace_id FROM log WHERE session_no = :session AND trace_id IN "
-        sql += "(SELECT value FROM json_each(:traces))"
-        return [trace for (trace,) in self._select(sql, traces=json.dumps(traces))]
-
-    def cards(self) -> list[Card]:
-        """The cards of its messages."""
-        stored = self._select(
-            "c.message_id, substr(l.key, 1, 16), c.summary, c.keywords_json, c.estimated_tokens, "
-            "b.role, l.phase, l.turn, c.is_anchor, c.callout_name, c.embedding, "
-            "c.embedding_model, c.generator_model, c.generated_at "
-            f"FROM log l JOIN cards c ON {_CARD_OF_ROW} JOIN bodies b ON b.key = l.key "
-            "WHERE l.session_no = :session ORDER BY l.seq"
-        )
-        return [_card(values) for values in stored]
-
-    def without_cards(self, after: int, limit: int) -> list[LogRow]:
-        """The first rows behind `after` whose messages may have a card and have none."""
-        nodes = ", ".join(f"'{node}'" for node in NODES)
-        more = (
-            f"AND l.seq > :after AND l.node_type IN ({nodes}) "
-            "AND l.key IN (SELECT key FROM bodies) AND NOT EXISTS "
-            f"(SELECT 1 FROM cards c WHERE {_CARD_OF_ROW}) ORDER BY l.seq LIMIT :limit"
-        )
-        return self._rows(LogRow, more, after=after, limit=limit)
-
-
-def _card(values: tuple[Any, ...]) -> Card:
-    """The card whose fields these are, in their order."""
-    columns = dict(zip(Card.__dataclass_fields__, values, strict=True))
-    columns["keywords"] = tuple(json.loads(columns["keywords"]))
-    columns["is_anchor"] = bool(columns["is_anchor"])
-    columns["embedding"] = _vector(columns["embedding"])
-    return Card(**columns)
 
 
 def _card_row(session_no: int, card: Card) -> tuple[Any, ...]:
@@ -240,13 +121,7 @@ def _card_row(session_no: int, card: Card) -> tuple[Any, ...]:
     )
 
 
-def _vector(blob: bytes) -> Sequence[float]:
-    """The float32 numbers of a blob; () for an empty one, or one that cannot be read."""
-    count, rest = divmod(len(blob), 4)
-    return array("f", struct.unpack(f"<{count}f", blob)) if blob and not rest else ()
-
-
-class SqliteStore(BaseStore):
+class SqliteStore(BaseStore[SqliteSession]):
     """A store in `folder`, which is made where it is missing.
 
     `busy_s` is how long another process's write is waited for, in seconds.
@@ -394,7 +269,7 @@ class SqliteStore(BaseStore):
         numbered = Numbered(prepared, head)
         tools = _insert("tool_lists", ("sha256", "tools_json"), ignore=True)
         db.executemany(tools, numbered.tools.items())
-        for kind, table in _TABLES.items():
+        for kind, table in TABLES.items():
             db.executemany(_insert(table, kind._fields), numbered.rows[kind])
         extra = [(session_no, key) for key in numbered.extra_bodies]
         db.executemany(_insert("made_bodies", ("session_no", "key"), ignore=True), extra)
@@ -417,7 +292,7 @@ class SqliteStore(BaseStore):
             if self.blobs.has(sha):
                 continue
             if sha not in prepared.blobs:
-                raise prepared.refusal(f"the bytes of picture {sha!r} are neither given nor stored")
+                raise prepared.missing_picture(sha)
             self.blobs.write({sha: prepared.blobs[sha]})
 
     def _link_again(self, db: sqlite3.Connection, damaged: Iterable[str]) -> None:
@@ -432,7 +307,7 @@ class SqliteStore(BaseStore):
         name = packing.tool_result_name(ref)
         self.blobs.write(body)
         with self._transaction() as db:
-            session = self._known(session_id, self._find(session_id))
+            session = self._known(session_id)
             taken = db.execute("SELECT key FROM tool_results WHERE name = ?", (name,)).fetchone()
             if taken is not None and taken[0] != key:
                 raise reference_taken(ref, taken[0])
@@ -565,42 +440,23 @@ class SqliteStore(BaseStore):
             db.execute("PRAGMA synchronous = NORMAL")
             try:
                 with self._transaction():
-                    session = self._known(session_id, self._find(session_id))
+                    session = self._known(session_id)
                     db.executemany(_PUT_CARD, [_card_row(session.number, card) for card in cards])
             finally:
                 db.execute(f"PRAGMA synchronous = {self._synchronous}")
 
-    def cards(self, session_id: str) -> Sequence[Card]:
-        """The cards of a session, in the order of its messages; [] where there are none."""
-        with self._use():
-            session = self._find(session_id)
-            return [] if session is None else session.cards()
-
-    def without_cards(
-        self, session_id: str, *, after: int = 0, limit: int = 100
-    ) -> Sequence[StoredRow]:
-        """The first rows behind number `after` whose messages may have a card and have none."""
-        with self._use():
-            session = self._find(session_id)
-            rows = [] if session is None else session.without_cards(after, limit)
-            messages = self.messages(row.key for row in rows)
-        return [stored_row(session_id, row, messages[row.key]) for row in rows]
-
-    def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Rows of one SELECT with bound parameters, on a connection that cannot write.
-
-        Raises UsageError for anything else, and for SQL that SQLite refuses. A signal ends it.
-        """
+    def _query(self, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
+        # A signal ends it.
         with self._use() as db:
             if self._reader is None:
                 self._reader = open_reading(self.file, self.blobs, busy_s=self._busy_s)
-                query.only_select(self._reader)
+                only_select(self._reader)
             reader = self._reader
 
             def abandon() -> None:
                 self._reader = None  # closing it would wait for the query
 
-            work = partial(query.select, reader, db, sql, params)
+            work = partial(select, reader, db, sql, params)
             return interruptible(work, reader.interrupt, abandon)
 
     def verify(self, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
@@ -609,9 +465,6 @@ class SqliteStore(BaseStore):
         For a store too damaged to be opened there is `verify_store`.
         """
         return verify_store(self.folder, on_progress)
-
-
-# ---- proof --------------------------------------------------------------------------
 
 
 def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
@@ -638,76 +491,3 @@ def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterato
         return
     with closing(db):
         yield from SqliteProof(SqliteStore(folder, db=db), db, on_progress).findings()
-
-
-class SqliteProof(StoreProof[SqliteSession]):
-    """One reading of a store, in one snapshot of its database."""
-
-    def __init__(
-        self, store: SqliteStore, db: sqlite3.Connection, on_progress: OnProgress | None = None
-    ) -> None:
-        super().__init__(store, on_progress)
-        self.db = db
-
-    def _contents(self, listed: list[str]) -> Checks:
-        file = str(self.store.folder / FILE)
-        yield file, self._database(file)
-        yield "blobs", self._blob_files(listed)
-        yield "table bodies", self._bodies()
-        yield "table body_pictures", self._body_pictures()
-        yield "table tool_lists", self._tool_lists()
-
-    def _database(self, file: str) -> Iterator[Discrepancy]:
-        steps = version(self.db)
-        (application,) = self.db.execute("PRAGMA application_id").fetchone()
-        if steps > len(STEPS):
-            yield Discrepancy(file, f"has version {steps}, this Windlass knows {len(STEPS)}")
-        if application != APPLICATION_ID:
-            yield Discrepancy(file, "is not marked as a Windlass store")
-        self.db.execute("BEGIN")
-        for (line,) in self.db.execute("PRAGMA integrity_check(20)").fetchall():
-            if line != "ok":
-                yield Discrepancy(file, f"SQLite finds: {line}")
-        for table, row, parent, _ in self.db.execute("PRAGMA foreign_key_check").fetchall():
-            place = f"table {table}" if row is None else f"table {table}, row {row}"
-            yield Discrepancy(place, f"refers to something in {parent} that is not there")
-
-    def _bodies(self) -> Iterator[Discrepancy]:
-        (total,) = self.db.execute("SELECT count(*) FROM bodies").fetchone()
-        stored = self.db.execute("SELECT key, role, chars, tool_calls, body FROM bodies")
-        for values in self.counted("messages", stored, total):
-            yield from self._body(*values)
-
-    def _body_pictures(self) -> Iterator[Discrepancy]:
-        stored: defaultdict[str, set[str]] = defaultdict(set)
-        for key, sha in self.db.execute("SELECT key, sha256 FROM body_pictures"):
-            stored[key].add(sha)
-        for key in sorted(self.bodies & self.pictures.keys()):
-            if set(self.pictures[key]) != stored[key]:
-                yield Discrepancy(f"message {key}", "its pictures are not those in body_pictures")
-
-    def _tool_lists(self) -> Iterator[Discrepancy]:
-        for sha, tools in self.db.execute("SELECT sha256, tools_json FROM tool_lists"):
-            if hashlib.sha256(tools.encode()).hexdigest() != sha:
-                yield Discrepancy(f"tools {sha}", "are not what their key is the hash of")
-
-    def _sessions(self) -> Iterator[tuple[str, SqliteSession]]:
-        for name, number in self.db.execute(
-            "SELECT session_id, session_no FROM sessions ORDER BY session_no"
-        ):
-            yield name, SqliteSession(self.db, number)
-
-    def _cards(self) -> Iterator[Discrepancy]:
-        """Cards that no selection will ever see, and vectors that cannot be read."""
-        if not self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'cards'").fetchone():
-            return  # of an older Windlass: the table is made when the store is opened for use
-        for session, message_id, size in self.db.execute(
-            "SELECT c.session_no, c.message_id, length(c.embedding) FROM cards c WHERE NOT EXISTS "
-            f"(SELECT 1 FROM log l WHERE {_CARD_OF_ROW}) OR length(c.embedding) % 4 != 0 "
-            "OR (length(c.embedding) = 0) != (c.embedding_model = '')"
-        ):
-            where = f"session number {session}, card {message_id}"
-            if size % 4:
-                yield Discrepancy(where, "has a vector that cannot be read", "note")
-            else:
-                yield Discrepancy(where, "is of no message, or its vector of no model", "note")

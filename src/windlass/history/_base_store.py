@@ -1,26 +1,30 @@
-"""What all stores do alike with the rows that each writes and reads its way.
-
-`SessionReader` is what a store reads of one session; `verify` reads by the same. `BaseStore`
-makes of it what the protocol promises.
-"""
+"""What every store does alike, whatever database it writes to and reads from."""
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history._blobs import BlobPlace, remove_visible
 from windlass.history._lost import Lost, damaged, lost, once_each
 from windlass.history._numbering import Numbered, Prepared, SessionHead, SessionReader, prepare
+from windlass.history._session import (
+    PORTION,
+    changed_batches,
+    decode,
+    outcome_of,
+    read_head,
+    stored_row,
+    windows,
+)
 from windlass.history.base import (
     EVERY_SESSION,
     LATEST,
@@ -33,26 +37,22 @@ from windlass.history.base import (
     SessionFilter,
     SessionInfo,
     SessionStart,
-    ShownMessage,
     StateChange,
     StoredRow,
 )
 from windlass.history.packing import (
-    DIGESTED,
     CallRow,
     EditRow,
     ImageRow,
-    LogRow,
     OutcomeRow,
     SessionRow,
     StateRow,
+    TableRow,
 )
-from windlass.messages import Message, from_dict
+from windlass.messages import Message
+from windlass.selection.card import Card
 
 _Session = TypeVar("_Session", bound=SessionReader)
-
-PORTION: Final = 500
-"""Rows read at a time: no reader holds a snapshot open while its caller thinks."""
 
 _KEYS: Final = 1_000
 """Keys of bodies asked for at a time."""
@@ -67,135 +67,19 @@ _STALE_S: Final = 3600.0
 """Seconds after which an unfinished file belongs to no living process."""
 
 
-class CallWindow(NamedTuple):
-    """A call with its whole window, and the keys of the bodies it brought."""
-
-    row: CallRow
-    shown: tuple[ShownMessage, ...] = ()
-    bodies: tuple[str, ...] = ()
+_COMMENTS: Final = re.compile(r"\s+|--[^\n]*(\n|$)|/\*.*?(\*/|$)", re.DOTALL)
+_SELECT: Final = re.compile(r"(select|with|values)\b", re.IGNORECASE)
 
 
-def windows(calls: Iterable[CallRow]) -> Iterator[CallWindow]:
-    """The windows of a session's calls. Raises StoreError where one cannot be put together."""
-    shown: tuple[ShownMessage, ...] = ()
-    bodies: tuple[str, ...] = ()
-    for row in calls:
-        follows = (row.base or 0) == row.number - 1
-        try:
-            if follows:
-                shown = packing.unpack_window(shown, row.window_json)
-                bodies = packing.unpack_keys(bodies, row.bodies_json)
-        except (TypeError, ValueError) as error:
-            raise damaged(
-                f"the window of call {row.number} does not hold together ({error})"
-            ) from error
-        if not follows or len(shown) != row.entries:
-            raise damaged(
-                f"the window of call {row.number} does not hold together "
-                f"({len(shown)} of {row.entries} entries, told against call {row.base})"
-            )
-        yield CallWindow(row, shown, bodies)
+def is_select(sql: str) -> bool:
+    """Whether the text begins with SELECT, WITH or VALUES, comments aside."""
+    at = 0
+    while comment := _COMMENTS.match(sql, at):
+        at = comment.end()
+    return _SELECT.match(sql, at) is not None
 
 
-def log_rows(session: SessionReader) -> Iterator[LogRow]:
-    """All rows of a session."""
-    after = 0
-    while portion := session.log(after):
-        yield from portion
-        after = portion[-1].seq
-
-
-def changed_batches(where: str, session: SessionReader) -> Iterator[Discrepancy]:
-    """The batches of a session that are not what was appended, by their chain of digests."""
-    tables: list[Iterable[Any]] = [log_rows(session)]
-    tables += [session.table(kind) for kind in DIGESTED[1:]]
-    parts: defaultdict[int, tuple[list[Any], ...]] = defaultdict(lambda: ([], [], [], [], []))
-    for place, rows in enumerate(tables):
-        for row in rows:
-            parts[row.batch][place].append(row)
-    digests = session.digests()
-    before = session.start().digest
-    last = max([0, *digests, *parts])
-    if not last:
-        yield Discrepancy(where, "has no batch")
-    for number in range(1, last + 1):
-        part = parts[number]
-        log = part[0]
-        span = f" (rows {log[0].seq} to {log[-1].seq})" if log else ""
-        if number not in digests:
-            yield Discrepancy(f"{where}, batch {number}{span}", "is missing from batches")
-            continue
-        if packing.batch_digest(before, *part) != digests[number]:
-            yield Discrepancy(
-                f"{where}, batch {number}{span}",
-                "is not what was appended: a row of it was changed, added or removed",
-            )
-        before = digests[number]
-
-
-def read_head(session: SessionReader) -> SessionHead:
-    """What an appender must know of a session, read anew."""
-    last = session.last_batch()
-    if last is None:
-        raise damaged(f"session number {session.number} has no batch")
-    head = SessionHead(session, *last, tools=set(session.tool_lists()))
-    for row in log_rows(session):
-        head.numbers[LogRow] = row.seq
-        if row.key is not None and row.occurrence is not None:
-            head.counts[row.key[:16]] = row.occurrence
-    for call in windows(session.table(CallRow)):
-        head.numbers[CallRow], head.window, head.bodies = call.row.number, call.shown, call.bodies
-    for kind in DIGESTED[2:]:
-        head.numbers[kind] = max((row.number for row in session.table(kind)), default=0)
-    return head
-
-
-def stored_row(session_id: str, row: LogRow, message: Message | None) -> StoredRow:
-    """A row as readers get it."""
-    if isinstance(message, Lost):
-        message = message.in_row(row.node_type)
-    return StoredRow(
-        seq=row.seq,
-        session_id=session_id,
-        id=None if row.occurrence is None else packing.occurrence_id(row.key or "", row.occurrence),
-        key=row.key,
-        row=packing.row_of(row, message),
-    )
-
-
-def outcome_of(row: OutcomeRow) -> Outcome:
-    """An outcome as readers get it."""
-    return Outcome(
-        status=row.status,
-        timestamp=row.timestamp,
-        phase=row.phase,
-        output_trace=row.output_trace,
-        error=row.error,
-        hidden=bool(row.hidden),
-        details=json.loads(row.details_json),
-        reason=row.reason,
-    )
-
-
-def decode(key: str, body: str | None, blobs: BlobPlace) -> Message:
-    """The message of a body row, or its stand-in where `blobs` says that one is wanted.
-
-    Raises StoreError when it is not what `key` is the hash of.
-    """
-    try:
-        data = blobs.read(key, check=False) if body is None else str(body).encode()
-    except FileNotFoundError:
-        return lost(key, "is missing", blobs)
-    except OSError as error:
-        if blobs.on_lost is None:
-            raise
-        return lost(key, f"cannot be read ({error.strerror})", blobs)
-    if hashlib.sha256(data).hexdigest() != key:
-        return lost(key, "has been changed", blobs, "stored text" if body else "file")
-    return from_dict(json.loads(data))
-
-
-class BaseStore(ABC):
+class BaseStore(ABC, Generic[_Session]):
     """What stores do alike. A subclass opens sessions, and writes and prunes its way.
 
     `blobs` is where large bodies and pictures lie; of those that nothing names, `prune` takes
@@ -223,7 +107,7 @@ class BaseStore(ABC):
         """`_use`, for what is written together."""
 
     @abstractmethod
-    def _find(self, session_id: str) -> SessionReader | None: ...
+    def _find(self, session_id: str) -> _Session | None: ...
 
     @abstractmethod
     def _recent(self) -> Iterable[str]:
@@ -243,7 +127,7 @@ class BaseStore(ABC):
     def _append(self, prepared: Prepared) -> Numbered: ...
 
     @abstractmethod
-    def _begin(self, row: SessionRow) -> SessionReader:
+    def _begin(self, row: SessionRow) -> _Session:
         """A session that is not there yet."""
 
     @abstractmethod
@@ -257,6 +141,10 @@ class BaseStore(ABC):
     @abstractmethod
     def _forget(self, sessions: list[int], *, dry_run: bool) -> tuple[int, int, set[str]]:
         """Remove sessions and what no other uses; how many rows and bodies, and the blobs left."""
+
+    @abstractmethod
+    def _query(self, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
+        """The rows of a text that begins as a SELECT does."""
 
     @abstractmethod
     def used_blobs(self) -> set[str]:
@@ -353,7 +241,7 @@ class BaseStore(ABC):
         # that nothing names; the next prune takes whatever is not named.
         with self._transaction():
             if session_id is not None:
-                chosen = [(self._known(session_id, self._find(session_id)).number, session_id)]
+                chosen = [(self._known(session_id).number, session_id)]
             else:
                 chosen = self._older(now - (older_than_s or 0.0))
             chosen = self._with_children(chosen)
@@ -377,7 +265,7 @@ class BaseStore(ABC):
         while above:
             under = [info.session_id for info in self.sessions(SessionFilter(under=above))]
             above = tuple(name for name in under if name not in named)
-            named |= {name: self._known(name, self._find(name)).number for name in above}
+            named |= {name: self._known(name).number for name in above}
         return [(number, name) for name, number in named.items()]
 
     def _unused(self, used: set[str], now: float) -> list[str]:
@@ -388,10 +276,15 @@ class BaseStore(ABC):
             and not (self._grace_s and self.blobs.written(sha) > now - self._grace_s)
         ]
 
-    def _known(self, session_id: str, session: _Session | None) -> _Session:
-        if session is None:
+    def _known(self, session_id: str) -> _Session:
+        if (session := self._find(session_id)) is None:
             raise self._unknown(session_id)
         return session
+
+    def _table(self, session_id: str, kind: type[TableRow]) -> list[TableRow]:
+        """The rows of a session in a table; none where it is unknown."""
+        session = self._find(session_id)
+        return [] if session is None else session.table(kind)
 
     def _unknown(self, session_id: str) -> UsageError:
         hint = did_you_mean(session_id, self._recent())
@@ -420,11 +313,11 @@ class BaseStore(ABC):
         """
         found: list[Discrepancy] = []
         with self._transaction():  # nobody appends meanwhile
-            first = self._known(session_id, self._find(session_id)).number
+            first = self._known(session_id).number
             for _, name in self._with_children([(first, session_id)]):
                 where = f"session {name!r}"
                 try:
-                    found += changed_batches(where, self._known(name, self._find(name)))
+                    found += changed_batches(where, self._known(name))
                 except (TypeError, ValueError, IndexError) as error:
                     found.append(Discrepancy(where, f"cannot be read to its end: {error}"))
         return found
@@ -496,8 +389,7 @@ class BaseStore(ABC):
     def edits(self, session_id: str) -> Sequence[EditRecord]:
         """The committed edits of a session, in order; none where it is unknown."""
         with self._use():
-            session = self._find(session_id)
-            stored = [] if session is None else session.table(EditRow)
+            stored = self._table(session_id, EditRow)
             messages = self.messages(row.replacement for row in stored)
         return [
             EditRecord(
@@ -509,15 +401,13 @@ class BaseStore(ABC):
     def state(self, session_id: str) -> Sequence[StateChange]:
         """The state changes of a session, in order."""
         with self._use():
-            session = self._find(session_id)
-            stored = [] if session is None else session.table(StateRow)
+            stored = self._table(session_id, StateRow)
         return [StateChange(row.phase, row.key, json.loads(row.value_json)) for row in stored]
 
     def outcomes(self, session_id: str) -> Sequence[Outcome]:
         """How the phases, and at last the session, ended."""
         with self._use():
-            session = self._find(session_id)
-            return [] if session is None else [outcome_of(row) for row in session.table(OutcomeRow)]
+            return [outcome_of(row) for row in self._table(session_id, OutcomeRow)]
 
     def find_session(self, name: str) -> str:
         """The id of the session that `name` means: an id, the beginning of one, or `latest`.
@@ -552,7 +442,7 @@ class BaseStore(ABC):
     def start(self, session_id: str) -> SessionStart:
         """How a session began. Raises UsageError naming recent sessions where it is unknown."""
         with self._use():
-            row = self._known(session_id, self._find(session_id)).start()
+            row = self._known(session_id).start()
         return SessionStart(
             cascade_id=row.cascade_id,
             model=row.model,
@@ -567,8 +457,7 @@ class BaseStore(ABC):
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
         """(SHA-256, visible file) of the pictures a phase made, in order."""
         with self._use():
-            session = self._find(session_id)
-            images = [] if session is None else session.table(ImageRow)
+            images = self._table(session_id, ImageRow)
         name = packing.text(phase)
         return [(row.sha256, self.folder / row.name) for row in images if row.phase == name]
 
@@ -577,6 +466,35 @@ class BaseStore(ABC):
         with self._use():
             session = self._find(session_id)
             return [] if session is None else session.results()
+
+    @contextmanager
+    def _find_for_cards(self, session_id: str) -> Iterator[_Session | None]:
+        """A session whose cards are read or written; no append needs to wait for them."""
+        with self._use():
+            yield self._find(session_id)
+
+    def cards(self, session_id: str) -> Sequence[Card]:
+        """The cards of a session, in the order of its messages; [] where there are none."""
+        with self._find_for_cards(session_id) as session:
+            return [] if session is None else session.cards()
+
+    def without_cards(
+        self, session_id: str, *, after: int = 0, limit: int = 100
+    ) -> Sequence[StoredRow]:
+        """The first rows behind number `after` whose messages may have a card and have none."""
+        with self._find_for_cards(session_id) as session:
+            rows = [] if session is None else session.without_cards(after, limit)
+            messages = self.messages(row.key for row in rows)
+        return [stored_row(session_id, row, messages[row.key]) for row in rows]
+
+    def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
+        """Rows of one SELECT with bound parameters, on a connection that cannot write.
+
+        Raises UsageError for anything else, and for SQL that the database refuses.
+        """
+        if not is_select(sql):
+            raise UsageError("only one SELECT can be run here: the record is never changed by SQL")
+        return self._query(sql, params)
 
 
 def reference_taken(ref: str, key: str) -> StoreError:

@@ -17,8 +17,6 @@ _ALLOWED: Final = frozenset(
         sqlite3.SQLITE_RECURSIVE,
     }
 )
-_COMMENTS: Final = re.compile(r"\s+|--[^\n]*(\n|$)|/\*.*?(\*/|$)", re.DOTALL)
-_SELECT: Final = re.compile(r"(select|with|values)\b", re.IGNORECASE)
 _UNKNOWN: Final = re.compile(r"no such (column|table): (?:\w+\.)?(\S+)")
 _STORE_FAILED: Final = frozenset(
     {
@@ -43,14 +41,6 @@ def only_select(db: sqlite3.Connection) -> None:
     # barred; these two are made known before.
     db.execute("SELECT 1 FROM json_each('[]'), json_tree('[]')")
     db.set_authorizer(decide)
-
-
-def is_select(sql: str) -> bool:
-    """Whether the text begins with SELECT, WITH or VALUES, comments aside."""
-    at = 0
-    while comment := _COMMENTS.match(sql, at):
-        at = comment.end()
-    return _SELECT.match(sql, at) is not None
 
 
 def _names(db: sqlite3.Connection, sql: str) -> tuple[list[str], list[str]]:
@@ -81,8 +71,6 @@ def select(
     names. Raises UsageError for anything but one SELECT and for what SQLite refuses;
     sqlite3.Error where the store itself fails.
     """
-    if not is_select(sql):
-        raise UsageError("only one SELECT can be run here: the record is never changed by SQL")
     try:
         cursor = db.execute(sql, tuple(params))
         names = [column[0] for column in cursor.description]

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from windlass.errors import StoreError
 from windlass.history._blobs import Blobs
 from windlass.history._lost import Lost
-from windlass.history._migrations import STEPS, migrate, version
+from windlass.history.sqlite._migrations import STEPS, migrate, version
 from windlass.safety.own_files import open_new, refuse_shared
 
 FILE: Final = "windlass.sqlite"
