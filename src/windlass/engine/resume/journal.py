@@ -182,7 +182,7 @@ class Journal:
     def answer(self, place: str, request: str) -> Reply | None:
         """The recorded answer at a place; None: it is to be asked for.
 
-        Raises StepDiffers where another request was answered there and the program has changed.
+        Raises StepDiffers where a different request was answered there and the program has changed.
         Where it has not, only time or chance makes the requests differ: then the answer stands.
         """
         if (error := self.refused.get(place)) is not None:
