@@ -28,7 +28,14 @@ from windlass.importing.base import (
     usage_of,
 )
 from windlass.importing.json_files import Room
-from windlass.importing.recording import GRADES, Grade, Kind, RecordedCall, Recording
+from windlass.importing.recording import (
+    GRADES,
+    Grade,
+    Kind,
+    RecordedCall,
+    Recording,
+    RecordingFormat,
+)
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Format, Refused, Request, Usage
@@ -156,7 +163,7 @@ class Exchanges:
         self._chains.append(chain)
         return chain, 0
 
-    def recordings(self, format_name: str, grade: Grade = "A") -> Iterator[Recording]:
+    def recordings(self, form: RecordingFormat, grade: Grade = "A") -> Iterator[Recording]:
         """The conversations, in the order of their first requests."""
         skipped = self._skipped
         for number, chain in enumerate(self._chains, 1):
@@ -165,7 +172,7 @@ class Exchanges:
             reply = () if chain.reply is None else (chain.reply,)
             yield Recording(
                 name,
-                format_name,
+                form,
                 max(grade, chain.grade),
                 chain.calls[0].model,
                 (*chain.listed.messages, *reply),

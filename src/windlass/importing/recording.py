@@ -29,6 +29,23 @@ messages is known by its size only.
 Kind: TypeAlias = Literal["session", "side chain", "branch", "after compaction"]
 """Why a recording stands by itself; all but the first have a parent."""
 
+RecordingFormat: TypeAlias = Literal[
+    "claude-code-bodies",
+    "claude-code",
+    "codex",
+    "mini-swe-agent",
+    "swe-agent",
+    "otel",
+    "request-log",
+    "chat",
+    "session",
+    "messages",
+]
+"""The format of the file that a recording was read from, as `--as` calls it.
+
+`session`: it is a session of a store; `messages`: a list that a program gave.
+"""
+
 ESTIMATED: Final = (
     "the transcript holds the usage with which answers began; the output of {} is estimated from"
     " the replies"
@@ -136,7 +153,7 @@ class Recording:
     """
 
     name: str
-    format: str
+    format: RecordingFormat
     grade: Grade
     model: str
     messages: tuple[Message, ...]

@@ -20,13 +20,8 @@ from windlass.caching.shares import SharedStream
 from windlass.history.base import CONTINUES, Store
 from windlass.history.nesting import sessions_below
 from windlass.importing.storing import ESTIMATED_OUTPUT
-from windlass.report._requests import (
-    Requests,
-    SentRequests,
-    SessionCall,
-    SessionRecord,
-    SnowballRequests,
-)
+from windlass.report._record import SessionCall, SessionRecord
+from windlass.report._requests import Requests, SentRequests, SnowballRequests
 from windlass.text.tokens import FamilyCounter
 
 

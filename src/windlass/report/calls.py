@@ -30,6 +30,7 @@ from windlass.history.callout_rows import Callout, CalloutMark, called_out
 from windlass.history.details import CallDetails
 from windlass.history.nesting import nested, sessions_below
 from windlass.messages import Message
+from windlass.report._record import SessionRecord
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import dated, first_words
 from windlass.window.entries import INJECT
@@ -142,23 +143,6 @@ class SessionView:
     resume: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedSession:
-    """A session as its store has it, read once: how it began, its rows and its calls."""
-
-    store: Store
-    session_id: str
-    start: SessionStart
-    rows: Sequence[StoredRow]
-    calls: Sequence[CallRecord]
-
-    @classmethod
-    def read(cls, store: Store, session_id: str) -> RecordedSession:
-        """The session. Raises UsageError where it is unknown."""
-        start = store.start(session_id)
-        return cls(store, session_id, start, list(store.rows(session_id)), store.calls(session_id))
-
-
 def words_of(store: Store, session_id: str, most: int = 60) -> str:
     """The user's first words in a session; its cascade's name where there are none."""
     said = (each.row.message for each in store.rows(session_id) if each.row.message is not None)
@@ -172,19 +156,19 @@ def title_of(store: Store, session_id: str) -> str:
 
 def view_session(store: Store, session_id: str) -> SessionView:
     """The whole session. Raises UsageError where it is unknown."""
-    return view_recorded(RecordedSession.read(store, session_id))
+    return view_recorded(SessionRecord(store, session_id))
 
 
-def view_recorded(session: RecordedSession) -> SessionView:
+def view_recorded(record: SessionRecord) -> SessionView:
     """A session that was read. Its store stays open while calls are looked into."""
-    store, session_id, rows = session.store, session.session_id, session.rows
-    start = session.start
+    store, session_id, rows = record.store, record.session_id, record.rows
+    start = record.start
     callouts = called_out(rows)
     by_trace = {stored.row.trace_id: stored for stored in rows}
-    said = _Said.of(store, rows, {callout.message_id: callout.name for callout in callouts})
+    said = _Said.of(record, {callout.message_id: callout.name for callout in callouts})
     calls = tuple(
         _call_view(number, call, by_trace[call.trace_id], said)
-        for number, call in enumerate(session.calls, start=1)
+        for number, call in enumerate(record.sent_calls, start=1)
     )
     ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
     notes = tuple(
@@ -238,27 +222,25 @@ def without_numbers(phase: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What was said in a session: rows by id, names of callouts, and the rows of each phase.
+    """What was said in a session: its record, names of callouts, and the rows of each phase.
 
     Made once for all calls, because a session has thousands; inner tasks of a reduce are one phase.
     """
 
-    store: Store
-    by_id: Mapping[str, StoredRow]
+    record: SessionRecord
     names: Mapping[str, str]
     born: Mapping[str, list[int]]
     replaced: frozenset[str]
 
     @classmethod
-    def of(cls, store: Store, rows: Sequence[StoredRow], names: Mapping[str, str]) -> _Said:
-        """What these rows say."""
+    def of(cls, record: SessionRecord, names: Mapping[str, str]) -> _Said:
+        """What the rows of a session say."""
         born = defaultdict[str, list[int]](list)
-        replaced = continued(rows)
-        for stored in standing(rows):
+        replaced = continued(record.rows)
+        for stored in standing(record.rows):
             if stored.row.node_type in BORN and stored.id not in replaced:
                 born[_phase(stored)].append(stored.seq)
-        by_id = {stored.id: stored for stored in rows if stored.id is not None}
-        return cls(store, by_id, names, born, replaced)
+        return cls(record, names, born, replaced)
 
 
 def _phase(stored: StoredRow) -> str:
@@ -286,11 +268,8 @@ class _Window(Sequence[Seen]):
             return [self[place] for place in range(*at.indices(len(self)))]
         position = range(len(self))[at]
         shown = self._call.shown[position]
-        source = self._said.by_id[shown.message_id]
-        original = source.row.message or Message("user")
-        message = original
-        if shown.shown_as is not None:
-            message = self._edited.get(shown.shown_as) or self._said.store.message(shown.shown_as)
+        source = self._said.record.by_id[shown.message_id]
+        message = self._said.record.sent(shown)[1]
         return Seen(
             position=position,
             message_id=shown.message_id,
@@ -301,13 +280,9 @@ class _Window(Sequence[Seen]):
             tokens=shown.tokens,
             message=message,
             because=shown.because,
-            original=original if shown.shown_as is not None else None,
+            original=source.row.message if shown.shown_as is not None else None,
             callout=self._said.names.get(shown.message_id),
         )
-
-    @cached_property
-    def _edited(self) -> Mapping[str, Message]:
-        return {body.key: body for body in self._call.bodies}
 
 
 class _Hidden(Mapping[str, int]):
@@ -333,7 +308,7 @@ class _Hidden(Mapping[str, int]):
         born = self._said.born
         left = Counter({phase: bisect_left(seqs, self._before) for phase, seqs in born.items()})
         for id_ in {shown.message_id for shown in self._call.shown} - self._said.replaced:
-            stored = self._said.by_id[id_]
+            stored = self._said.record.by_id[id_]
             if stored.row.node_type in BORN and stored.seq < self._before:
                 left[_phase(stored)] -= 1
         if self._sounded is not None:  # other soundings are no part of its history

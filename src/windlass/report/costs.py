@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from windlass.caching.rates import cost
 from windlass.history.base import EVALUATION, SAVINGS, NodeType, Row, Store, StoredRow
-from windlass.report.account import Account, AccountTree
+from windlass.report.account import Account, AccountTree, CallCost
 from windlass.report.calls import without_numbers
 
 
@@ -48,6 +48,23 @@ class PhaseCost:
     def fresh(self) -> int:
         """Tokens that were neither read from a cache nor written to one."""
         return max(0, self.tokens_in - self.tokens_cached - self.tokens_written)
+
+    @classmethod
+    def of(cls, call: CallCost) -> PhaseCost:
+        """The line of one call."""
+        return cls(
+            call.phase,
+            1,
+            call.tokens_in,
+            call.tokens_cached,
+            call.tokens_written,
+            call.tokens_out,
+            call.snowball,
+            call.dollars,
+            call.simulated_dollars,
+            call.snowball_dollars,
+            int(call.estimated),
+        )
 
     def add(self, other: PhaseCost) -> None:
         """Count another line in."""
@@ -185,29 +202,16 @@ def _own_cost(account: Account) -> SessionCost:
     record, free, names = account.record, account.free, account.names
     phases: dict[str, PhaseCost] = {}
     total = PhaseCost("all phases")
-    for call in account.costs:
-        for line in (phases.setdefault(call.phase, PhaseCost(call.phase)), total):
-            line.calls += 1
-            line.tokens_in += call.tokens_in
-            line.tokens_cached += call.tokens_cached
-            line.tokens_written += call.tokens_written
-            line.tokens_out += call.tokens_out
-            line.snowball += call.snowball
-            line.estimated += call.estimated
-            line.dollars = _sum(line.dollars, call.dollars)
-            line.simulated_dollars = _sum(line.simulated_dollars, call.simulated_dollars)
-            line.snowball_dollars = _sum(line.snowball_dollars, call.snowball_dollars)
+    lines = [PhaseCost.of(call) for call in account.costs]
     for row in summaries(record.rows):
         model = str(row.model)
-        name, tokens = names.get(model, model), (row.tokens_in or 0, row.tokens_out or 0)
-        simulated = cost(name, *tokens)
-        paid = simulated if free.get(model) else row.cost
-        label = record.line(row)
-        for line in (phases.setdefault(label, PhaseCost(label)), total):
-            line.tokens_in += tokens[0]
-            line.tokens_out += tokens[1]
-            line.dollars = _sum(line.dollars, paid)
-            line.simulated_dollars = _sum(line.simulated_dollars, simulated)
+        line = PhaseCost(record.line(row), 0, row.tokens_in or 0, tokens_out=row.tokens_out or 0)
+        line.simulated_dollars = cost(names.get(model, model), line.tokens_in, line.tokens_out)
+        line.dollars = line.simulated_dollars if free.get(model) else row.cost
+        lines.append(line)
+    for line in lines:
+        phases.setdefault(line.phase, PhaseCost(line.phase)).add(line)
+        total.add(line)
     outcomes = record.store.outcomes(record.session_id)
     ended = [outcome for outcome in outcomes if outcome.phase is None]
     return SessionCost(

@@ -23,9 +23,9 @@ from windlass.history.base import (
 from windlass.history.callout_rows import called_out
 from windlass.history.details import NotChosen
 from windlass.messages import Message
+from windlass.report._record import SessionRecord
 from windlass.report.calls import (
     CallView,
-    RecordedSession,
     Seen,
     rows_before,
     view_call,
@@ -98,9 +98,9 @@ class Explanation:
 
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
-    session = RecordedSession.read(store, session_id)
-    call = view_call(view_recorded(session), number)
-    rows, trace = session.rows, session.calls[number - 1].trace_id
+    record = SessionRecord(store, session_id)
+    call = view_call(view_recorded(record), number)
+    rows, trace = record.rows, record.sent_calls[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
     selections = (
         stored.row.metadata
@@ -119,7 +119,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     if call.sounding_index is not None:
         notes = (*notes, *_fates(rows, call.phase))
     callouts = {callout.message_id: callout.name for callout in called_out(before)}
-    if OPERATORS in session.start.cascade:
+    if OPERATORS in record.start.cascade:
         notes = (*notes, _OF_TASKS)
         seen = {seen.message_id for seen in call.seen}
         before = [row for row in before if row.row.phase == call.phase or row.id in seen]
