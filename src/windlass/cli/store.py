@@ -17,7 +17,8 @@ from windlass.history import sqlite
 from windlass.history.base import Store
 from windlass.history.migrating import migrate
 from windlass.history.places import check_folder, open_place
-from windlass.settings.settings import Settings, read_store
+from windlass.settings.fields import read_store
+from windlass.settings.settings import Settings
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _DAY = re.compile(r"\d{4}-?(\d\d-?\d\d|W\d\d-?\d)")

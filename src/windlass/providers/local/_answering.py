@@ -17,13 +17,13 @@ from typing import Any, Final, TypeAlias
 
 from windlass.errors import BadRequest, ProviderError, did_you_mean
 from windlass.messages import ToolSpec
-from windlass.providers._local_grammar import OPEN, call_grammar, json_grammar, read_call
-from windlass.providers._local_prompt import prompt_ids
-from windlass.providers._local_runtime import WINDOW, Completion, LocalEngine, too_long
-from windlass.providers._local_vocab import Vocabulary
+from windlass.providers.local._grammar import OPEN, call_grammar, json_grammar, read_call
+from windlass.providers.local._prompt import prompt_ids
+from windlass.providers.local._runtime import WINDOW, Completion, LocalEngine, too_long
+from windlass.providers.local._vocabulary import Vocabulary
 from windlass.safety.foreign import parse_json
 from windlass.safety.patterns import BadPattern
-from windlass.safety.searching import checker
+from windlass.safety.schemas import validator_for
 from windlass.wire.base import Finish, Request, Usage
 
 _SIMPLE: Final = (False, False, True)
@@ -274,7 +274,7 @@ def _validator(schema: Mapping[str, Any], what: str) -> Any:
     from jsonschema import SchemaError
 
     try:
-        return checker(schema)
+        return validator_for(schema)
     except SchemaError as error:
         raise BadRequest(f"{what} are no valid JSON Schema: {error.message}") from error
 

@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError, did_you_mean
 from windlass.safety.foreign import parse_json
-from windlass.tools import data as files
 from windlass.tools.base import ToolContext
+from windlass.tools.data import _data_files as files
 
 Kind: TypeAlias = Literal["date", "number", "text"]
 _INLINE: Final = "the given rows"

@@ -15,9 +15,9 @@ from windlass.messages import clean_text
 from windlass.safety.imports import logging_unchanged
 from windlass.text.pictures import picture
 from windlass.tools.base import ToolContext, ToolOutput
-from windlass.tools.data import INSTALL
+from windlass.tools.data._data_files import INSTALL
+from windlass.tools.data._series import Column, Series, number, order, series
 from windlass.tools.registry import tool
-from windlass.tools.series import Column, Series, number, order, series
 
 ChartKind: TypeAlias = Literal["bar", "line", "scatter", "pie", "area", "histogram"]
 

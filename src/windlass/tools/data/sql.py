@@ -1,7 +1,7 @@
 """`run_sql`: questions in SQL to the data files of the allowed folder.
 
 Reads only: one statement, SELECT and its kin, on a connection that reaches no file
-but the data files of that folder (see `data.py`).
+but the data files of that folder (see `_data_files.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from windlass.errors import ToolError
 from windlass.safety.interrupting import Cancellation
-from windlass.tools import data
 from windlass.tools.base import ToolContext
+from windlass.tools.data import _data_files as data
 from windlass.tools.registry import tool
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from windlass.errors import ToolError
 from windlass.tools.base import ToolContext
+from windlass.tools.data._series import Series, number, series
 from windlass.tools.registry import tool
-from windlass.tools.series import Series, number, series
 
 Method: TypeAlias = Callable[[Sequence[float], int], list[float]]
 """From the known values to the next n."""

@@ -2,9 +2,9 @@
 
 For trying out, for tests and for measuring what a stable prefix is worth: the model
 is far too small for its words to mean much, but it streams, reports cached tokens,
-and calls tools in a dependable form. `local_vocab` splits text as the model does,
-`local_prompt` renders, `local_grammar` holds replies to a form, `local_answer` comes
-to a reply, `local_runtime` loads the model and generates.
+and calls tools in a dependable form. `_vocabulary` splits text as the model does,
+`_prompt` renders, `_grammar` holds replies to a form, `_answering` comes
+to a reply, `_runtime` loads the model and generates.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Final, TypeAlias
 
 from windlass.errors import ProviderError, UsageError, did_you_mean
 from windlass.messages import ToolCall, assistant, canonical_json
-from windlass.providers._local_answer import Answering, LocalAnswer
-from windlass.providers._local_prompt import LocalCounter
-from windlass.providers._local_runtime import WINDOW, LocalEngine
-from windlass.providers._local_vocab import Vocabulary
 from windlass.providers.base import ModelInfo
+from windlass.providers.local._answering import Answering, LocalAnswer
+from windlass.providers.local._prompt import LocalCounter
+from windlass.providers.local._runtime import WINDOW, LocalEngine
+from windlass.providers.local._vocabulary import Vocabulary
 from windlass.wire.base import Reply, Request
 
 MODEL: Final = "smollm2"

@@ -55,7 +55,7 @@ def call_grammar(tools: Sequence[ToolSpec], *, simple: bool = False) -> str:
     """The llguidance grammar of exactly one call of one of `tools`.
 
     `simple` leaves out patterns and formats, for a schema whose patterns llguidance
-    cannot compile. A call has the bytes that `local_prompt` renders it as, so that
+    cannot compile. A call has the bytes that `_prompt` renders it as, so that
     the next request goes on where this reply ends.
     """
     names = " | ".join(f"call_{index}" for index in range(len(tools)))

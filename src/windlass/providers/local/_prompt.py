@@ -20,8 +20,8 @@ from itertools import takewhile
 from typing import Final
 
 from windlass.messages import Message, ToolCall, ToolSpec, canonical_json
-from windlass.providers._local_grammar import CLOSE, OPEN, call_head
-from windlass.providers._local_vocab import Vocabulary
+from windlass.providers.local._grammar import CLOSE, OPEN, call_head
+from windlass.providers.local._vocabulary import Vocabulary
 from windlass.wire.calls import words
 
 _START: Final = "<|im_start|>"
