@@ -11,13 +11,11 @@ import pytest
 from windlass.errors import ToolError, UsageError
 from windlass.injectors import Rendered, Situation
 from windlass.injectors.base import FailedCall
-from windlass.injectors.knowledge import Knowledge
 from windlass.injectors.markdown import read_page
-from windlass.injectors.playbooks import Playbooks
+from windlass.injectors.matched import Knowledge, Playbooks, UserMemory
 from windlass.injectors.retained_errors import ErrorRetention, line_of, with_result
 from windlass.injectors.skills import Skills, ask_for_skill
 from windlass.injectors.todo import PlanStatus, Step, TaskPlan, TodoRewriter, plan_in
-from windlass.injectors.user_memory import UserMemory
 from windlass.memory.banks import Memory
 
 

@@ -13,9 +13,8 @@ from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Cascade, Phase
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError
 from windlass.injectors.known import place
-from windlass.injectors.moving import move
 from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role, too_long_tools
-from windlass.injectors.values import looks_volatile
+from windlass.injectors.volatile import looks_volatile, move
 from windlass.safety.pattern_search import SECONDS
 from windlass.safety.patterns import Unsupported, compiled
 from windlass.safety.schemas import patterns_in

@@ -8,16 +8,14 @@ from typing import Any, Final
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.injectors.base import Injector, Tier
-from windlass.injectors.knowledge import Knowledge
+from windlass.injectors.matched import Knowledge, Playbooks, UserMemory
 from windlass.injectors.orchestrate import Placed
-from windlass.injectors.playbooks import Playbooks
 from windlass.injectors.retained_errors import ErrorRetention
 from windlass.injectors.roles import SystemRole, ToolDefinitions
 from windlass.injectors.scratchpad import Scratchpad
 from windlass.injectors.skills import Skills
 from windlass.injectors.todo import PlanStatus, TodoRewriter
-from windlass.injectors.user_memory import UserMemory
-from windlass.injectors.values import Values
+from windlass.injectors.volatile import Values
 from windlass.safety.imports import logging_unchanged
 from windlass.settings.modules import Modules, UntrustedError
 

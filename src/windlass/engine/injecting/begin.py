@@ -30,11 +30,10 @@ from windlass.engine.injecting.session_tier import (
 from windlass.errors import ToolError
 from windlass.injectors.base import Situation, Tier
 from windlass.injectors.known import place
-from windlass.injectors.moving import Moved, move
 from windlass.injectors.orchestrate import Block, Placed, blocks_of, in_order
 from windlass.injectors.roles import ToolDefinitions, too_long_role, too_long_tools
 from windlass.injectors.skills import Skills, ask_for_skill
-from windlass.injectors.values import looks_volatile
+from windlass.injectors.volatile import Moved, looks_volatile, move
 from windlass.memory.banks import Banks, Memory
 from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
