@@ -37,22 +37,21 @@ class AgentFolder:
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """A session of a coding agent, with its side chains: what was done, when, and what it cost.
-
-    `title` are the user's first words, `started` is in seconds since 1970 (None: unknown),
-    `dollars` are US dollars (None: the cost of a call is not known), of which the output of
-    `estimated` calls was not recorded and is estimated.
-    """
+    """A session of a coding agent on this machine, with its side chains."""
 
     number: int
     name: str
     program: str
     project: str
     title: str
+    """The user's first words."""
     started: float | None
+    """Seconds since 1970 (None: unknown)."""
     calls: int
     dollars: float | None
+    """US dollars (None: the cost of a call is not known)."""
     estimated: int
+    """Calls whose output was not recorded, and is estimated."""
     file: str
 
 

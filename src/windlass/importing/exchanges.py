@@ -55,18 +55,17 @@ _BILLING: Final = "x-anthropic-billing-header"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, and what came back. `key` names its conversation, as far as the client did.
-
-    `grade` says how good the evidence is that so it was sent.
-    """
+    """One request, and what came back."""
 
     request: Mapping[str, Any]
     response: Any = None
     key: str = ""
+    """What the client calls the conversation (empty: nothing)."""
     time: float | None = None
     cost: float | None = None
     id: str = ""
     grade: Grade = "A"
+    """How good the evidence is that this was sent."""
 
 
 @dataclass(slots=True)

@@ -37,23 +37,25 @@ from windlass.window.entries import INJECT
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One message of a call's window: what was sent, and the original where it was edited.
-
-    `tokens` by the engine's count; `phase` and `turn` where it was said; `callout` its name
-    where it is called out.
-    """
+    """One message of a call's window."""
 
     position: int
     message_id: str
     role: str
     phase: str | None
+    """Where it was said, as `turn` is."""
     turn: int | None
     reason: str
     tokens: int
+    """What was sent of it, by the engine's count."""
     message: Message
+    """What was sent."""
     because: str | None = None
+    """The names of the edits that changed it, with commas between."""
     original: Message | None = None
+    """What was said, where an edit changed it."""
     callout: str | None = None
+    """Its name, where it is called out."""
 
     @property
     def edit(self) -> str | None:
@@ -69,12 +71,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One call: where it stands, what it saw, what came back, and what was not shown.
-
-    Token counts as the provider reported them; `sent_tokens` and `snowball_tokens` by
-    the engine. `hidden` counts what was said in the session and this call did not see,
-    by the phase it was said in. It and `seen` are put together when they are looked at.
-    """
+    """One call: where it stands, what it saw, what came back, and what was not shown."""
 
     number: int
     node_type: str
@@ -83,16 +80,21 @@ class CallView:
     attempt: int | None
     model: str
     tokens_in: int
+    """Tokens in, cached and out are those that the provider reported."""
     tokens_cached: int
     tokens_out: int
     cost: float | None
     seconds: float
     sent_tokens: int
+    """What was sent, by the engine's count."""
     snowball_tokens: int
+    """What a snowball would have sent, by the engine's count."""
     tools: tuple[str, ...]
     seen: Sequence[Seen]
+    """Its window; each message is put together when it is looked at."""
     reply: Message
     hidden: Mapping[str, int]
+    """How many messages were said in the session and not seen by this call, by their phase."""
     details: CallDetails
     sounding_index: int | None = None
 
@@ -114,14 +116,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session: how it began and ended, its calls, and its notes in order.
-
-    `reason` says why its status is `incomplete`. `pictures` are the files in which its pictures can
-    be looked at, by SHA-256; `callouts` the messages that were marked as important. `parent_id` is
-    the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's); `children` are
-    its own, as `nested` lists them. `forked_from` is the session whose first calls it inherited,
-    and `resume` the command that goes on with it (None: it is over, or cannot be gone on with).
-    """
+    """A session: how it began and ended, its calls, and its notes in order."""
 
     session_id: str
     cascade_id: str
@@ -129,17 +124,24 @@ class SessionView:
     input: Mapping[str, Any]
     status: str
     reason: str | None
+    """Why its status is `incomplete`."""
     error: str | None
     calls: tuple[CallView, ...]
     notes: tuple[Note, ...]
     pictures: Mapping[str, Path]
+    """The files in which its pictures can be looked at, by SHA-256."""
     callouts: tuple[Callout, ...] = ()
+    """The messages that were marked as important."""
     parent_id: str | None = None
+    """The session whose phase `parent_phase` ran it (None: no session did)."""
     parent_phase: str | None = None
     sounding_index: int | None = None
     children: tuple[SessionInfo, ...] = ()
+    """The sessions under it, as `nested` lists them."""
     forked_from: str | None = None
+    """The session whose first calls it inherited."""
     resume: str | None = None
+    """The command that goes on with it (None: it is over, or cannot be gone on with)."""
 
 
 def words_of(store: Store, session_id: str, most: int = 60) -> str:

@@ -21,15 +21,10 @@ from windlass.report.calls import without_numbers
 
 @dataclass(slots=True)
 class PhaseCost:
-    """One phase's line. Tokens in, cached, written and out as the provider reported them.
+    """The line of a phase: the sums of its calls, and of the summaries that its windows asked for.
 
-    `tokens_in`, `tokens_out` and money also count the summaries that its windows asked for.
-    `snowball` are the input tokens a snowball would have sent, as the provider counts; the output
-    of `estimated` calls was not recorded and is estimated.
-    Money is in US dollars, output included; None: no price is known. `dollars` is what was
-    to pay, of a model that costs nothing what the hosted one would have billed;
-    `snowball_dollars` what a snowball would have cost, `simulated_dollars` what the requests cost
-    by our count and the model's rules for its cache alone.
+    Tokens in, cached, written and out are those that the provider reported. Money is in US dollars,
+    with the output; None: no price is known.
     """
 
     phase: str
@@ -39,10 +34,15 @@ class PhaseCost:
     tokens_written: int = 0
     tokens_out: int = 0
     snowball: int = 0
+    """The input tokens that a snowball would have sent, by the provider's count."""
     dollars: float | None = 0.0
+    """What was to pay; of a model that costs nothing, what the hosted one would have billed."""
     simulated_dollars: float | None = 0.0
+    """What the requests cost by our count and the rules of the model's cache alone."""
     snowball_dollars: float | None = 0.0
+    """What a snowball would have cost."""
     estimated: int = 0
+    """Calls whose output was not recorded, and is estimated."""
 
     @property
     def fresh(self) -> int:
@@ -82,34 +82,32 @@ class PhaseCost:
 
 @dataclass(slots=True)
 class TaskCost:
-    """One task's line: how often it ran, its calls, tokens as the provider reported them.
-
-    `dollars` is what was to pay in US dollars; of a model that costs nothing, what `priced_as`
-    would have billed for as many tokens (None: no price is known).
-    """
+    """The line of a task. Tokens are those that the provider reported."""
 
     task: str
     runs: int = 0
+    """How often the task ran."""
     calls: int = 0
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
     dollars: float | None = 0.0
+    """What was to pay, in US dollars; of a model that costs nothing, what the hosted one would have
+    billed (None: no price is known)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCost:
-    """What searches of the web took, as it is recorded: they are no calls of a phase's model.
-
-    `model` is `provider/model`, `searches` how often the web was asked; `dollars` are US
-    dollars at that model's own price (None: no price known).
-    """
+    """What searches of the web took: they are no calls of a phase's model."""
 
     model: str
+    """`provider/model`; several with commas between."""
     searches: int
+    """How often the web was asked."""
     tokens_in: int
     tokens_out: int
     dollars: float | None
+    """US dollars at that model's own price (None: no price is known)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,56 +43,59 @@ Action: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class MessageDecision:
-    """What became of one message at a call.
-
-    `action`: shown as it was said, so and with a block of injectors at its end, shortened,
-    folded into another message, not shown, or brought in by a source or a rule. `callout` is its
-    name where it was called out before the call. `because` names the edit (None: none), `reason`
-    says it in a clause. Sizes in characters of text and arguments; `tokens` of what was sent, by
-    the engine's count (0: not sent). `reference` is what `recall` takes. Of what the phase could
-    have chosen and did not, `score` and `rank` are those of the choice, and `not_chosen` says why
-    not, as `history.details.NotChosen` names it.
-    """
+    """What became of one message at a call."""
 
     message_id: str
     role: str
     phase: str | None
     turn: int | None
     action: Action
+    """Shown as it was said; the same with a block of injectors at its end; shortened; folded into
+    another message; not shown; or brought in by a source or a rule."""
     because: str | None
+    """The name of the edit (None: there was none)."""
     reason: str
+    """Why, in a clause."""
     chars_before: int
+    """Characters of text and arguments as they were said."""
     chars_after: int
+    """Those that were sent."""
     tokens: int
+    """What was sent, by the engine's count (0: it was not sent)."""
     reference: str
+    """What `recall` takes."""
     callout: str | None = None
+    """Its name, where it was called out before the call."""
     score: float | None = None
+    """Of what the phase could have chosen and did not: the score of the choice."""
     rank: int | None = None
+    """Its rank in that choice."""
     not_chosen: str | None = None
+    """Why it was not chosen, as `NotChosen` of `history/details.py` names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One call explained: the policy in force, its decisions in order, what they saved.
-
-    `selection` is the call's `context_selection` record (empty: no policy was in force);
-    `differs` are the policy's options that its profile has otherwise; `planner` what the planner
-    decided about edits that are not free (empty: none was proposed), as `window.planner.Decision`
-    names it, with `row`, the first message it is about, as its number in `decisions`; `notes`
-    what was decided for the phase before the call that is no edit: a switch, a second plan, a
-    summary, a cache that is not counted on, what the provider did to the context, and what was
-    assumed for the call. `status` and
-    `reason` say how its phase ended (`running`: it has not, or was killed).
-    """
+    """One call explained: the policy in force, what it decided, and what that saved."""
 
     session_id: str
     call: CallView
     decisions: tuple[MessageDecision, ...]
+    """In the order of the messages."""
     selection: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The call's `context_selection` record (empty: no policy was in force)."""
     differs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The options of the policy that its profile sets otherwise."""
     planner: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the planner decided about edits that are not free, as `window.planner.Decision` names
+    it; `row` is the number in `decisions` of the first message it is about (empty: none was
+    proposed)."""
     notes: tuple[str, ...] = ()
+    """What was decided for the phase before the call and is no edit: a switch, a second plan, a
+    summary, a cache that is not counted on, what the provider did to the context, and what was
+    assumed for the call."""
     status: str = "running"
+    """How its phase ended (`running`: it has not, or was killed)."""
     reason: str | None = None
 
 

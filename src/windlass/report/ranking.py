@@ -31,20 +31,21 @@ _BILLED: Final = (
 class RankedCost:
     """What a session, a phase, a call, a cascade or a day cost in all.
 
-    `name` is its own, `within` what it is a part of: the cascade of a session or phase, the session
-    of a call. Tokens as the provider reported them. `dollars` are US dollars, of a model that costs
-    nothing at the prices of another; those of `unpriced` calls are not known, and not in it.
+    Tokens are those that the provider reported.
     """
 
     name: str
     within: str = ""
+    """What it is a part of: the cascade of a session or phase, the session of a call."""
     sessions: int = 1
     calls: int = 0
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
     dollars: float = 0.0
+    """US dollars; of a model that costs nothing, what the hosted one would have billed."""
     unpriced: int = 0
+    """Calls whose cost is not known, and not in `dollars`."""
 
     @property
     def weight(self) -> tuple[float, int]:
