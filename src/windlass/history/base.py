@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias
 
-from windlass.history.details import CallDetails
+from windlass.history.details import CallDetails, OutcomeDetails
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
 
@@ -39,9 +39,6 @@ class NodeType(StrEnum):
 BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, NodeType.TOOL_RESULT})
 """Rows that are said in a session: what a snowball carries on. System prompts and
 injected copies are made anew for each phase."""
-
-SAVINGS: Final = "windows"
-"""Of the details of a session's outcome: what its windows saved and cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +210,7 @@ class Outcome:
     error: str | None = None
     hidden: bool = False
     """Whether later windows see the phase's output only (`context_retention: output_only`)."""
-    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    details: OutcomeDetails = field(default_factory=OutcomeDetails)
     reason: Reason | None = None
     """Why it is `incomplete` (None: it is not, or an older Windlass wrote it)."""
 
@@ -254,33 +251,6 @@ FORKED_FROM: Final = "forked_from"
 """There: the session that it was forked from."""
 CHAT: Final = "chat"
 """The name and the instructions of a phase that answers messages; nobody wrote them."""
-SOUNDINGS: Final = "soundings"
-"""The kind of the decision among a phase's soundings: `winner` is the index of the one taken."""
-
-
-SOUNDING: Final = "sounding"
-"""The kind of the decision that tells how one of them ended, and its `round` (0: no reforge)."""
-
-EVALUATION: Final = "evaluation"
-"""The kind of the decisions on which of them is taken; with tokens where a model was asked."""
-
-
-def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> Iterator[StoredRow]:
-    """The rows that count for what comes later: those of soundings only where they won.
-
-    `own` is the phase and the index of a sounding that still runs, whose rows count for itself.
-    Rows are those of a session, or of a phase, in order.
-    """
-    listed = list(rows)
-    taken = {own} if own is not None else set()
-    for stored in listed:
-        row = stored.row
-        if row.node_type == NodeType.DECISION and row.metadata.get("kind") == SOUNDINGS:
-            taken.add((row.phase or "", row.metadata.get("winner", -1)))
-    for stored in listed:
-        index = stored.row.sounding_index
-        if index is None or (stored.row.phase or "", index) in taken:
-            yield stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 from windlass.importing.base import Answers, ListOfForm, model_of, read_tools, text_of
 from windlass.importing.exchanges import PROVIDERS, exchange_of, form_of_request, listed_of
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """A recording for each list."""
     del answers
-    room = Room(file.path)
+    room = MemoryLimit(file.path)
     for number, record in enumerate(file.records(), 1):
         exchange = exchange_of(record)
         form = None if exchange is None else form_of_request(exchange.request)

@@ -26,7 +26,7 @@ from windlass.importing.base import (
 )
 from windlass.importing.claude_requests import TYPES, RecordedRequests
 from windlass.importing.exchanges import Exchanges
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.messages import Message, Opaque, ToolCall, user
 from windlass.wire.openai_responses import joined
@@ -160,7 +160,7 @@ class _Tree:
 
     def __init__(self, file: RecordedFile) -> None:
         self._file = file
-        self._room = Room(file.path)
+        self._room = MemoryLimit(file.path)
         self._skipped: Counter[str] = file.skipped
         self._nodes: list[_Node] = []
         self._of_record: dict[str, int | None] = {}

@@ -22,7 +22,7 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.wire.base import Usage
 
@@ -77,7 +77,7 @@ class _Rollout:
     def __init__(self, file: RecordedFile, answers: Answers) -> None:
         self._file = file
         self._answers = answers
-        self._room = Room(file.path)
+        self._room = MemoryLimit(file.path)
         self._name = ""
         self._project = ""
         self._model = ""

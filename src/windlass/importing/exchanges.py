@@ -27,7 +27,7 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import Room
+from windlass.importing.json_files import MemoryLimit
 from windlass.importing.recording import (
     GRADES,
     Grade,
@@ -90,7 +90,7 @@ class Exchanges:
         self._path = path
         self._answers = answers
         self._skipped = skipped
-        self._room = Room(path)
+        self._room = MemoryLimit(path)
         self._chains: list[_Chain] = []
         self._ends: dict[tuple[str, str], _Chain] = {}
         """The chains by their key and the digest of their list."""

@@ -169,7 +169,7 @@ def _object(line: bytes) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else _CUT
 
 
-class Room:
+class MemoryLimit:
     """How much the conversations of a file may still hold. Raises UsageError where it is used up.
 
     A file is read as a stream, but a conversation is one value.

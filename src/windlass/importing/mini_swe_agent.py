@@ -15,7 +15,7 @@ from windlass.importing.base import (
     trajectory,
     usage_of,
 )
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
 from windlass.wire.calls import inside
@@ -27,7 +27,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     Its messages are exact. With calls of tools their definitions are missing, so that it is a
     transcript; a model that is asked for commands in its text has no tools.
     """
-    room = Room(file.path)
+    room = MemoryLimit(file.path)
     for told in file.records():
         try:
             info = inside(told, "info", dict)

@@ -66,7 +66,7 @@ _FEWEST: Final = 16
 """Tokens of a reply from which on its usage is doubted: below, both counts are rough."""
 
 
-def spoken(message: Message) -> Message:
+def without_signatures(message: Message) -> Message:
     """A message as it is counted: of signed thinking its words, without the signature."""
     if not any(isinstance(part, Opaque) for part in message.parts):
         return message
@@ -118,7 +118,7 @@ class RecordedCall:
         if self.usage is None:
             return self
         counter = FamilyCounter(self.model)
-        tokens = counter.message(spoken(reply)) - counter.family.frame
+        tokens = counter.message(without_signatures(reply)) - counter.family.frame
         if tokens < max(_FEWEST, self.usage.tokens_out * _FEWER):
             return self
         return replace(self, usage=replace(self.usage, tokens_out=tokens), estimated=True)

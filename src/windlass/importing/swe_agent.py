@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from windlass.importing.base import Answers, model_of, read_list, text_of, trajectory
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
 from windlass.safety.foreign import parse_recorded
@@ -18,7 +18,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
     Its history has all messages, but SWE-agent may have sent shortened ones, and it tells the
     tokens of the whole run only: a transcript.
     """
-    room = Room(file.path)
+    room = MemoryLimit(file.path)
     for run in file.records():
         messages: list[Message] = []
         calls: list[RecordedCall] = []

@@ -54,7 +54,7 @@ class InjectorSpec:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def class_of(use: str, modules: Modules) -> type[Injector]:
+def injector_class(use: str, modules: Modules) -> type[Injector]:
     """The class behind a name: a builtin, `package.module:Class`, or an entry point.
 
     Raises UsageError where there is none, or where it is no injector.
@@ -71,12 +71,12 @@ def class_of(use: str, modules: Modules) -> type[Injector]:
     return kind
 
 
-def place(spec: InjectorSpec, modules: Modules) -> Placed:
+def make_injector(spec: InjectorSpec, modules: Modules) -> Placed:
     """The injector, made with its options; `modules` are where one of the user's own comes from.
 
     Raises UsageError for options it does not take.
     """
-    kind = class_of(spec.use, modules)
+    kind = injector_class(spec.use, modules)
     try:
         injector = kind(**spec.options)
     except (TypeError, ValueError) as error:

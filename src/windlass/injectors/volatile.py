@@ -75,7 +75,7 @@ class Moved:
     stay: tuple[str, ...] = ()
 
 
-def move(template: str, *, state: bool) -> Moved:
+def move_volatile(template: str, *, state: bool) -> Moved:
     """Put names where volatile values stand.
 
     `state`: whether values of the state are volatile, too, as in a prompt that phases share.

@@ -19,7 +19,6 @@ from windlass.caching.rates import (
 from windlass.caching.shares import SharedStream
 from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
-from windlass.importing.storing import ESTIMATED_OUTPUT
 from windlass.report._record import SessionCall, SessionRecord
 from windlass.report._requests import Requests, SentRequests, SnowballRequests
 from windlass.text.tokens import FamilyCounter
@@ -268,7 +267,7 @@ class Account:
                 model=call.model,
                 tokens_in=row.tokens_in or 0,
                 tokens_cached=row.tokens_cached or 0,
-                tokens_written=row.metadata.get("tokens_written", 0),
+                tokens_written=call.reply.tokens_written if call.reply else 0,
                 tokens_out=row.tokens_out or 0,
                 sent_tokens=call.sent_tokens,
                 snowball=self._snowball_tokens(call),
@@ -276,7 +275,7 @@ class Account:
                 dollars=simulated if self.free[call.model] else row.cost,
                 simulated_dollars=simulated,
                 snowball_dollars=0.0 if call.inherited else self.snowball.dollars(call.number),
-                estimated=ESTIMATED_OUTPUT in row.metadata,
+                estimated=call.reply is not None and call.reply.tokens_out_estimated,
             )
 
 

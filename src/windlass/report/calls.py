@@ -18,16 +18,17 @@ from windlass.history.base import (
     FORKED_FROM,
     RAN,
     CallRecord,
+    Row,
     SessionInfo,
     SessionStart,
     Store,
     StoredRow,
-    standing,
 )
-from windlass.history.callout_rows import Callout, CalloutMark, called_out
-from windlass.history.details import CallDetails
-from windlass.history.nesting import nested, sessions_below
-from windlass.history.row_details import STEPS, continued
+from windlass.history.callout_rows import Callout, find_callouts
+from windlass.history.decisions import CalloutMark, standing, text_of, window_selection
+from windlass.history.details import CallDetails, WindowSelection
+from windlass.history.nesting import nest_with_totals, sessions_below
+from windlass.history.row_details import STEPS, Validation, continued, kind_of
 from windlass.messages import Message
 from windlass.report._record import SessionRecord
 from windlass.tasks.model import OPERATORS
@@ -164,7 +165,7 @@ def view_recorded(record: SessionRecord) -> SessionView:
     """A session that was read. Its store stays open while calls are looked into."""
     store, session_id, rows = record.store, record.session_id, record.rows
     start = record.start
-    callouts = called_out(rows)
+    callouts = find_callouts(rows)
     by_trace = {stored.row.trace_id: stored for stored in rows}
     said = _Said.of(record, {callout.message_id: callout.name for callout in callouts})
     calls = tuple(
@@ -173,11 +174,11 @@ def view_recorded(record: SessionRecord) -> SessionView:
     )
     ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
     notes = tuple(
-        Note(stored.row.node_type, stored.row.phase, _note_text(stored))
+        Note(stored.row.node_type, stored.row.phase, _note_text(stored.row))
         for stored in rows
         if stored.row.message is None
-        and CalloutMark.read(stored) is None
-        and stored.row.metadata.get("kind") not in STEPS
+        and CalloutMark.read(stored.row) is None
+        and kind_of(stored.row) not in STEPS
     )
     return SessionView(
         session_id=session_id,
@@ -194,7 +195,7 @@ def view_recorded(record: SessionRecord) -> SessionView:
         parent_id=start.parent_id,
         parent_phase=start.parent_phase,
         sounding_index=start.sounding_index,
-        children=tuple(nested(sessions_below(store, [session_id]))),
+        children=tuple(nest_with_totals(sessions_below(store, [session_id]))),
         resume=_resume(start, session_id, bool(ended) and ended[-1].status == "completed"),
         forked_from=start.cascade.get(RAN, {}).get(FORKED_FROM),
     )
@@ -375,26 +376,27 @@ def _call_view(number: int, call: CallRecord, stored: StoredRow, said: _Said) ->
     )
 
 
-def _note_text(stored: StoredRow) -> str:
-    metadata = stored.row.metadata
-    if "text" in metadata:
-        return str(metadata["text"])
-    if "valid" in metadata:
-        verdict = "accepted" if metadata["valid"] else f"refused: {metadata['validation_reason']}"
-        return f"attempt {metadata['attempt']} {verdict}"
-    if metadata.get("selection_type") == "intra_phase":
-        return _selection_text(metadata)
-    plain = {key: value for key, value in metadata.items() if isinstance(value, str | int | float)}
-    return ", ".join(f"{key}: {value}" for key, value in plain.items())
+def _note_text(row: Row) -> str:
+    if text := text_of(row):
+        return text
+    if (judged := Validation.read(row)) is not None:
+        verdict = "accepted" if judged.valid else f"refused: {judged.validation_reason}"
+        return f"attempt {judged.attempt} {verdict}"
+    if (selection := window_selection(row)) is not None:
+        return _selection_text(selection)
+    plain = {key: told for key, told in row.metadata.items() if isinstance(told, str | int | float)}
+    return ", ".join(f"{key}: {told}" for key, told in plain.items())
 
 
-def _selection_text(metadata: Mapping[str, Any]) -> str:
+def _selection_text(selection: WindowSelection) -> str:
     """What the window of a call did, in one line; `explain` and SQL have its options."""
     sent, full, saved = (
-        metadata[key] for key in ("context_size", "full_history_size", "tokens_saved")
+        selection["context_size"],
+        selection["full_history_size"],
+        selection["tokens_saved"],
     )
     less = f"{saved:,} tokens fewer" if saved >= 0 else f"{-saved:,} tokens more"
     return (
-        f"turn {metadata['turn']}: {sent} of {full} messages sent, {metadata['masked_count']} of"
-        f" them shortened, {less} than all of them (profile {metadata['policy']})"
+        f"turn {selection['turn']}: {sent} of {full} messages sent, {selection['masked_count']} of"
+        f" them shortened, {less} than all of them (profile {selection['policy']})"
     )

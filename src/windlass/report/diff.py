@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from windlass.caching.rates import many
 from windlass.history.base import CallRecord, SessionFilter, SessionInfo, Store
-from windlass.history.nesting import nested, sessions_below
+from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.messages import Message
 from windlass.report._record import SessionRecord
 
@@ -74,7 +74,7 @@ class _Session(SessionRecord):
         super().__init__(store, session_id)
         listed = store.sessions(SessionFilter(prefix=session_id))
         own = next(info for info in listed if info.session_id == session_id)
-        self.info = nested([own], sessions_below(store, [session_id]))[0]
+        self.info = nest_with_totals([own], sessions_below(store, [session_id]))[0]
         self._replies = {each.row.trace_id: each.row.message for each in self.rows}
 
     def request(self, call: CallRecord) -> list[Message]:

@@ -1,4 +1,4 @@
-"""The command `models`: which providers there are, and what is known of one model."""
+"""Which providers there are, and what is known of one model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from windlass.caching.rates import (
     rate,
     table_date,
 )
-from windlass.cli.output import out, print_table, printed_as_json
+from windlass.cli.output import out, printed_as_json
+from windlass.cli.printed_tables import print_table
 from windlass.providers import litellm
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
@@ -27,7 +28,7 @@ from windlass.wire.thinking import NO_THINKING, ThinkingRules, thinking_rules
 _LOCAL = "in process"
 
 
-def show_providers() -> None:
+def print_providers() -> None:
     """Print the providers: format, address, whether the key is there. Never a key."""
     entries = catalog(Settings.read({}).providers).values()
     rows = [_provider(entry) for entry in entries]
@@ -78,7 +79,7 @@ def _limits_text(row: dict[str, Any]) -> str:
     return ", ".join(f"{limit:,} {what}" for limit, what in limits if limit is not None)
 
 
-def show_model(name: str) -> None:
+def print_model(name: str) -> None:
     """Print what is known of one model: prices, window, cache. Raises UsageError."""
     settings = Settings.read({})
     notes: list[str] = []
@@ -124,11 +125,15 @@ def show_model(name: str) -> None:
     }
     if printed_as_json(facts):
         return
+
+    def line(label: str, text: str) -> None:
+        out.print(f"  {label:<15}{text}")
+
     out.print(info.name)
     if info.free:
-        out.print("  price          none: it runs on this machine")
+        line("price", "none: it runs on this machine")
     elif price is None:
-        out.print("  price          not known; costs are shown as 'no price', never as zero")
+        line("price", "not known; costs are shown as 'no price', never as zero")
     else:
         out.print("  US dollars a million tokens", f"({source})")
         for what, dollars in (
@@ -142,22 +147,22 @@ def show_model(name: str) -> None:
                 out.print(f"    {what:<12} {dollars:g}")
         for above, factor in price.tiers:
             out.print(f"    input above {above:,} tokens: {factor:g} times as much")
-    out.print(f"  window         {info.window:,} tokens")
-    out.print(f"  cache          {_cache_text(cache, minimum)}")
+    line("window", f"{info.window:,} tokens")
+    line("cache", _cache_text(cache, minimum))
     if cache.source:
-        out.print(f"                 source: {cache.source}; as of {AS_OF}")
+        line("", f"source: {cache.source}; as of {AS_OF}")
     if units.caches:
         long = "" if units.write_long is None else f", written for an hour {units.write_long:g}"
-        out.print(f"  a token        fresh 1, read {units.read:g}, written {units.write:g}{long}")
+        line("a token", f"fresh 1, read {units.read:g}, written {units.write:g}{long}")
     if thinking != NO_THINKING:
-        out.print(f"  thinking       {_thinking_text(thinking)}")
-        out.print(f"                 source: {thinking.source}")
+        line("thinking", _thinking_text(thinking))
+        line("", f"source: {thinking.source}")
     if sequence is not None:
-        out.print(f"  sequence       {_sequence_text(sequence)}")
-    out.print(f"  pictures       {'seen' if info.sees_pictures else 'sent as a description'}")
+        line("sequence", _sequence_text(sequence))
+    line("pictures", "seen" if info.sees_pictures else "sent as a description")
     if entry.base_url:
-        out.print(f"  address        {redacted_url(entry.base_url)}")
-    out.print(f"  key            {key}")
+        line("address", redacted_url(entry.base_url))
+    line("key", key)
     for note in notes:
         out.print(f"note: {note}")
 

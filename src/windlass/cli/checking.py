@@ -1,4 +1,4 @@
-"""`windlass check`: every mistake in a cascade or a task at once, and what is worth a warning."""
+"""Every mistake in a cascade or a task at once, and what is worth a warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from windlass.cascade.model import Phase
 from windlass.cascade.sizes import Warned, warnings
 from windlass.cascade.untaken import untaken
 from windlass.cli.output import out, printed_as_json, progress
-from windlass.cli.trust import print_unchecked, unchecked
+from windlass.cli.untrusted import list_unchecked, print_unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
 from windlass.settings.settings import Settings
 from windlass.tasks.compile import explain_defaults as explain_task
@@ -52,7 +52,7 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     family = read_cascade(file, settings, trust=trust)
     misread = [Warned(each) for part in family.walk() for each in warnings_of(part.loaded)]
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
-    left_out = unchecked(settings, *(each.registry for each in ready.walk()))
+    left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
     if strict and (mistakes := [each.mistake for each in warned if not each.mended]):
         raise CascadeError(mistakes, (each.mistake for each in warned if each.mended))
     if explain:
@@ -93,7 +93,7 @@ def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None
     """Say that a task is sound, or raise TaskFileError with all its mistakes."""
     settings = Settings.read({}, trust=trust)
     program, registry = load_program(file, settings, strict=strict, trust=trust)
-    left_out = unchecked(settings, registry)
+    left_out = list_unchecked(settings, registry)
     explained = explain_task(program, settings) if explain else None
     warned = [*program.warnings, *program.untaken(settings)]
     paths = [task.path for task in program.task.walk()]

@@ -1,4 +1,4 @@
-"""Trust on the command line: the command `trust`, the question at a terminal, what was left out."""
+"""Folders that are not trusted: the question at a terminal, and what a check leaves out."""
 
 from __future__ import annotations
 
@@ -9,39 +9,17 @@ from typing import Any, TypeVar
 
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Cascade, Phase, servers_named
-from windlass.cli.output import out, printed_as_json, progress
-from windlass.errors import TrustNeeded, UsageError, WindlassError
+from windlass.cli.output import progress
+from windlass.errors import TrustNeeded, WindlassError
 from windlass.settings.settings import Settings
-from windlass.settings.trust import distrust, trust, trusted_folders
+from windlass.settings.trust import trust
 from windlass.tools.registry import Registry
 
 _Answer = TypeVar("_Answer")
 
 
-def mark_folder(folder: Path | None, *, remove: bool) -> None:
-    """Mark a folder as trusted, take the mark away, or list the marks."""
-    if folder is None:
-        if remove:
-            raise UsageError("say which folder: windlass trust FOLDER --remove")
-        marks = [str(each) for each in trusted_folders()]
-        if not printed_as_json({"trusted": marks}):
-            out.print("\n".join(marks) or "no folder is trusted; mark one: windlass trust FOLDER")
-        return
-    if not folder.is_dir():
-        raise UsageError(f"{str(folder)!r} is no folder")
-    if remove:
-        if not distrust(folder):
-            raise UsageError(f"{str(folder.resolve())!r} has no mark of its own")
-    else:
-        trust(folder)
-    if printed_as_json({"folder": str(folder.resolve()), "trusted": not remove}):
-        return
-    done = "no longer trusted" if remove else "trusted, with the folders below it"
-    out.print(f"{folder.resolve()}: {done}")
-
-
-def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
-    """The settings of a command that imports, starts or sends what they name.
+def read_trusted_settings(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
+    """Read the settings of a command that imports, starts or sends what they name.
 
     At a terminal the user is asked whether to trust a folder that needs it; elsewhere, and where
     the answer is no, TrustNeeded says what the folder's file wants and how to allow it.
@@ -52,14 +30,14 @@ def settings_to_run(flags: Mapping[str, Any], *, trusted: bool) -> Settings:
         settings.check_trust()
         return settings
 
-    return asking_for_trust(read)
+    return retry_with_trust(read)
 
 
-def asking_for_trust(work: Callable[[], _Answer]) -> _Answer:
-    """What `work` answers; at a terminal the user is asked for the trust that it needs.
+def retry_with_trust(work: Callable[[], _Answer]) -> _Answer:
+    """Do the work; where it needs trust, ask for that at a terminal, and do it again.
 
-    With a yes the folders are marked and the work begins again: whoever raises TrustNeeded has
-    done nothing yet. Elsewhere, and where the answer is no, TrustNeeded goes on.
+    With a yes the folders are marked. Whoever raises TrustNeeded has done nothing yet. Elsewhere,
+    and where the answer is no, TrustNeeded is raised.
     """
     while True:
         try:
@@ -76,10 +54,10 @@ def asking_for_trust(work: Callable[[], _Answer]) -> _Answer:
                 trust(Path(folder))
 
 
-def unchecked(
+def list_unchecked(
     settings: Settings, *registries: Registry, left_out: Iterable[Cascade] = ()
 ) -> list[str]:
-    """The names of what was left unchecked because its folder is not trusted.
+    """What was left unchecked because its folder is not trusted, by name.
 
     `left_out`: the cascades whose own MCP servers were not started either.
     """
@@ -90,7 +68,7 @@ def unchecked(
 
 
 def print_unchecked(names: list[str]) -> None:
-    """Print what was left unchecked, and how it is checked."""
+    """Print what was left unchecked, and how to have it checked."""
     if names:
         progress.print(
             f"left unchecked, because the folder is not trusted: {', '.join(names)};"
@@ -98,15 +76,15 @@ def print_unchecked(names: list[str]) -> None:
         )
 
 
-def all_without_untrusted(ready: ReadyCascade, settings: Settings) -> ReadyCascade:
-    """The same of a cascade with its sub-cascades."""
-    children = {at: all_without_untrusted(each, settings) for at, each in ready.children.items()}
-    cascade = without_untrusted(ready.cascade, ready.registry, settings)
+def strip_untrusted_family(ready: ReadyCascade, settings: Settings) -> ReadyCascade:
+    """A cascade and its sub-cascades without what `strip_untrusted` takes out."""
+    children = {at: strip_untrusted_family(each, settings) for at, each in ready.children.items()}
+    cascade = strip_untrusted(ready.cascade, ready.registry, settings)
     return ReadyCascade(cascade, ready.registry, children)
 
 
-def without_untrusted(cascade: Cascade, registry: Registry, settings: Settings) -> Cascade:
-    """The cascade as far as it is known without running code or starting servers it names."""
+def strip_untrusted(cascade: Cascade, registry: Registry, settings: Settings) -> Cascade:
+    """The cascade without the tools and injectors that only its code or servers could provide."""
     servers = {*settings.mcp_servers} - {*cascade.mcp_servers, *settings.untrusted_servers()}
 
     def known(name: str) -> bool:

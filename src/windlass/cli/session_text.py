@@ -1,107 +1,35 @@
-"""What the history holds: `windlass sessions`, `windlass show`, `windlass query`."""
+"""A session as `windlass show` prints it: its calls, and what each of them saw and why."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from windlass.caching.rates import many, money
-from windlass.cli.output import (
-    indented,
-    out,
-    print_csv,
-    print_table,
-    printed_as_json,
-    shorten,
-)
-from windlass.cli.store import open_existing, read_time
-from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import SessionFilter, SessionInfo, Status, in_words
+from windlass.caching.rates import money
+from windlass.cli.named_store import open_existing
+from windlass.cli.output import indent, out, printed_as_json, shorten
+from windlass.cli.printed_tables import Cell, Number, dollar_cell, print_table
+from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
-from windlass.history.nesting import nested, sessions_below
 from windlass.messages import Message, Picture, Text
-from windlass.report.calls import (
-    CallView,
-    SessionView,
-    view_call,
-    view_session,
-    words_of,
-)
-from windlass.report.diff import compare_sessions
+from windlass.report.calls import CallView, SessionView, view_call, view_session
 from windlass.report.provider_edits import call_sentences
 
 _PREVIEW = 600
+"""Characters of a message, unless it is asked for whole."""
 _BEGINNING = 80
-_WORDS = 40
-"""Characters of a session's first words in a list."""
-_TOTALS = ("calls", "tokens in", "cached", "out")
+"""Characters of a callout's text in the table."""
+TOTALS = ("calls", "tokens in", "cached", "out")
+"""The columns that `totals_of` fills."""
 
 
-def show_sessions(
-    store: str | None,
-    limit: int,
-    *,
-    cascade: str | None,
-    status: str | None,
-    since: str | None,
-    until: str | None,
-) -> None:
-    """List sessions, newest first: those that fit what is given."""
-    statuses = (*get_args(Status), "running")
-    if status is not None and status not in statuses:
-        raise UsageError(f"--status {status!r}: {did_you_mean(status, statuses)}")
-    which = SessionFilter(
-        cascade=cascade,
-        status=status,
-        since=None if since is None else read_time("--since", since),
-        until=None if until is None else read_time("--until", until, whole_day=True),
-        banks=False,
-        under=() if cascade is None and status is None else None,
-    )
-    with open_existing(store) as history:
-        fitting = history.sessions(which, limit=limit)
-        below = sessions_below(history, [info.session_id for info in fitting])
-        listed = () if out.as_json else (*fitting, *below)
-        words = {info.session_id: words_of(history, info.session_id, _WORDS) for info in listed}
-    # What is asked for by its cascade or status is listed alone; else each with all below it.
-    sessions = nested([*fitting, *below] if which.under == () else fitting, below)
-    if printed_as_json(sessions):
-        return
-    print_table(
-        ["session", "first words", "started (UTC)", "status", *_TOTALS, "cascade"],
-        [
-            [
-                name,
-                words[info.session_id],
-                f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d %H:%M}",
-                in_words(info.status, info.reason),
-                str(info.calls),
-                f"{info.tokens_in:,}",
-                f"{info.tokens_cached:,}",
-                f"{info.tokens_out:,}",
-                info.cascade_id,
-            ]
-            for name, info in zip(_indented(sessions), sessions, strict=True)
-        ],
-        right=range(4, 8),
-        whole=[0],
-    )
-    if sessions:
-        out.print(f"\nwindlass show {sessions[0].session_id}")
-    else:
-        fits = which != SessionFilter(banks=False, under=())
-        out.print("no session fits" if fits else "no sessions yet")
+def totals_of(info: SessionInfo) -> list[int]:
+    """How many calls a session has, and their tokens."""
+    return [info.calls, info.tokens_in, info.tokens_cached, info.tokens_out]
 
 
-def _ran_by(info: SessionInfo) -> str:
-    if info.sounding_index is not None:
-        return f"sounding {info.sounding_index}"
-    return f"phase {info.parent_phase}"
-
-
-def _indented(sessions: Sequence[SessionInfo]) -> list[str]:
+def indented_names(sessions: Sequence[SessionInfo]) -> list[str]:
     """The names of nested sessions, each two spaces further in than its parent."""
     depths: dict[str | None, int] = {}
     for info in sessions:
@@ -109,8 +37,8 @@ def _indented(sessions: Sequence[SessionInfo]) -> list[str]:
     return ["  " * depths[info.session_id] + info.session_id for info in sessions]
 
 
-def show_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
-    """Show a session's calls, or what one call saw."""
+def print_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
+    """Print a session's calls, or what one call saw; `full`: its messages whole."""
     with open_existing(store) as history:
         view = view_session(history, history.find_session(session))
         call = None if number is None else view_call(view, number)
@@ -120,37 +48,6 @@ def show_session(session: str, number: int | None, store: str | None, *, full: b
             _print_session(view)
         else:
             _print_call(view, call, full=full)
-
-
-def show_difference(session: str, other: str, store: str | None) -> None:
-    """Show where two sessions part, and what each cost."""
-    with open_existing(store) as history:
-        names = [history.find_session(name) for name in (session, other)]
-        found = compare_sessions(history, names[0], names[1])
-    if printed_as_json(found):
-        return
-    where = "" if found.call is None else f"call {found.call}: "
-    out.print(f"{where}{found.what}")
-    for info, text in zip(found.sessions, found.texts, strict=True):
-        if text:
-            out.print(f"  {info.session_id}: {shorten(text, 400)}")
-    out.print()
-    print_table(
-        ["session", "status", "calls", "tokens in", "cached", "out", "cost"],
-        [
-            [
-                info.session_id,
-                in_words(info.status, info.reason),
-                str(info.calls),
-                f"{info.tokens_in:,}",
-                f"{info.tokens_cached:,}",
-                f"{info.tokens_out:,}",
-                money(info.cost),
-            ]
-            for info in found.sessions
-        ],
-        right=range(2, 7),
-    )
 
 
 def _print_session(view: SessionView) -> None:
@@ -186,52 +83,37 @@ def _print_session(view: SessionView) -> None:
         ],
         [
             [
-                str(call.number),
+                Number(call.number),
                 call.phase or "-",
-                str(call.turn),
-                str(call.attempt),
+                Number(call.turn),
+                Number(call.attempt),
                 *([_sounding(call)] if sounded else []),
                 call.node_type,
-                f"{call.tokens_in:,}",
-                f"{call.tokens_cached:,}",
-                f"{call.snowball_tokens:,}",
-                f"{call.tokens_out:,}",
-                str(len(call.seen)),
-                money(call.cost),
+                call.tokens_in,
+                call.tokens_cached,
+                call.snowball_tokens,
+                call.tokens_out,
+                len(call.seen),
+                dollar_cell(call.cost),
             ]
             for call in view.calls
         ],
-        right=[0, 2, 3, *range(5 + sounded, 11 + sounded)],
     )
     if view.children:
         print_table(
-            [
-                "session",
-                "ran by",
-                "cascade",
-                "status",
-                "calls",
-                "tokens in",
-                "cached",
-                "out",
-                "cost",
-            ],
+            ["session", "ran by", "cascade", "status", *TOTALS, "cost"],
             [
                 [
                     name,
                     _ran_by(info),
                     info.cascade_id,
                     in_words(info.status, info.reason),
-                    str(info.calls),
-                    f"{info.tokens_in:,}",
-                    f"{info.tokens_cached:,}",
-                    f"{info.tokens_out:,}",
-                    money(info.cost),
+                    *totals_of(info),
+                    dollar_cell(info.cost),
                 ]
-                for name, info in zip(_indented(view.children), view.children, strict=True)
+                for name, info in zip(indented_names(view.children), view.children, strict=True)
             ],
             title="\nsessions under it",
-            right=range(4, 9),
             whole=[0],
         )
     if view.callouts:
@@ -250,6 +132,12 @@ def _print_session(view: SessionView) -> None:
         out.print(f"go on with it: {view.resume}")
 
 
+def _ran_by(info: SessionInfo) -> str:
+    if info.sounding_index is not None:
+        return f"sounding {info.sounding_index}"
+    return f"phase {info.parent_phase}"
+
+
 def _sounding(call: CallView) -> str:
     return "-" if call.sounding_index is None else str(call.sounding_index)
 
@@ -264,6 +152,7 @@ def callout_row(callout: Callout) -> list[str]:
 
 
 def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
+    """Print a call: what it was sent and why, its reply, and what became of its cache."""
     out.print(
         f"session {view.session_id}, call {call.number} of {len(view.calls)}:"
         f" {call.place} ({call.node_type})"
@@ -322,7 +211,7 @@ def print_blocks(details: Mapping[str, Any]) -> None:
         return
     if rows := [_block_row(block) for block in injectors["blocks"]]:
         title = "\nblocks of injectors"
-        print_table(_BLOCK_COLUMNS, rows, title=title, right=[3, 4], whole=[0, 1, 6])
+        print_table(_BLOCK_COLUMNS, rows, title=title, whole=[0, 1, 6])
     if line := _blocks_text(details):
         out.print(line, style="dim")
 
@@ -343,7 +232,7 @@ def _blocks_text(details: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _block_row(block: Mapping[str, Any]) -> list[str]:
+def _block_row(block: Mapping[str, Any]) -> list[Cell]:
     cap = f"{block['cap']:,}"
     cap += f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
     place = f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
@@ -352,8 +241,8 @@ def _block_row(block: Mapping[str, Any]) -> list[str]:
         block["injector"],
         block["tier"],
         block["version"],
-        f"{block['tokens']:,}",
-        cap,
+        block["tokens"],
+        Number(cap),
         place,
         block["id"] or "-",
         ", ".join(block["cut"]) or "-",
@@ -407,30 +296,6 @@ def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None
                     body += f" {files[part.sha256]}"
             case _:
                 body = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
-        out.print(indented(body))
+        out.print(indent(body))
     for call in message.tool_calls:
         out.print(f"    -> {call.name}({shorten(call.arguments, limit)})")
-
-
-def show_rows(sql: str, store: str | None, *, as_csv: bool = False) -> None:
-    """Run one SELECT and print its rows."""
-    if as_csv and out.as_json:
-        raise UsageError("--format csv and --json exclude each other; give one of them")
-    with open_existing(store) as history:
-        rows = history.query(sql)
-    if printed_as_json(rows):
-        return
-    if as_csv:
-        print_csv(rows)
-        return
-    if not rows:
-        out.print("no rows")
-        return
-    columns = list(rows[0])
-    cells = [
-        ["" if row[name] is None else shorten(str(row[name]), 200) for name in columns]
-        for row in rows
-    ]
-    ids = [at for at, name in enumerate(columns) if name.endswith(("_id", "hash"))]
-    print_table(columns, cells, whole=ids)
-    out.print(many(len(rows), "row"))

@@ -1,4 +1,4 @@
-"""`windlass explain`: why a call saw what it saw."""
+"""Why a call saw what it saw, as `windlass explain` prints it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.caching.rates import many
-from windlass.cli.output import out, plain, print_json, print_table
-from windlass.cli.show import cache_text, print_blocks
-from windlass.cli.store import open_existing
+from windlass.cli.named_store import open_existing
+from windlass.cli.output import out, print_json, to_plain
+from windlass.cli.printed_tables import Cell, Number, print_table
+from windlass.cli.session_text import cache_text, print_blocks
 from windlass.history.base import in_words
 from windlass.report.explanation import Explanation, MessageDecision, explain_call
 from windlass.window.originals import RECALL
@@ -17,12 +18,12 @@ from windlass.window.originals import RECALL
 _COLUMNS = ("", "role", "said in", "what", "chars", "sent as", "tokens", "why")
 
 
-def show_explanation(session: str, number: int, store: str | None) -> None:
+def print_explanation(session: str, number: int, store: str | None) -> None:
     """Print what became of each message at a call, and why."""
     with open_existing(store) as history:
         explained = explain_call(history, history.find_session(session), number)
     if out.as_json:
-        value = plain(replace(explained, call=replace(explained.call, seen=())))
+        value = to_plain(replace(explained, call=replace(explained.call, seen=())))
         for key in ("seen", "reply"):  # `show` prints what was sent
             del value["call"][key]
         print_json(value)
@@ -50,7 +51,6 @@ def _print(explained: Explanation) -> None:
     print_table(
         _COLUMNS,
         [_row(number, each) for number, each in enumerate(explained.decisions)],
-        right=[0, 4, 5, 6],
         whole=[0, 1, 3, 4, 5, 6],
     )
     changed = any(each.action in ("shortened", "folded") for each in explained.decisions)
@@ -133,17 +133,17 @@ def _sum(plan: Mapping[str, Any]) -> str:
     return f"N * r * D - (w - r) * (S + d) = {saves} - {costs} = {gain}"
 
 
-def _row(number: int, decision: MessageDecision) -> list[str]:
+def _row(number: int, decision: MessageDecision) -> list[Cell]:
     changed = decision.action in ("shortened", "folded", "not shown")
     why = f"{decision.reason}\n{decision.reference}" if changed else decision.reason
     why += f"\ncalled out: {decision.callout}" if decision.callout else ""
     return [
-        str(number),
+        Number(number),
         decision.role,
         f"{decision.phase or '-'}:{decision.turn or 0}",
         f"{decision.action}: {decision.because}" if decision.because else decision.action,
-        f"{decision.chars_before:,}",
-        f"{decision.chars_after:,}" if decision.tokens else "-",
-        f"{decision.tokens:,}" if decision.tokens else "-",
+        decision.chars_before,
+        decision.chars_after if decision.tokens else Number("-"),
+        decision.tokens or Number("-"),
         why,
     ]

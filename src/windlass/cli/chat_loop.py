@@ -1,26 +1,24 @@
-"""`windlass chat`: a person and a session, line by line."""
+"""A person and a session, line by line, as `windlass chat` lets them talk."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.api.functions import run
 from windlass.api.sessions import Session
 from windlass.caching.rates import override
-from windlass.cli.answers import TypedLines, person_at
-from windlass.cli.ending import finish
+from windlass.cli.answers import TypedLines, person_at_terminal
+from windlass.cli.cost_tables import print_costs
+from windlass.cli.named_store import open_reporting_losses
+from windlass.cli.one_run import describe_unfinished, resume_command
 from windlass.cli.output import out, progress
 from windlass.cli.progress import Progress
-from windlass.cli.report import print_costs
-from windlass.cli.run import command_again, read_input, unfinished
-from windlass.cli.show import show_session
-from windlass.cli.store import open_marked
-from windlass.cli.trust import asking_for_trust, settings_to_run
+from windlass.cli.session_text import print_session
 from windlass.engine.events import (
     CallEnded,
     CallStarted,
@@ -31,42 +29,14 @@ from windlass.engine.events import (
 )
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, did_you_mean
-from windlass.providers.spending import Allowance
 from windlass.report.costs import session_cost
 from windlass.settings.settings import Settings
 
 _COMMANDS: Final = ("/show", "/cost", "/exit")
 
 
-def chat(
-    cascade: Path | None,
-    session: str | None,
-    given: Sequence[str] | None,
-    flags: Mapping[str, Any],
-    *,
-    limits: Mapping[str, float | None],
-    approve: Mapping[str, bool | str],
-    trust: bool,
-) -> None:
-    """Run the cascade, if one is given, then answer lines until there are no more."""
-    if session is not None and (cascade is not None or given):
-        raise UsageError("--session goes on with what it ran; leave out the cascade and its input")
-    if cascade is None and given:
-        raise UsageError("--input is a cascade's; there is none")
-    values = read_input(given or ())
-    settings = settings_to_run(flags, trusted=trust)
-    if session is None and cascade is None and settings["model"].origin == "default":
-        raise UsageError(
-            "give a cascade, --model to talk to, or --session to go on with; `model` in"
-            " windlass.toml or WINDLASS_MODEL names the usual one"
-        )
-    options = {**flags, "allowances": [Allowance("the chat", **limits)]}
-    options |= {"approve": approve, "trust": trust}
-    asking_for_trust(lambda: finish(_Chat(settings, options).talk(cascade, session, values)))
-
-
 class _Replies(Progress):
-    """Progress of replies: their text on standard output, and what is out of the ordinary.
+    """Prints replies on standard output, and on standard error only what is unusual.
 
     `streamed`: whether the text of the newest reply is printed already.
     """
@@ -91,37 +61,39 @@ class _Replies(Progress):
                 super()._print(event)
 
 
-class _Chat:
-    """A chat in hand."""
+class Chat:
+    """A chat. `options` are those of `windlass.Session`, `settings` the settings with them."""
 
     def __init__(self, settings: Settings, options: Mapping[str, Any]) -> None:
         self._settings = settings
         self._lines = TypedLines()
-        self._options = {**options, "on_question": person_at(self._lines)}
+        self._options = {**options, "on_question": person_at_terminal(self._lines)}
         self._reply: asyncio.Task[Result] | None = None
 
     async def talk(self, cascade: Path | None, resume: str | None, values: Any) -> None:
-        """All of it: the cascade, then line by line."""
+        """Run the cascade, if there is one, then answer line by line."""
         watcher = _Replies(progress, self._settings.addresses(), verbose=progress.verbose)
         if cascade is None:
             session = Session(resume=resume, on_event=watcher, **self._options)
         else:
-            session = await self._begun(cascade, values, watcher)
+            session = await self._run_cascade(cascade, values, watcher)
         async with session:
             if sys.platform != "win32":  # where Ctrl-C ends the session
                 asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt)
-            progress.print("say something; /show [CALL], /cost and /exit are for you", style="dim")
+            progress.print(
+                "type a message, or one of the commands /show [CALL], /cost and /exit", style="dim"
+            )
             while (line := await self._lines.next("> ")) is not None:
                 if line.strip() == "/exit":
                     break
                 if line.strip():
-                    await self._one(session, line, watcher)
+                    await self._answer_line(session, line, watcher)
         if session.session_id is not None:
             go_on = f"windlass chat --session {session.session_id}"
             progress.print(f"\ngo on from there: {go_on}", style="dim")
 
-    async def _begun(self, cascade: Path, values: Any, watcher: Progress) -> Session:
-        """The session of a cascade that ran."""
+    async def _run_cascade(self, cascade: Path, values: Any, watcher: Progress) -> Session:
+        """Run the cascade; its session, which goes on."""
         shown = Progress(progress, self._settings.addresses(), verbose=progress.verbose)
         try:
             result = await run(cascade, values, on_event=shown, **self._options)
@@ -131,13 +103,13 @@ class _Chat:
         if result.output:
             out.print(result.output)
         if result.status != "completed":
-            progress.print(str(unfinished(result, command_again("run", cascade))))
+            progress.print(str(describe_unfinished(result, resume_command("run", cascade))))
         assert isinstance(result.session, Session)
         result.session.on_event = watcher
         return result.session
 
-    async def _one(self, session: Session, line: str, watcher: _Replies) -> None:
-        """Answer one line, whatever comes of it."""
+    async def _answer_line(self, session: Session, line: str, watcher: _Replies) -> None:
+        """Answer one line; a failure is printed, and the chat goes on."""
         try:
             if line.startswith("/"):
                 self._command(session, line)
@@ -150,7 +122,9 @@ class _Chat:
             if result.output and not watcher.streamed:
                 out.print(result.output)
             if result.status != "completed":
-                progress.print(str(unfinished(result, "windlass chat --session {}", resumes=False)))
+                progress.print(
+                    str(describe_unfinished(result, "windlass chat --session {}", resumes=False))
+                )
         except StoreError:
             raise
         except WindlassError as error:
@@ -177,14 +151,14 @@ class _Chat:
         if word not in _COMMANDS:
             raise UsageError(f"there is no {word!r}; {did_you_mean(word, _COMMANDS)}")
         if session.session_id is None:
-            raise UsageError("nothing was said yet")
+            raise UsageError("nothing has been said yet")
         if word == "/show":
             if rest and not rest[0].isdecimal():
                 raise UsageError(f"/show takes the number of a call, from 1, not {rest[0]!r}")
             number = int(rest[0]) if rest else None
-            show_session(session.session_id, number, str(self._settings.store), full=False)
+            print_session(session.session_id, number, str(self._settings.store), full=False)
             return
-        with open_marked(self._settings) as store, override(self._settings.prices):
+        with open_reporting_losses(self._settings) as store, override(self._settings.prices):
             costs = session_cost(store, session.session_id, self._settings.price_as)
             print_costs(costs)
 
