@@ -17,7 +17,7 @@ from types import new_class
 from typing import Any, Final, TypeVar, get_origin
 
 from windlass.caching.prices import Prices
-from windlass.caching.rates import cost, many, money, rate
+from windlass.caching.rates import many, money, rate
 from windlass.context._bodies import Opened, form_of_request, opened, usage_of, with_window
 from windlass.context._threads import Asked, Call, Thread, Threads
 from windlass.context.context import Context
@@ -56,17 +56,7 @@ class WrappedCall:
     @property
     def cost(self) -> float | None:
         """US dollars (None: no price is known, or the provider said no usage)."""
-        if self.usage is None:
-            return None
-        used = self.usage
-        return cost(
-            self.model,
-            used.tokens_in,
-            used.tokens_out,
-            used.tokens_cached,
-            used.tokens_written,
-            tokens_written_long=used.tokens_written_long,
-        )
+        return None if self.usage is None else self.usage.cost(self.model)
 
 
 @dataclass(slots=True)

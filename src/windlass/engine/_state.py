@@ -25,7 +25,7 @@ from windlass.errors import ToolError
 from windlass.history.base import StateChange
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
-from windlass.providers.spending import Allowance, usage_cost
+from windlass.providers.spending import Allowance
 from windlass.text.templates import PhaseOutput
 from windlass.tools.base import Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
@@ -235,14 +235,14 @@ class Run:
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
         self.progress.saved_tokens += saved
-        return self.add_up(usage, 0.0 if info.free else usage_cost(info.name, usage))
+        return self.add_up(usage, 0.0 if info.free else usage.cost(info.name))
 
     def charge_tool(self, spent: Spent) -> float | None:
         """The same for what a tool's own call of a model used."""
         price = spent.dollars
         if price is None:
             tokens, fee = (
-                usage_cost(spent.model, spent.usage),
+                spent.usage.cost(spent.model),
                 search_fee(spent.model, spent.searches),
             )
             price = None if tokens is None or fee is None else tokens + fee

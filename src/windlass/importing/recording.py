@@ -12,7 +12,6 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
-from windlass.caching.rates import cost
 from windlass.messages import Message, Opaque, Part, Text, ToolSpec
 from windlass.safety.foreign import parse_json
 from windlass.text.titles import dated, first_words
@@ -111,15 +110,7 @@ class RecordedCall:
         """The cost that was recorded, else what the usage costs at list prices (None: unknown)."""
         if self.cost is not None or self.usage is None:
             return self.cost
-        used = self.usage
-        return cost(
-            self.model,
-            used.tokens_in,
-            used.tokens_out,
-            used.tokens_cached,
-            used.tokens_written,
-            tokens_written_long=used.tokens_written_long,
-        )
+        return self.usage.cost(self.model)
 
 
 @dataclass(frozen=True, slots=True)

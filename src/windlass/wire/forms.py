@@ -27,7 +27,7 @@ MODULES: Final[Mapping[str, str]] = {
     "openai": "windlass.wire.openai_chat",
     "responses": "windlass.wire.openai_responses",
     "anthropic": "windlass.wire.anthropic",
-    "gemini": "windlass.wire.gemini",
+    "gemini": "windlass.wire.gemini_lists",
 }
 _CHAT_KEYS: Final = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal"})
 _PARTS: Final[Mapping[str, FormName]] = {

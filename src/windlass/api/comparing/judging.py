@@ -22,7 +22,6 @@ from windlass.errors import (
 )
 from windlass.messages import Message, system, user
 from windlass.providers.base import Resolve
-from windlass.providers.spending import usage_cost
 from windlass.safety.foreign import parse_json
 from windlass.settings.modules import Modules
 from windlass.text.prompts import (
@@ -138,7 +137,7 @@ class _ByModel:
         except WindlassError as error:
             limited = run_limit_in(error) is not None
             return Judgement(None, why=f"{self.name} failed: {error}", limited=limited)
-        cost = 0.0 if info.free else usage_cost(info.name, reply.usage)
+        cost = 0.0 if info.free else reply.usage.cost(info.name)
         try:
             answer = parse_json(reply.message.text)
             score, why = score_of(answer["score"]), str(answer["why"])
