@@ -12,12 +12,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import new_class
 from typing import Any, Final, TypeVar, get_origin
 
 from windlass.caching.prices import Prices
-from windlass.caching.rates import many, money, rate
+from windlass.caching.rates import cost, many, money, rate
 from windlass.context._bodies import Opened, form_of_request, opened, usage_of, with_window
 from windlass.context._threads import Asked, Call, Thread, Threads
 from windlass.context.context import Context
@@ -56,7 +56,7 @@ class WrappedCall:
     @property
     def cost(self) -> float | None:
         """US dollars (None: no price is known, or the provider said no usage)."""
-        return None if self.usage is None else self.usage.cost(self.model)
+        return None if self.usage is None else cost(self.model, **asdict(self.usage))
 
 
 @dataclass(slots=True)

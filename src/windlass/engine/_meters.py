@@ -5,7 +5,7 @@ Plain holders; `cache.py` fills them call by call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from windlass.caching.meter import Billed, Meter
@@ -65,7 +65,7 @@ class ModelCache(CacheState):
         written = round(share * (tokens - read)), round(long * (tokens - read))
         name = self.paid.model
         everything = cost(name, tokens, 0, read, written[0], tokens_written_long=written[1])
-        billed = replace(usage, tokens_out=0).cost(name)
+        billed = cost(name, **asdict(replace(usage, tokens_out=0)))
         return (everything or 0.0) - (billed or 0.0)
 
 

@@ -7,11 +7,12 @@ branch, another recording begins, which names the first as its parent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
 
+from windlass.caching.rates import cost
 from windlass.messages import Message, Opaque, Part, Text, ToolSpec
 from windlass.safety.foreign import parse_json
 from windlass.text.titles import dated, first_words
@@ -110,7 +111,7 @@ class RecordedCall:
         """The cost that was recorded, else what the usage costs at list prices (None: unknown)."""
         if self.cost is not None or self.usage is None:
             return self.cost
-        return self.usage.cost(self.model)
+        return cost(self.model, **asdict(self.usage))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any, Final
 
 from windlass.caching.rates import cost, search_fee
@@ -173,7 +174,7 @@ class _Metered:
                 spend("turns", 1.0)
             usage = reply.usage
             spend("tokens", usage.tokens_in + usage.tokens_out)
-            spend("money", 0.0 if info.free else usage.cost(info.name) or 0.0)
+            spend("money", 0.0 if info.free else cost(info.name, **asdict(usage)) or 0.0)
         return reply
 
     async def _search(self, model: str, query: str, most: int) -> SearchReply:
@@ -185,7 +186,7 @@ class _Metered:
         async with self._allowance.using({"money": bound + fee, "tokens": info.window}) as spend:
             reply = await self._provider.search(model, query, most)
             fees = search_fee(info.name, reply.searches) or 0.0
-            paid = (reply.usage.cost(info.name) or 0.0) + fees
+            paid = (cost(info.name, **asdict(reply.usage)) or 0.0) + fees
             spend("tokens", reply.usage.tokens_in + reply.usage.tokens_out)
             spend("money", paid if reply.dollars is None else reply.dollars)
         return reply

@@ -10,11 +10,12 @@ changes nothing, and each figure of a replay is a difference from the recorded b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import median, quantiles
 from typing import Final
 
 from windlass.caching.bill import input_units
+from windlass.caching.rates import cost
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, Opaque
 from windlass.replays.bill import CallTokens, Vector
@@ -160,7 +161,10 @@ def _recorded(call: RecordedCall, prices: PricedVector) -> RecordedCache | None:
     used, one = call.usage, prices.dollars(1.0)
     if used is None or not used.tokens_in or not one:
         return None
-    dollars, whole = replace(used, tokens_out=0).cost(call.model), used.cost(call.model)
+    dollars, whole = (
+        cost(call.model, **asdict(replace(used, tokens_out=0))),
+        cost(call.model, **asdict(used)),
+    )
     if dollars is None or not whole:
         return None
     factor = (call.dollars or whole) / whole

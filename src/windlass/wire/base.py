@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from windlass.caching.rates import cost
 from windlass.messages import Message, ToolSpec
 from windlass.wire.editing import ProviderEdits, ServerClear
 
@@ -81,17 +80,6 @@ class Usage:
             self.tokens_cached + other.tokens_cached,
             self.tokens_written + other.tokens_written,
             self.tokens_written_long + other.tokens_written_long,
-        )
-
-    def cost(self, model: str) -> float | None:
-        """US dollars of these tokens at the list price of `provider/model` (None: it has none)."""
-        return cost(
-            model,
-            self.tokens_in,
-            self.tokens_out,
-            self.tokens_cached,
-            self.tokens_written,
-            tokens_written_long=self.tokens_written_long,
         )
 
 
