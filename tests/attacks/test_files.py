@@ -20,7 +20,7 @@ from tests.history.builders import take_parents
 from tests.replays.making import session_file
 from windlass.errors import StoreError
 from windlass.history._blobs import Blobs
-from windlass.history._schema import VIEWS_3
+from windlass.history.sqlite._schema import VIEWS_3
 from windlass.safety.own_files import open_own
 
 __all__ = ["ran"]
@@ -85,7 +85,7 @@ class TestLinksInAStore:
     def test_a_pipe_as_the_mark_holds_nobody_up(self, ran: CommandLine) -> None:
         (store_of(ran) / "running").mkdir(exist_ok=True)
         os.mkfifo(store_of(ran) / "running" / "s9")
-        assert "no ordinary file" in refused(run_again(ran), "running/s9")
+        assert "not a regular file" in refused(run_again(ran), "running/s9")
 
     def test_as_the_folder_of_marks(self, ran: CommandLine, victim: Path) -> None:
         shutil.rmtree(store_of(ran) / "running", ignore_errors=True)

@@ -12,7 +12,7 @@ from typing import Final
 
 from windlass.caching.rates import UNKNOWN_WINDOW, Rate, split_model
 from windlass.errors import UsageError, did_you_mean
-from windlass.settings.settings import KEYS, ProviderSettings
+from windlass.settings.fields import KEYS, ProviderSettings
 
 LITELLM: Final = "litellm"
 """The provider whose models the package litellm asks."""
@@ -173,7 +173,7 @@ def find(
     direct = f" or {f'gemini/{model}'!r}" if provider == "google" else ""
     routed = f"{_BEHIND[provider]}/{model}" if provider in _BEHIND else f"openrouter/{name}"
     raise UsageError(
-        f"model {name!r}: {provider!r} is a vendor and no provider here; write"
+        f"model {name!r}: {provider!r} is a vendor, not a provider here; write"
         f" {routed!r}{direct}, or define it in windlass.toml"
         f" ([providers.{provider}] base_url = ...)"
     )

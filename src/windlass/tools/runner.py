@@ -20,7 +20,7 @@ from windlass.messages import Picture, ToolCall, clean_text
 from windlass.safety.fairness import in_thread
 from windlass.safety.interrupting import Cancellation
 from windlass.safety.patterns import BadPattern
-from windlass.safety.searching import checker
+from windlass.safety.schemas import validator_for
 from windlass.text.pictures import picture
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.decode import decode_text
@@ -82,7 +82,7 @@ async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutp
     cancellation.cancel()
     return _failure(
         f"{tool.spec.name!r} did not finish within its time limit of {tool.timeout_s:g} s; "
-        "it was given up and has no result"
+        "it was abandoned and has no result"
     )
 
 
@@ -121,14 +121,14 @@ def _checked(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
     from referencing.exceptions import Unresolvable
 
     try:
-        errors = [each.message for each in checker(tool.spec.parameters).iter_errors(given)]
+        errors = [each.message for each in validator_for(tool.spec.parameters).iter_errors(given)]
     except TimeoutError as error:
         raise ValueError(
             f"the arguments of {tool.spec.name!r} cannot be checked: {error}"
         ) from error
     except (SchemaError, Unresolvable, BadPattern) as error:
         # The tool's own fault, and its result: a run must not end by it.
-        raise ValueError(f"the parameters of {tool.spec.name!r} are no valid schema") from error
+        raise ValueError(f"the parameters of {tool.spec.name!r} are not a valid schema") from error
     if errors:
         raise ValueError(f"wrong arguments for {tool.spec.name!r}: " + "; ".join(errors))
     return given

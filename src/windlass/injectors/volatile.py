@@ -1,0 +1,138 @@
+"""Volatile values: found in the stable part, moved behind the last stable cut point, and named.
+
+A value that changes from call to call (the time, a number, an id) breaks the cache of all that
+stands behind it. Where a template or Windlass put it in, a name stands in its place, and the
+value itself is told in the DYNAMIC tier. What the user wrote is never changed, only reported.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Final
+
+from jinja2 import Environment
+
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
+from windlass.text.templates import MOMENTS, find_names
+
+_LOOKS: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
+    r"|\b1[5-9]\d{8}(?:\d{3})?\b"
+    r"|\b[0-9a-f]{32,64}\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    """Text of the user's that looks as if it changed from run to run: place (characters), text."""
+
+    at: int
+    text: str
+
+
+def looks_volatile(text: str) -> tuple[Volatile, ...]:
+    """Times, UUIDs, seconds since 1970 and long digests in a text, with their places.
+
+    >>> looks_volatile("Built 2026-11-22T08:00:00Z.")
+    (Volatile(at=6, text='2026-11-22T08:00:00Z'),)
+    """
+    return tuple(Volatile(match.start(), match[0]) for match in _LOOKS.finditer(text))
+
+
+@dataclass
+class Values(Injector):
+    """The values that were moved out of the stable part, by the names that stand there."""
+
+    name: ClassVar[str] = "values"
+    tier: ClassVar[Tier] = Tier.DYNAMIC
+    priority: ClassVar[int] = 5
+    cap: ClassVar[int] = 200
+
+    def render(self, seen: Situation) -> Rendered:
+        """A line for each."""
+        items = (BlockItem(f"{name}: {value}", name) for name, value in seen.values.items())
+        return Rendered("[Values now]", tuple(items))
+
+
+# ---- moving them out of a template ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A template with names in the place of volatile values.
+
+    `values` are the expressions by name; `stay` the names of values that could not be moved,
+    because they stand inside a block of the template.
+    """
+
+    template: str
+    values: Mapping[str, str]
+    stay: tuple[str, ...] = ()
+
+
+def move_volatile(template: str, *, state: bool) -> Moved:
+    """Put names where volatile values stand.
+
+    `state`: whether values of the state are volatile, too, as in a prompt that phases share.
+
+    >>> move("Today is {{ now[:10] }}.", state=False)
+    Moved(template='Today is [now].', values={'now': 'now[:10]'}, stay=())
+    """
+    volatile = {*MOMENTS, "state"} if state else {*MOMENTS}
+    pieces: list[str] = []
+    values: dict[str, str] = {}
+    expression: list[str] | None = None
+    depth, in_tag = 0, False
+    for _, kind, text in _lexer().lex(template):
+        if kind == "variable_begin":
+            expression = [text]
+        elif expression is not None:
+            expression.append(text)
+            if kind == "variable_end":
+                whole, expression = "".join(expression), None
+                inner = expression_of(whole)
+                roots = {used.name for used in find_names(whole) if not used.of}
+                if depth or not roots & volatile:
+                    pieces.append(whole)
+                else:
+                    name = _name(inner, values)
+                    values[name] = inner
+                    pieces.append(f"[{name}]")
+        else:
+            pieces.append(text)
+            if in_tag and kind == "name":
+                depth += -1 if text.startswith("end") else text in _OPENING
+                in_tag = False
+            in_tag = in_tag or kind == "block_begin"
+    left = "".join(pieces)
+    stay = sorted({used.name for used in find_names(left) if not used.of and used.name in volatile})
+    return Moved(left, values, tuple(stay))
+
+
+def expression_of(output: str) -> str:
+    """What stands between the braces of `{{ ... }}`."""
+    return output[2:-2].strip("-+ \n\t")
+
+
+_OPENING: Final = frozenset({"if", "for", "macro", "call", "filter", "with"})
+
+
+@cache
+def _lexer() -> Environment:
+    return Environment(keep_trailing_newline=True)  # noqa: S701 - it only splits, and renders nothing
+
+
+def _name(expression: str, taken: Mapping[str, str]) -> str:
+    """What stands in the value's place: the dotted name that the expression begins with."""
+    match = re.match(r"[A-Za-z_][\w.]*", expression)
+    plain = match[0] if match else "value"
+    name, number = plain, 1
+    while taken.get(name, expression) != expression:
+        number += 1
+        name = f"{plain} {number}"
+    return name
