@@ -18,7 +18,7 @@ from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.callout_rows import By, called_out, checked_name, find_message, mark_of
 from windlass.messages import Message
-from windlass.safety.patterns import compiled
+from windlass.safety.patterns import compile_pattern
 from windlass.tools.base import ToolContext
 from windlass.window.assemble import assemble
 from windlass.window.entries import Item
@@ -92,7 +92,7 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
         if item.message.name in _COPIES:
             continue
         for name, pattern in phase_run.phase.callouts.items():
-            if compiled(pattern, re.MULTILINE).search(item.message.text):
+            if compile_pattern(pattern, re.MULTILINE).search(item.message.text):
                 _mark(run, phase_run, item.id, item.message, name, by="pattern", pattern=pattern)
                 break
 
