@@ -51,7 +51,7 @@ from windlass.history.details import AnchorDetails, PhaseChoice
 from windlass.history.step import Step
 from windlass.messages import Message, Role, Text, user
 from windlass.providers.base import ModelInfo, Provider
-from windlass.safety.fairness import beside
+from windlass.safety.fairness import run_in_thread
 from windlass.selection.index import Query
 from windlass.selection.scoring import Picked, Selecting, SelectionRequest
 from windlass.selection.strategies import selecting
@@ -105,7 +105,7 @@ async def choose(
     ground, onward = _ground(run, phase_run, rule, gathered), base_of(run, phase_run, snowball)
     scene = _Scene(run, phase_run, rule, ground, gathered, snowball, onward)
     longest = max((item.message.chars for item in run.record.born), default=0)
-    base = await beside(longest, partial(_anchored, scene))
+    base = await run_in_thread(longest, partial(_anchored, scene))
     request = request_of(rule, ground, base, Query.of(instructions), embedder_for(run))
     selector, why_not = selector_of(run, phase_run, rule)
     base.note = "; ".join(note for note in (base.note, why_not) if note)
@@ -115,7 +115,7 @@ async def choose(
     if request is not None:
         request, picked = await _by_score(scene, base, request)
         choice = with_picked(base, ground, request, picked)
-    choice.outline = await beside(longest, partial(_outline, scene, choice))
+    choice.outline = await run_in_thread(longest, partial(_outline, scene, choice))
     asks, question = _question(rule, request) if selector and request else (None, "")
     worth = _worth(scene, choice, selector, question)
     why_kept = _why_kept(scene, worth)
@@ -127,7 +127,7 @@ async def choose(
             choice.note = f"{reply.failure}; chosen by score alone"
         else:
             choice = with_picked(base, ground, request, answered(asks, reply.text))
-            choice.outline = await beside(longest, partial(_outline, scene, choice))
+            choice.outline = await run_in_thread(longest, partial(_outline, scene, choice))
     if why_kept:
         _go_on(scene, choice)
     else:

@@ -70,7 +70,7 @@ from windlass.history.details import OutcomeDetails
 from windlass.history.row_details import Validation
 from windlass.messages import Message, Part, ToolCall, user
 from windlass.providers.base import ModelInfo
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_turn
 from windlass.safety.foreign import parse_json
 from windlass.safety.pattern_search import search
 from windlass.safety.schemas import validator_for
@@ -99,7 +99,7 @@ async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
-    await fair()
+    await wait_for_turn()
 
     async def trying() -> Tried:
         return await try_phase(run, phase, begin(run, phase))

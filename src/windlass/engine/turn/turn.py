@@ -35,7 +35,7 @@ from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
 from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
 from windlass.history.decisions import Continuation
 from windlass.messages import user
-from windlass.safety.fairness import beside, fair
+from windlass.safety.fairness import run_in_thread, wait_for_turn
 from windlass.text.prompts import CONTINUE_TEXT
 from windlass.window.entries import Edit, Entry, Item
 from windlass.wire.base import Reply
@@ -47,7 +47,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
-    await fair()
+    await wait_for_turn()
     phase_run.progress.turn += 1
 
     # Prepare: all that acts before the call is planned.
@@ -169,7 +169,7 @@ async def _call(
     cut = None if plan.rest_of is None else plan.rest_of.id
     phase_run.progress.driver.answered(items[0], goes_on=cut)
     mark_matches(run, phase_run, items)
-    await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
+    await run_in_thread(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
     totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
     run.emit(CallEnded(name, phase_run.progress.turn, *totals, is_recorded))
