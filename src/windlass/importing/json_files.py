@@ -43,7 +43,7 @@ class RecordedFile:
         self.skipped: Counter[str] = Counter()
         try:
             if not path.is_file():  # a pipe would be waited for without end
-                raise UsageError(f"{str(path)!r} is not an ordinary file")
+                raise UsageError(f"{str(path)!r} is not a regular file")
             self.size = path.stat().st_size
             with path.open("rb") as file:
                 start = file.read(4096)
