@@ -54,7 +54,7 @@ async def _put(run: Run, question: Question) -> str:
     return answer
 
 
-def answered_in(store: Store, session_id: str) -> list[tuple[str, str]]:
+def recorded_answers(store: Store, session_id: str) -> list[tuple[str, str]]:
     """The questions of models that a session, or one under it, has answers to, as they came."""
     below = (info.session_id for info in sessions_below(store, [session_id]))
     rows = (each.row for name in (session_id, *below) for each in store.rows(name))

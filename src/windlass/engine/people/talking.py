@@ -24,7 +24,7 @@ _KEPT: Final = ("system", "tackle", "injectors", "memory", "callouts", "intra_co
 _ASKED: Final = ("model", "max_output_tokens", "temperature", "reasoning_effort")
 
 
-def with_chat(cascade: Cascade) -> Cascade:
+def add_chat(cascade: Cascade) -> Cascade:
     """The cascade with the phase behind its own that answers messages.
 
     It has the tools, the memory and the model of the last one, and sees all that was said.
@@ -43,14 +43,14 @@ def with_chat(cascade: Cascade) -> Cascade:
     return cascade.model_copy(update=changes)
 
 
-def only_chat(model: str | None) -> dict[str, Any]:
+def chat_cascade(model: str | None) -> dict[str, Any]:
     """A cascade for a person and a model alone."""
     phase = {"name": CHAT, "instructions": CHAT, "context_strategy": "full", "tackle": ["recall"]}
     named = {} if model is None else {"model": model}
     return {"cascade_id": CHAT, "auto_context": {}, **named, "phases": [phase]}
 
 
-def cascade_of(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
+def recorded_cascade(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
     """The cascade of a session as its record holds it. Raises UsageError for a task file's."""
     if OPERATORS in recorded:
         raise UsageError(
@@ -63,7 +63,7 @@ def cascade_of(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
     return {**{key: value for key, value in recorded.items() if key != RAN}, "phases": phases}
 
 
-def take_up(run: CascadeRun) -> None:
+def restore_session(run: CascadeRun) -> None:
     """Let a run know what its session's record holds."""
     record, progress, store = run.record, run.progress, run.record.store
     rows = record.rows()
@@ -129,7 +129,7 @@ def _close_calls(run: CascadeRun) -> None:
         run.record.add(NodeType.TOOL_RESULT, message, parent_id=parent, **place)
 
 
-def goes_on(held: CascadeRun, run: CascadeRun) -> CascadeRun:
+def continue_session(held: CascadeRun, run: CascadeRun) -> CascadeRun:
     """The run with what an earlier one of the same session knows."""
     held.record.store, held.record.on_append = run.record.store, run.record.on_append
     held.record.recorded = None  # all of it was come by

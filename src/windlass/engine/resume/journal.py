@@ -340,7 +340,7 @@ def _reply_of(row: Row, message: Message, told: ReplyDetails) -> Reply:
     )
 
 
-def billed_here(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
+def bill_step(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
     """A reply with what this session pays for it, and what its row says of it."""
     reply = taken.reply
     told = ReplyDetails(

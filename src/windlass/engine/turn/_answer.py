@@ -42,7 +42,7 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
         await _answer_again(run, phase_run, reply, recorded, parent)
         return
     run.check_time()
-    run.record.pass_to(None)
+    run.record.set_time(None)
     started, before = run.record.clock(), dict(progress.state.snapshot())
     try:
         # A person is asked before anything is done: without an answer nothing of it is.

@@ -54,7 +54,7 @@ class Tripped:
         )
 
 
-def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
+def check_losses(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
     """Whether windows lost money in the newest `sessions`, which ended so, newest first."""
     savings = [ending.details.get("windows") if ending else None for ending in endings[:sessions]]
     if _earns(savings):
@@ -84,7 +84,7 @@ def check_breaker(run: CascadeRun) -> CascadeRun:
     if not sessions or not any(map(partial(_has_window, run), run.cascade.phases)):
         return run
     # The run's own session is among the newest, and has not ended.
-    trip = tripped(run.record.store.endings(sessions + 1)[1:], sessions)
+    trip = check_losses(run.record.store.endings(sessions + 1)[1:], sessions)
     if trip is None:
         return run
     run.record.decide(None, trip.text, Breaker(trip.lost, trip.sessions, trip.back_after))

@@ -85,7 +85,7 @@ class Recorder:
         """Seconds since 1970; while a resumed run finds its steps recorded, those of then."""
         return self._clock() if self._at is None else self._at
 
-    def pass_to(self, at: float | None) -> None:
+    def set_time(self, at: float | None) -> None:
         """Let it be this time, in seconds since 1970, until it is said otherwise (None: now)."""
         self._at = at
 
@@ -100,7 +100,7 @@ class Recorder:
         return None if self.sounding is None else self.sounding[1]
 
     @property
-    def finds_all(self) -> bool:
+    def follows_record(self) -> bool:
         """Whether all that a resumed run came by until now was in the record."""
         return self._at is not None
 
@@ -110,7 +110,7 @@ class Recorder:
             self._at = at
 
     @contextmanager
-    def anew(self) -> Iterator[Recorder]:
+    def fresh_recorder(self) -> Iterator[Recorder]:
         """A hand on the same history to which nothing was said; then it is as late here."""
         own = Recorder(self.store, self.session_id, self._clock, self.new_id)
         own._at, own.recorded, own.on_append = self._at, self.recorded, self.on_append
@@ -119,7 +119,7 @@ class Recorder:
         finally:
             self.catch_up(own._at)
 
-    def apart(self, phase: str, index: int) -> Recorder:
+    def recorder_of_sounding(self, phase: str, index: int) -> Recorder:
         """A hand on the same history for a sounding: it knows nothing of those beside it."""
         own = Recorder(self.store, self.session_id, self._clock, self.new_id)
         own._at = self._at
@@ -178,7 +178,7 @@ class Recorder:
         found = [self.recorded.take(row) for row in rows]
         traces = {row.trace_id for row, held in zip(rows, found, strict=True) if held is not None}
         new = [row for row, held in zip(rows, found, strict=True) if held is None]
-        left = self.recorded.left(others, traces)
+        left = self.recorded.not_recorded(others, traces)
         ids: list[str | None] = []
         if new or any(left.values()):
             ids += self.store.append(Batch(self.session_id, rows=tuple(new), **left))
@@ -189,7 +189,7 @@ class Recorder:
         ]
         return [row for row, _ in stand], [ident for _, ident in stand]
 
-    def take_back(self, item: Item) -> None:
+    def withdraw(self, item: Item) -> None:
         """Count a reply as not said: the next one goes on with it. It stays in the store."""
         self.born.remove(item)
 
@@ -222,7 +222,7 @@ class Recorder:
     def _come_by(self, phase: str | None) -> Iterator[StoredRow]:
         """The stored rows; of a session that is resumed those that the walk has come by."""
         for stored in self.store.rows(self.session_id, phase=phase):
-            if self.recorded is None or self.recorded.counts(stored):
+            if self.recorded is None or self.recorded.has_passed(stored):
                 yield stored
 
     def soundings(self, phase: str) -> list[list[Item]]:
@@ -277,11 +277,11 @@ class Recorded:
         said = self._said.get(phase)
         return said is not None and message.key not in said
 
-    def counts(self, stored: StoredRow) -> bool:
+    def has_passed(self, stored: StoredRow) -> bool:
         """Whether the walk has come by a row, or wrote it."""
         return stored.seq > self._last or stored.seq in self._come_by
 
-    def left(self, others: Mapping[str, Any], traces: Container[str]) -> dict[str, Any]:
+    def not_recorded(self, others: Mapping[str, Any], traces: Container[str]) -> dict[str, Any]:
         """What of a batch beside its rows was not recorded; rows with these `traces` were."""
         left: dict[str, Any] = {}
         for name, values in others.items():

@@ -56,11 +56,11 @@ async def take_step(  # noqa: PLR0917
     step, digest = journal.next_step(place), digest_of(request)
     reply = journal.recorded(step, digest)
     if reply is not None:
-        record.pass_to(journal.calls[step].answered)
+        record.set_time(journal.calls[step].answered)
         if journal.origin and not has_row:  # its session paid for it
             reply = replace(reply, usage=Usage(0, 0))
         return TakenStep(step, reply, inherited=bool(journal.origin))
-    record.pass_to(None)
+    record.set_time(None)
     record.decide(step.phase, f"{step}: sent to {name}", Sent(step, digest, name))
     started = record.clock()
     try:
