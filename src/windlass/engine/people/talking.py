@@ -1,4 +1,4 @@
-"""Going on with a session, message by message: each is a phase of its own kind in its record."""
+"""Conversations: each message that a person sends is answered by a phase of its own kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ASKED: Final = ("model", "max_output_tokens", "temperature", "reasoning_effort"
 
 
 def add_chat(cascade: Cascade) -> Cascade:
-    """The cascade with the phase behind its own that answers messages.
+    """The cascade with one more phase, which answers messages.
 
     It has the tools, the memory and the model of the last one, and sees all that was said.
     """
@@ -64,7 +64,7 @@ def recorded_cascade(recorded: Mapping[str, Any], session_id: str) -> dict[str, 
 
 
 def restore_session(run: CascadeRun) -> None:
-    """Let a run know what its session's record holds."""
+    """Restore to a run what the record of its session holds."""
     record, progress, store = run.record, run.progress, run.record.store
     rows = record.rows()
     for stored in rows:
@@ -93,7 +93,7 @@ def restore_session(run: CascadeRun) -> None:
 
 
 async def answer_message(run: CascadeRun, text: str) -> Result:
-    """What the last phase of a run answers a person, as the run's next piece."""
+    """The answer of a run's last phase to a message of a person."""
     phase, progress = run.cascade.phases[-1], run.progress
 
     async def beginning() -> PhaseRun:
@@ -130,7 +130,7 @@ def _close_calls(run: CascadeRun) -> None:
 
 
 def continue_session(held: CascadeRun, run: CascadeRun) -> CascadeRun:
-    """The run with what an earlier one of the same session knows."""
+    """The run with what an earlier run of the same session holds."""
     held.record.store, held.record.on_append = run.record.store, run.record.on_append
     held.record.recorded = None  # all of it was come by
     return replace(

@@ -1,4 +1,4 @@
-"""Going on with a session that was broken off: what it ran, and whether that is the same now."""
+"""Resuming and forking sessions: what they ran, and what of it has changed since."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def has_begun(store: Store, session_id: str) -> bool:
 
 
 def describe_run(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """What a session's start says of its run: file, root, model, and what its steps depend on."""
+    """What the start of a session says of its run: its file, and what `describe_setup` adds."""
     return {"file": run.cascade.file, **describe_setup(run, definition, _rules_of(run))}
 
 
@@ -62,7 +62,7 @@ def _rules_of(run: CascadeRun) -> list[Rule]:
 
 
 def _depends_on(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, str]:
-    """Digests of what decides what the steps of a run are, by what it is called."""
+    """Digests of what the steps of a run depend on, by what people call it."""
     cascade = run.cascade
     models = [run.generation_of(phase).model for phase in cascade.phases]
     named = {name for phase in cascade.phases for name in _tackle(phase.tackle)}
@@ -96,7 +96,7 @@ def _digest(value: Any) -> str:
 
 
 def resume_run(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str]) -> CascadeRun:
-    """The run with what the record of its session knows of its steps."""
+    """The run with the steps that the record of its session holds."""
     start = run.record.store.start(run.record.session_id)
     run = restore_journal(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
     run.record.set_time(start.timestamp)
@@ -210,7 +210,7 @@ def start_to_resume(store: Store, session_id: str, *, ended: bool = False) -> Se
 
 @contextmanager
 def lock_session(store: Store, session_id: str) -> Iterator[None]:
-    """Let no other process of this machine run a session meanwhile. Raises UsageError."""
+    """Keep other processes of this machine from running a session. Raises UsageError."""
     try:
         import fcntl
     except ImportError:  # another system: two runs at once are not told apart there
