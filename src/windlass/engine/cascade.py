@@ -39,9 +39,9 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
-from windlass.history import decisions
 from windlass.history.base import FORKED_FROM, RAN, Ending, Outcome, SessionStart, ending_of
 from windlass.history.base import in_words as status_text
+from windlass.history.decisions import SubCascadeRun
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
 from windlass.tools.mcp import Servers
@@ -120,7 +120,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
             failure = f"phase {phase.name!r}: {text} failed: {result.error}"
             raise PhaseFailed(failure) from result.error
         words = f"{text} ended {status_text(*ended)}"
-        run.record.decide(phase.name, words, decisions.SubCascadeEnded(session))
+        run.record.decide(phase.name, words, SubCascadeRun(session))
         if sub.context_out:
             take_over(run, phase, child)
         if (needed := person_needed(result.notes)) is not None:

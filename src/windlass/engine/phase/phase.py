@@ -60,11 +60,11 @@ from windlass.history.base import (
 from windlass.history.decisions import (
     Asks,
     Remark,
+    ReplyUnfinished,
     RunLimit,
     SwitchedOff,
     SystemPrompt,
     TurnsUsedUp,
-    Unfinished,
     Waits,
 )
 from windlass.history.details import OutcomeDetails
@@ -508,7 +508,7 @@ def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     if reason is not None:
         name = phase_run.phase.name
         why = UNFINISHED["window" if reply.finish == "window" else reason]
-        run.tell(name, f"phase {name!r}: {why}", Unfinished(reason))
+        run.tell(name, f"phase {name!r}: {why}", ReplyUnfinished(reason))
     return reason
 
 

@@ -21,7 +21,7 @@ from windlass.engine.turn.record import Recorded
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history.base import CHAT, RAN, Row, SessionStart, Store
 from windlass.history.packing import path_part
-from windlass.history.row_details import ReplyDetails, Sent
+from windlass.history.row_details import CallSent, ReplyDetails
 from windlass.history.step import Step
 from windlass.messages import canonical_json
 from windlass.safety.own_files import make_folder, open_own
@@ -170,7 +170,7 @@ def time_of_call(store: Store, session_id: str, number: int) -> float:
 
 
 def _sends(row: Row, step: Step | None) -> bool:
-    sent = Sent.read(row)
+    sent = CallSent.read(row)
     return sent is not None and sent.step == step
 
 
