@@ -410,7 +410,7 @@ def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], Non
     )
     return replace(
         run,
-        record=run.record.apart(phase, index),
+        record=run.record.recorder_of_sounding(phase, index),
         injected=own,
         progress=progress,
         emit=emit,

@@ -137,7 +137,7 @@ def run_anew(job: Job, path: str, why: str) -> None:
     """Have a task of a resumed run asked all of it again, and tell why."""
     job.run.journal.forget(path)
     job.run.record.recorded = None
-    job.run.record.pass_to(None)
+    job.run.record.set_time(None)
     job.run.tell(path, f"{path}: {why}; it is run again", Resumed())
 
 
