@@ -8,7 +8,7 @@ from pathlib import Path
 from windlass.caching.rates import money
 from windlass.cli.named_store import open_existing
 from windlass.cli.output import indent, out, printed_as_json, shorten
-from windlass.cli.printed_tables import Cell, Number, dollar_cell, print_table
+from windlass.cli.printed_tables import Cell, NumberCell, dollar_cell, print_table
 from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
 from windlass.history.details import BlockDetails, CallDetails
@@ -83,10 +83,10 @@ def _print_session(view: SessionView) -> None:
         ],
         [
             [
-                Number(call.number),
+                NumberCell(call.number),
                 call.phase or "-",
-                Number(call.turn),
-                Number(call.attempt),
+                NumberCell(call.turn),
+                NumberCell(call.attempt),
                 *([_sounding(call)] if sounded else []),
                 call.node_type,
                 call.tokens_in,
@@ -243,7 +243,7 @@ def _block_row(block: BlockDetails) -> list[Cell]:
         block["tier"],
         block["version"],
         block["tokens"],
-        Number(cap),
+        NumberCell(cap),
         place,
         block["id"] or "-",
         ", ".join(block["cut"]) or "-",
