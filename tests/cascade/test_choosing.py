@@ -12,7 +12,7 @@ from tests.cascade.making import cascade, loaded
 from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
 from windlass.cascade.layers import selectors
-from windlass.cascade.model import json_schema
+from windlass.cascade.published_schema import json_schema
 from windlass.cascade.rules import Anchors, Choosing, Rule
 from windlass.settings.settings import Settings
 

@@ -264,4 +264,4 @@ class TestProperties:
     @given(cascades())
     def test_yaml_is_read_as_the_safe_loader_reads_it(self, data: dict[str, Any]) -> None:
         text = dump(data, "yaml")
-        assert parse(text, name="c", format="yaml").data == yaml.safe_load(text)
+        assert parse(text, name="c", format="yaml").reading.data == yaml.safe_load(text)

@@ -91,8 +91,8 @@ def load_cascade(
     other runners read in another sense, and of each name of the input that nothing looks at.
     Raises CascadeError with every mistake at once.
     """
-    from windlass.cascade.check import not_given
     from windlass.cascade.children import family_needs, ready, unused, without_parent
+    from windlass.cascade.needs import not_given
 
     family, warnings = checked_family(cascade, settings, tools, trust, record)
     checked = ready(family, auto=auto)
@@ -114,11 +114,11 @@ def checked_family(
     record: Path | None = None,
 ) -> tuple[CascadeFamily, list[Mistake]]:
     """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
-    from windlass.cascade.check import warnings_of
     from windlass.cascade.children import family_mistakes
+    from windlass.cascade.dialects import perhaps_misread
 
     family = read_cascade(cascade, settings, tools, trust=trust, record=record)
-    warnings = [warning for each in family.walk() for warning in warnings_of(each.loaded)]
+    warnings = [warning for each in family.walk() for warning in perhaps_misread(each.loaded)]
     if mistakes := family_mistakes(family, settings.mcp_servers):
         raise CascadeError(mistakes, warnings)
     return family, list(dict.fromkeys(warnings))
@@ -179,8 +179,8 @@ def load_program(
     are not asked).
     Raises UsageError (TaskFileError with every mistake at once).
     """
-    from windlass.cascade.check import not_given
     from windlass.cascade.layers import load_own
+    from windlass.cascade.needs import not_given
     from windlass.tasks.compile import compile_task
     from windlass.tasks.parse import load_task
 

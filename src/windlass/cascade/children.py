@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Final, NamedTuple, TypeAlias
 
-from windlass.cascade.check import InputNeed, check, input_needs
+from windlass.cascade.check import check
 from windlass.cascade.layers import load_own
-from windlass.cascade.load import Loaded, Spots, in_order, load
-from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade, long_form
-from windlass.cascade.needs import names_of
+from windlass.cascade.load import Loaded, in_order, load
+from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
+from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.text.templates import TemplateError
@@ -112,7 +112,7 @@ class _Reading:
         """
         if loaded.partial is None:
             return CascadeFamily(loaded, tools)
-        spots, folder = Spots(loaded, loaded.partial), chain[-1].parent if chain else FilePath()
+        partial, folder = loaded.partial, chain[-1].parent if chain else FilePath()
         children: dict[Place, CascadeFamily] = {}
         mistakes: list[Mistake] = []
         for index, phase in enumerate(loaded.partial.cascade.phases):
@@ -120,18 +120,18 @@ class _Reading:
                 path: Path = ("phases", index, "sub_cascades", position, "ref")
                 file = folder / sub.ref
                 if problem := _not_to_run(file, sub.ref, chain, depth):
-                    mistakes.append(spots.mistake(path, problem))
+                    mistakes.append(partial.mistake(path, problem))
                     continue
                 try:
                     held = self.file(file)
                 except CascadeError as error:
                     mistakes += error.mistakes
                 except UsageError as error:
-                    mistakes.append(spots.mistake(path, str(error)))
+                    mistakes.append(partial.mistake(path, str(error)))
                 else:
                     self.count += 1
                     if self.count > CASCADES:
-                        raise CascadeError([spots.mistake(path, _too_many(sub.ref))])
+                        raise CascadeError([partial.mistake(path, _too_many(sub.ref))])
                     children[index, position] = self.family(*held, (*chain, file), depth + 1)
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 
@@ -216,9 +216,9 @@ def output_names(child: Cascade) -> dict[str, str | None]:
 
 def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
     """What sub-cascades need that see nothing of the parent's input, and are not given."""
-    if family.loaded.partial is None:
+    partial = family.loaded.partial
+    if partial is None:
         return
-    spots = Spots(family.loaded, family.loaded.partial)
     for (index, position), sub, child in family.parts():
         for need in family_needs(child) if not sub.context_in else ():
             if need.name not in sub.input_map:
@@ -227,7 +227,7 @@ def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
                     f"{sub.ref!r} needs the input {need.name!r} ({_where(need.use)}), and with"
                     " 'context_in: false' has only what 'input_map' gives it; add it there"
                 )
-                yield spots.mistake(path, text)
+                yield partial.mistake(path, text)
 
 
 def _where(use: Mistake) -> str:
@@ -288,23 +288,17 @@ def _texts(value: object) -> Iterator[str]:
 
 def without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
     """One mistake for each source that only a cascade which runs this one could give."""
-    cascade, mistakes = loaded.cascade, list[Mistake]()
-    spots = Spots(loaded, loaded.partial) if loaded.partial is not None else None
+    cascade, partial, mistakes = loaded.cascade, loaded.partial, list[Mistake]()
+    assert partial is not None
     names = {phase.name for phase in cascade.phases}
     for index, phase in enumerate(cascade.phases):
-        lists: dict[Path, tuple[object, ...]] = {
-            ("context", "from"): tuple(phase.context.from_) if phase.context else (),
-            ("inject_from",): tuple(phase.inject_from or ()),
-        }
-        for path, sources in lists.items():
-            for position, source in enumerate(sources):
-                name = long_form(source).phase  # type: ignore[arg-type]  # a tuple of sources
-                if name.startswith(PARENT) and name not in names and spots is not None:
-                    text = (
-                        f"{name!r} is a phase of the cascade that runs this one, and nobody does:"
-                        " run that cascade, which names this file under 'sub_cascades'"
-                    )
-                    mistakes.append(spots.mistake(("phases", index, *path, position), text))
+        for place, source in phase.sources.items():
+            if source.phase.startswith(PARENT) and source.phase not in names:
+                text = (
+                    f"{source.phase!r} is a phase of the cascade that runs this one, and nobody"
+                    " does: run that cascade, which names this file under 'sub_cascades'"
+                )
+                mistakes.append(partial.mistake(("phases", index, *place), text))
     return tuple(mistakes)
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Container, Iterator, Mapping
 from typing import Any
 
-from windlass.cascade.model import json_schema
 from windlass.cascade.options import first_paragraph, meanings_of
+from windlass.cascade.published_schema import json_schema
 from windlass.cli.output import out, print_json, print_table, printed_as_json
 from windlass.cli.store import read_settings
 from windlass.errors import UsageError, did_you_mean

@@ -9,7 +9,8 @@ from typing import Any
 
 from windlass.cascade.compile import compile_rule, in_words
 from windlass.cascade.layers import selectors
-from windlass.cascade.model import Cascade, Phase, all_soundings, servers_named
+from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.tools_named import all_soundings, servers_named
 from windlass.engine._subcascades import (
     add_up_child,
     open_child,

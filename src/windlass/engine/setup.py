@@ -14,7 +14,8 @@ from typing import Any
 from windlass.caching.rates import split_model
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.layers import selectors
-from windlass.cascade.model import Cascade, all_soundings, has_tool
+from windlass.cascade.model import Cascade
+from windlass.cascade.tools_named import all_soundings, has_tool
 from windlass.engine._state import RunProgress
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.cascade import rules
-from windlass.cascade.check import InputNeed, check, input_needs, warnings_of
+from windlass.cascade.check import check
 from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
+from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.load import Loaded, look
 from windlass.cascade.model import Cascade
-from windlass.cascade.needs import needs_of
+from windlass.cascade.needs import InputNeed, input_needs, needs_of
 from windlass.cascade.source import ParsedText
-from windlass.cascade.untaken import untaken
+from windlass.cascade.warnings import model_warnings
 from windlass.errors import Mistake, TaskFileError
 from windlass.settings.settings import Settings
 from windlass.tasks.model import OF_INNER, Task, TaskFile
@@ -45,7 +46,7 @@ class Program:
 
     def untaken(self, settings: Settings) -> Iterator[Mistake]:
         """What tasks ask of their models that these do not take; a run does without it."""
-        return (_in_xml(each.mistake) for each in untaken(self.cascade, settings.model_for))
+        return (_in_xml(each.mistake) for each in model_warnings(self.cascade, settings.model_for))
 
     def with_windows(self) -> Program:
         """The same with calls that are shortened as they grow."""
@@ -88,7 +89,7 @@ def compile_task(
         mistakes += [
             _in_xml(finding) for finding in problems if not finding.text.endswith(_ELSEWHERE)
         ]
-        (mistakes if strict else warnings).extend(map(_in_xml, warnings_of(loaded)))
+        (mistakes if strict else warnings).extend(map(_in_xml, perhaps_misread(loaded)))
     if mistakes:
         ordered = sorted(dict.fromkeys(mistakes), key=lambda finding: finding.line or 0)
         raise TaskFileError(ordered, warnings)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from windlass.cascade.model import Phase, memory_of, without_bank
+from windlass.cascade.model import Phase
+from windlass.cascade.tools_named import memory_of, without_bank
 from windlass.engine._state import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted

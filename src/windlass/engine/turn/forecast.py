@@ -11,7 +11,9 @@ from typing import Any
 from windlass.caching.rates import cost, priced_as
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.layers import selector_of
-from windlass.cascade.model import Phase, Soundings, all_soundings
+from windlass.cascade.model import Phase
+from windlass.cascade.sounding_options import Soundings
+from windlass.cascade.tools_named import all_soundings
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
