@@ -187,11 +187,6 @@ def _settings(program: Program, task: Task) -> Iterator[tuple[str, Any, str]]:
     if task.leaf is not None:
         phase = program.cascade.phases[task.leaf]
         for key in ("model", "tackle", "rules", "max_input_tokens"):
-            value = getattr(phase, key)
-            written = key in phase.model_fields_set
-            if written:
+            if key in phase.model_fields_set:
                 line = program.source.lines.get(("phases", task.leaf, key))
-                plain = (
-                    value.model_dump(exclude_unset=True) if hasattr(value, "model_dump") else value
-                )
-                yield key, plain, f"line {line}"
+                yield key, phase.model_dump(include={key}, exclude_unset=True)[key], f"line {line}"
