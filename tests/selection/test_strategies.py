@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.selection.talks import FILLER, Meanings, index_of, picked
+from windlass import select
 from windlass.errors import UsageError
 from windlass.messages import ToolCall, assistant, tool, user
-from windlass.selection._menu import MENU_LINES, MenuAnswer, read_answer
 from windlass.selection.index import Query
+from windlass.selection.menu import MENU_LINES, MenuAnswer, menu_of, read_answer
 from windlass.selection.options import Selection
-from windlass.selection.scoring import Picked, SelectionRequest
-from windlass.selection.strategies import selecting
+from windlass.selection.scoring import Picked, SelectionRequest, score
 
 HIT = "The harbour crane broke its cable at dawn."
 TALK = [user(text) for text in (*FILLER[:12], HIT, *FILLER[12:])]
@@ -31,13 +31,10 @@ def chosen(found: Picked) -> list[int]:
 def answered(answer: Any, task: str = "crane cable", talk: Any = None, **options: Any) -> Picked:
     embedder = options.pop("embedder", None)
     told = Selection(**{"strategy": "llm", "max_tokens": 60, **options})
-    wanted = SelectionRequest(index_of(talk or TALK), Query.of(task), told, embedder, helper=True)
-    asking = selecting(wanted)
-    question = next(asking)
-    with pytest.raises(StopIteration) as done:
-        asking.send(answer(question) if callable(answer) else answer)
-    found: Picked = done.value.value
-    return found
+    wanted = SelectionRequest(index_of(talk or TALK), Query.of(task), told, embedder)
+    menu = menu_of(score(wanted), alone=told.strategy == "llm")
+    assert menu is not None
+    return menu.picked(answer(menu.question) if callable(answer) else answer)
 
 
 def lines(question: str) -> list[tuple[str, str]]:
@@ -123,9 +120,7 @@ class TestHeuristic:
             Selection("heuristic", max_tokens=40),
             callouts=[3],
         )
-        with pytest.raises(StopIteration) as done:
-            next(selecting(wanted))
-        assert chosen(done.value.value) == [3, AT]
+        assert chosen(score(wanted).picked()) == [3, AT]
 
     @pytest.mark.req("AC-72")
     def test_chooses_among_the_candidates_it_was_given(self) -> None:
@@ -315,13 +310,12 @@ class TestLlm:
 
     def test_without_a_model_says_how_to_give_one(self) -> None:
         with pytest.raises(UsageError, match="'llm' asks a model: pass helper="):
-            picked(TALK, "crane", strategy="llm")
+            select([{"role": "user", "content": "The crane."}], "crane", strategy="llm")
 
     def test_asks_nobody_about_nothing(self) -> None:
-        wanted = SelectionRequest(index_of([]), Query.of("crane"), Selection("llm"), helper=True)
-        with pytest.raises(StopIteration) as done:
-            next(selecting(wanted))
-        assert done.value.value.choice.chosen == ()
+        wanted = SelectionRequest(index_of([]), Query.of("crane"), Selection("llm"))
+        assert menu_of(score(wanted), alone=True) is None
+        assert score(wanted).picked().choice.chosen == ()
 
 
 class TestAnswers:

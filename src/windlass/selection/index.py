@@ -89,6 +89,8 @@ class Index:
 
     def __init__(self) -> None:
         self.items: list[Item] = []
+        self.places: dict[str, int] = {}
+        """The place of each message by its id."""
         self.units = Units()
         self.callouts: set[int] = set()
         """Places of the messages whose cards are marked as important."""
@@ -110,7 +112,7 @@ class Index:
         self._vectors: dict[str, Vectors] = {}
         self._middles: dict[int, str] = {}
         """What of long messages is not indexed, case folded."""
-        self._said: list[str] = []
+        self.said: list[str] = []
         """What each unit says, or nothing where that is short: equal ones are chosen once."""
 
     def __len__(self) -> int:
@@ -149,11 +151,12 @@ class Index:
         self.units.append(tokens, joins=joins)
         said = message.text if len(message.text) >= _REPEATED else ""
         if joins:
-            self._said[-1] += said
+            self.said[-1] += said
         else:
-            self._said.append(said)
+            self.said.append(said)
         before = self.items[-1].message.role if self.items else None
         self._answers.append(message.role == "assistant" and before == "user")
+        self.places[item.id] = len(self.items)
         self.items.append(item)
         self._tokens.append(tokens)
 
@@ -187,11 +190,6 @@ class Index:
             found.counts.append(count)
 
     @property
-    def said(self) -> Sequence[str]:
-        """What each unit says; empty where it is short, so that it may be chosen again."""
-        return self._said
-
-    @property
     def tokens(self) -> Scores:
         """Tokens of each message."""
         return np.array(self._tokens, dtype=np.float32)
@@ -200,6 +198,10 @@ class Index:
     def answers(self) -> NDArray[np.bool_]:
         """Of each message, whether it is the assistant's answer to the user's before it."""
         return np.array(self._answers, dtype=np.bool_)
+
+    def together(self, place: int) -> range:
+        """The places of all that is chosen together with the message at `place`."""
+        return self.units[self.units.holding(place)].places
 
     def tokens_at(self, place: int) -> int:
         """Tokens of one message."""

@@ -11,8 +11,10 @@ message, and by what, is the affair of strategies.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -274,6 +276,16 @@ class Unit:
     last: int
     tokens: int
 
+    @property
+    def places(self) -> range:
+        """The positions of its messages."""
+        return range(self.first, self.last + 1)
+
+    @property
+    def size(self) -> int:
+        """How many messages it has."""
+        return self.last + 1 - self.first
+
 
 class Units:
     """The units of a session, in its order, as they grow."""
@@ -295,6 +307,10 @@ class Units:
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def holding(self, place: int) -> int:
+        """The number of the unit that a message belongs to."""
+        return bisect_right(self.starts, place) - 1
 
     def __getitem__(self, at: int) -> Unit:
         end = self.starts[at + 1] if at + 1 < len(self.starts) else self.messages
@@ -335,7 +351,7 @@ def fill(
     taken: set[object] = set()
     tokens, starts = units.tokens, units.starts
     least = min(tokens, default=0)
-    for at in _after(first, order):
+    for at in chain(first, order):
         if left < least or (most is not None and count >= most):
             break
         name = alike[at] if alike is not None else None
@@ -352,11 +368,6 @@ def fill(
         left -= tokens[at]
         count += size
     return ChosenUnits(tuple(sorted(chosen)), tuple(left_out), budget - left)
-
-
-def _after(first: Sequence[int], order: Iterator[int]) -> Iterator[int]:
-    yield from first
-    yield from order
 
 
 def best_first(scores: Scores, least: float = 0.0) -> Iterator[int]:

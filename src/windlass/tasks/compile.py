@@ -189,4 +189,4 @@ def _settings(program: Program, task: Task) -> Iterator[tuple[str, Any, str]]:
         for key in ("model", "tackle", "rules", "max_input_tokens"):
             if key in phase.model_fields_set:
                 line = program.source.lines.get(("phases", task.leaf, key))
-                yield key, phase.model_dump(include={key}, exclude_unset=True)[key], f"line {line}"
+                yield key, phase.model_dump(exclude_unset=True)[key], f"line {line}"

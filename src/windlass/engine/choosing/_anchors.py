@@ -12,15 +12,14 @@ from typing import Final, Literal, TypeAlias
 
 from windlass.cascade.compile import reach
 from windlass.cascade.rules import Anchors
-from windlass.engine.choosing._session_index import SessionIndex
 from windlass.engine.phase.sources import last_said
 from windlass.history.base import NodeType, Outcome, StoredRow
-from windlass.messages import Message, Role, Text
-from windlass.selection.making import searched_text
-from windlass.text.prompts import cut_text, errors_text, outline_header, output_text
+from windlass.messages import Message, Role, Text, ToolCall
+from windlass.selection.index import Index
+from windlass.text.prompts import cut_text, errors_text, output_text
 from windlass.window.assemble import says_nothing
 from windlass.window.cut_points import last_turns
-from windlass.window.digests import chars_of, digest, error_lines
+from windlass.window.digests import digest, error_lines
 from windlass.window.entries import Because, Item, show
 from windlass.window.failures import lines_of_failure
 from windlass.window.names import looked_at, names_said
@@ -83,7 +82,7 @@ class Ground:
     `held` the ids that the phase's sources hold already.
     """
 
-    session: SessionIndex
+    index: Index
     phases: Sequence[str]
     outcomes: Mapping[str, Outcome]
     rows: Sequence[StoredRow]
@@ -93,7 +92,7 @@ class Ground:
 
     def items(self, phase: str) -> list[Item]:
         """What was said in a phase."""
-        return [item for item in self.session.index.items if item.phase == phase]
+        return [item for item in self.index.items if item.phase == phase]
 
 
 def gather_anchors(
@@ -105,7 +104,7 @@ def gather_anchors(
     """
     by_place: dict[int, Piece] = {}
     own: list[Piece] = []
-    places = ground.session.places
+    places = ground.index.places
     names = [each for word in anchors.from_phases for each in reached(word, ground.phases)]
     for name in dict.fromkeys(names):
         outcome, items = ground.outcomes.get(name), ground.items(name)
@@ -127,7 +126,7 @@ def gather_anchors(
         text = Text(output_text(name, output.message.text, status))
         own.append(
             Piece(
-                ground.session.unit(place)[-1],
+                ground.index.together(place)[-1],
                 Message(role, (text,)),
                 "output",
                 reason,
@@ -154,15 +153,15 @@ def reached(word: str, phases: Sequence[str]) -> list[str]:
 
 def _callouts(ground: Ground) -> Iterator[Piece]:
     """Messages that were called out, with the calls and results that belong to them."""
-    items = ground.session.index.items
+    items = ground.index.items
     for ident, name in ground.callouts.items():
-        place = ground.session.places.get(ident)
+        place = ground.index.places.get(ident)
         if place is None or items[place].phase not in ground.phases:
             continue
         outcome = ground.outcomes.get(items[place].phase or "")
         if outcome is not None and outcome.hidden and items[place].message.role == "tool":
             continue  # of that phase only its output may be seen
-        for at in ground.session.unit(place):
+        for at in ground.index.together(place):
             item = items[at]
             if item.id not in ground.held and not says_nothing(item.message):
                 reason = f"anchor: called out as {name!r}"
@@ -180,12 +179,12 @@ def _errors(ground: Ground, role: Role, shown: Collection[str]) -> list[Piece]:
         and stored.id is not None
         and stored.id not in shown
         and stored.id not in ground.held
-        and stored.id in ground.session.places
+        and stored.id in ground.index.places
     ][-MOST_ERRORS:]
     if not failed:
         return []
     lines = {str(each.id): _error_line(ground, each, ERROR_TOKENS) for each in failed}
-    place = ground.session.unit(ground.session.places[str(failed[-1].id)])[-1]
+    place = ground.index.together(ground.index.places[str(failed[-1].id)])[-1]
     piece = Piece(place, Message(role, ()), "error", "", what="errors", source="session")
     return [_telling(piece, lines)]
 
@@ -215,10 +214,8 @@ def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
     """A failed call in at most so many tokens: what was called, what it said of the error."""
     message = stored.row.message
     assert message is not None
-    place = ground.session.places[str(stored.id)]
-    caller = ground.session.index.items[ground.session.unit(place)[0]].message
-    calls = (call for call in caller.tool_calls if call.id == message.tool_call_id)
-    call = next(calls, None)
+    place = ground.index.places[str(stored.id)]
+    call = call_answered(ground.index, place)
     called = folded_pair(call, None).removesuffix(" -> no result]") + "]" if call else ""
     head = f"{reference(message)} {stored.row.phase} {called}"
     room = most * _CHARS_A_TOKEN
@@ -228,6 +225,13 @@ def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
         if room <= _CHARS_A_TOKEN or ground.count(Message("user", (Text(line),))) <= most:
             return line
         room = room * 3 // 4
+
+
+def call_answered(index: Index, place: int) -> ToolCall | None:
+    """The call that a result answers; None: it is not there."""
+    ident = index.items[place].message.tool_call_id
+    caller = index.items[index.together(place)[0]].message
+    return next((call for call in caller.tool_calls if call.id == ident), None)
 
 
 def shortened(ground: Ground, pieces: Sequence[Piece], room: int) -> list[Piece]:
@@ -276,91 +280,3 @@ def short(piece: Piece) -> Piece:
         head = f"[{len(text)} chars, cut; {back}]"
     after = message.with_parts(*rewritten_parts(message, f"{head}\n{kept}" if kept else head))
     return replace(piece, message=after, because="digest", reason=f"{piece.reason}; shortened")
-
-
-# ---- what is not shown whole, name by name ---------------------------------------------------
-#
-# One message of ours lists what else was said in the session, and what a digest leaves out: a
-# reference, and the names in it (identifiers, paths, numbers) that nothing else in view holds. A
-# name that a phase will need is so in sight at a tenth of its message's tokens, and `recall` brings
-# the rest.
-
-ALL_CHARS: Final = 20_000
-"""Characters within which all names of one message are told: then what is not there, is nowhere."""
-MOST_CHARS: Final = 9_500
-"""Characters for a message with more names: telling some of a huge listing is a matter of luck,
-and costs every later phase."""
-_HEAD_CHARS: Final = 100
-_NAME_CHARS_A_TOKEN: Final = 3
-"""Names are short tokens: fewer characters each than prose has."""
-_LEAST_ROOM: Final = 40
-
-
-def outline_of(
-    ground: Ground,
-    places: Sequence[int],
-    shown: Iterable[Message],
-    room: int,
-    role: Role,
-    *,
-    can_recall: bool,
-) -> Piece | None:
-    """A message that tells of the messages at `places`, within `room` tokens; None: no room.
-
-    `places` are in the order of importance: what comes first gets its names told first. `shown`
-    is what the phase sees besides.
-    """
-    held: set[str] = set()
-    for message in shown:
-        held.update(names_said(searched_text(message)))
-    head = outline_header(can_recall=can_recall)
-    left = room * _NAME_CHARS_A_TOKEN - len(head)
-    lines: dict[int, str] = {}
-    for place in places:
-        if left < _LEAST_ROOM:
-            break
-        line, names = _line(ground, place, held, left)
-        if line:
-            lines[place] = line
-            left -= len(line) + 1
-            held.update(names)
-    while lines:
-        message = Message(role, (Text("\n".join([head, *(lines[at] for at in sorted(lines))])),))
-        if ground.count(message) <= room:
-            ids = tuple(ground.session.index.items[at].id for at in lines)
-            what = "message" if len(lines) == 1 else "messages"
-            reason = f"outline: names in {len(lines)} {what} not shown whole"
-            return Piece(-1, message, "outline", reason, what="outline", covers=ids)
-        for at in list(lines)[-max(1, len(lines) // 8) :]:
-            del lines[at]
-    return None
-
-
-def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
-    """What is told of a message, and the names in it that were not in view; empty: nothing."""
-    item = ground.session.index.items[place]
-    message, text = item.message, searched_text(item.message)
-    left_names = [name for name in names_said(text) if name not in held]
-    most = ALL_CHARS if chars_of(left_names) <= ALL_CHARS else MOST_CHARS
-    room = min(len(text), most, left - _LEAST_ROOM)
-    if room <= 0:
-        return "", ()
-    lines = error_lines(looked_at(text), min(200, room // 2))
-    kept = digest(left_names, room, lines=lines)
-    if not kept:
-        return "", ()
-    who = _called(ground, place) if message.role == "tool" else message.role
-    head = f"- {reference(message)} {item.phase} {who}: "
-    return head + " ".join(kept.split("\n")), names_said(kept)
-
-
-def _called(ground: Ground, place: int) -> str:
-    """The call that a result answers, in short."""
-    items = ground.session.index.items
-    ident = items[place].message.tool_call_id
-    caller = items[ground.session.unit(place)[0]].message
-    call = next((each for each in caller.tool_calls if each.id == ident), None)
-    if call is None:
-        return "tool"
-    text = folded_pair(call, None).removeprefix("[Called ").removesuffix(" -> no result]")
-    return text if len(text) <= _HEAD_CHARS else f"{text[: _HEAD_CHARS - 3]}..."

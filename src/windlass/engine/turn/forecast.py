@@ -17,7 +17,7 @@ from windlass.cascade.tools_named import all_soundings
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.choosing.choose import MENU_TOKENS, MOST_ANSWERED
+from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.phase import begin
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
