@@ -12,7 +12,7 @@ from tests.history.builders import row, start
 from tests.history.test_cards_kept import SAID, card
 
 from tests_apart.clickhouse.test_trouble import client, make, store, trouble
-from windlass.engine.cards.indexer import CardWorker, Queue
+from windlass.engine.cards.card_queue import CardWorker, Queue
 from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch
 from windlass.history.card_rows import CardMarks
@@ -20,7 +20,7 @@ from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionE
 from windlass.history.clickhouse.layout import CARDS
 from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user
-from windlass.selection.kept import CardOptions
+from windlass.selection.card_settings import CardOptions
 from windlass.text.tokens import size_up
 
 

@@ -124,7 +124,7 @@ class BegunBatch:
         """
         from windlass.api.batches.inputs import hash_of
         from windlass.api.batches.results import open_results
-        from windlass.engine.cards.indexer import check_cards
+        from windlass.engine.cards.card_models import check_cards
         from windlass.engine.people.questions import AnswerSource
         from windlass.engine.setup import check_models
         from windlass.engine.turn.approving import approvable

@@ -16,15 +16,8 @@ from windlass.cli.ending import finish
 from windlass.cli.output import note, out, print_table, printed_as_json, progress
 from windlass.cli.show import callout_row
 from windlass.cli.store import open_existing, open_marked, read_settings
-from windlass.engine.cards.indexer import (
-    FLAG,
-    CardFailures,
-    card_models,
-    failed_of,
-    items_for_cards,
-    make_cards,
-    maker_of,
-)
+from windlass.engine.cards.card_models import FLAG, card_models, maker_of
+from windlass.engine.cards.card_queue import CardsMade, failed_of, items_for_cards, make_cards
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store
 from windlass.history.callout_rows import called_out, checked_name, find_message, mark_of
@@ -99,7 +92,7 @@ def show_cards(
     """
     settings = read_settings(store)
     making = make or regenerate
-    work: CardFailures | None = None
+    work: CardsMade | None = None
     with open_marked(settings, writing=making or bool(pins)) as history:
         session = history.find_session(session)
         for ref, pinned in pins:
@@ -132,7 +125,7 @@ def show_cards(
     _print_rest(session, view)
 
 
-def _make(store: Store, session: str, settings: Settings, *, regenerate: bool) -> CardFailures:
+def _make(store: Store, session: str, settings: Settings, *, regenerate: bool) -> CardsMade:
     if not settings.auto_context_cards_enabled:
         raise UsageError(f"no cards are made, because {settings[FLAG].origin} switches them off")
     providers = Providers({}, settings, warn=note)
@@ -148,7 +141,7 @@ def _make(store: Store, session: str, settings: Settings, *, regenerate: bool) -
         if not out.as_json and count % 500 < maker.options.batch_size:
             progress.print(many(count, "card"))
 
-    async def work() -> CardFailures:
+    async def work() -> CardsMade:
         try:
             return await make_cards(
                 store, session, maker, _decision, again=again, on_progress=show_count

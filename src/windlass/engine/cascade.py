@@ -18,7 +18,8 @@ from windlass.engine._subcascades import (
     take_over,
     tell_of_names,
 )
-from windlass.engine.cards.indexer import CardIndexer, models_beside, start_cards
+from windlass.engine.cards.card_models import models_beside
+from windlass.engine.cards.indexer import CardIndexer, start_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase.phase import run_phase

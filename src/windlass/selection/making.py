@@ -17,7 +17,7 @@ import numpy as np
 from windlass.messages import Message
 from windlass.selection._words import keywords
 from windlass.selection.card import Card
-from windlass.selection.kept import CardOptions
+from windlass.selection.card_settings import CardOptions
 from windlass.selection.summary import (
     SUMMARY_CHARS,
     VERBATIM,

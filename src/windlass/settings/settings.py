@@ -44,7 +44,7 @@ from windlass.declared import (
 )
 from windlass.errors import FileError, Mistake, TrustNeeded, UsageError, did_you_mean
 from windlass.safety.redaction import redacted, redacted_url
-from windlass.selection.kept import NONE, CardOptions
+from windlass.selection.card_settings import NONE, CardOptions
 from windlass.settings import trust as trusting
 from windlass.settings.modules import SETTINGS
 

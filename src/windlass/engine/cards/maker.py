@@ -19,8 +19,8 @@ from windlass.messages import Message, user
 from windlass.providers.base import ModelInfo, Provider
 from windlass.safety.fairness import fair
 from windlass.selection.card import Card
+from windlass.selection.card_settings import CardOptions
 from windlass.selection.index import embeddable
-from windlass.selection.kept import CardOptions
 from windlass.selection.making import card_of, mean_of, question, shared, summary_in, wants_model
 from windlass.selection.vectors import Embedder, Vectors, checked, is_remote
 from windlass.tools.base import Spent
@@ -152,11 +152,6 @@ class CardMaker:
             del self._same[next(iter(self._same))]
         batch.failures = [Failure(*key, tuple(ids)) for key, ids in failed.items()]
         return batch
-
-    def forget(self) -> None:
-        """Make everything anew, also what was made of an equal body, and ask models again."""
-        self._same.clear()
-        self._rests.clear()
 
     async def close(self) -> None:
         """Let go of connections."""
