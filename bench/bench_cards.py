@@ -71,7 +71,7 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
 
         async def beside() -> None:
             while True:
-                await worker.work_off(queue)
+                await worker.make_waiting(queue)
                 await queue.arrived.wait()
                 await asyncio.sleep(LINGER_S)
 

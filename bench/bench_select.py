@@ -107,7 +107,7 @@ def speed(sizes: Sequence[int]) -> list[dict[str, Any]]:
                 task = Query.of(" ".join(chance.choices(words, cum_weights=weights, k=12)))
                 options = Selection(strategy=strategy, max_tokens=4_000)  # type: ignore[arg-type]
                 began = time.perf_counter()
-                score(SelectionRequest(index, task, options, embedder)).picked()
+                score(SelectionRequest(index, task, options, embedder)).pick()
                 if run_number:  # the first embeds what is new
                     took.append(time.perf_counter() - began)
             row = {"cards": size, "strategy": strategy, "ms": round(1000 * median(took), 2)}

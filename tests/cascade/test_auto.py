@@ -274,7 +274,7 @@ class TestMistakes:
     def test_turns_belong_to_recent(self) -> None:
         assert told({"context_strategy": "recent", "turns": 3}) == []
         (mistake,) = told({"context_strategy": "sliding", "turns": 3})
-        assert "turns: counts for context_strategy 'recent' only" in mistake
+        assert "turns: applies only with context_strategy 'recent'" in mistake
 
 
 class TestOneListOfOptions:

@@ -139,7 +139,7 @@ class TestWhichBanks:
             ({"tackle": ["remember"]}, "'remember' needs a bank to write; say which: 'memory'"),
             ({"tackle": BOTH, "memory": {"write": ["x"]}}, "'search_memory' needs a bank to read"),
             ({"memory": {}}, "name a bank to 'read' or to 'write'"),
-            ({"memory": "a/b"}, "'a/b' is no usable name"),
+            ({"memory": "a/b"}, "'a/b' cannot be used as a name"),
             ({"memory": ["x", "x"]}, "'x' is listed twice"),
             ({"memory": {"reads": ["x"]}}, "unknown key 'reads'; did you mean 'read'"),
             ({"memory": 3}, "memory: expected the name of a bank, a list of them, or an object"),

@@ -60,7 +60,7 @@ def picked(messages: Sequence[Message], task: str, **options: Any) -> Picked:
     wanted = SelectionRequest(
         index_of(messages), Query.of(task), Selection(**options), embedder, among=among
     )
-    return score(wanted).picked()
+    return score(wanted).pick()
 
 
 def chats(*texts: str) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ def answered(answer: Any, task: str = "crane cable", talk: Any = None, **options
     wanted = SelectionRequest(index_of(talk or TALK), Query.of(task), told, embedder)
     menu = menu_of(score(wanted), alone=told.strategy == "llm")
     assert menu is not None
-    return menu.picked(answer(menu.question) if callable(answer) else answer)
+    return menu.pick(answer(menu.question) if callable(answer) else answer)
 
 
 def lines(question: str) -> list[tuple[str, str]]:
@@ -120,7 +120,7 @@ class TestHeuristic:
             Selection("heuristic", max_tokens=40),
             callouts=[3],
         )
-        assert chosen(score(wanted).picked()) == [3, AT]
+        assert chosen(score(wanted).pick()) == [3, AT]
 
     @pytest.mark.req("AC-72")
     def test_chooses_among_the_candidates_it_was_given(self) -> None:
@@ -315,7 +315,7 @@ class TestLlm:
     def test_asks_nobody_about_nothing(self) -> None:
         wanted = SelectionRequest(index_of([]), Query.of("crane"), Selection("llm"))
         assert menu_of(score(wanted), alone=True) is None
-        assert score(wanted).picked().choice.chosen == ()
+        assert score(wanted).pick().choice.chosen == ()
 
 
 class TestAnswers:
@@ -341,10 +341,10 @@ class TestAnswers:
     [
         ({"strategy": "best"}, "unknown strategy 'best'; known: heuristic, hybrid, llm, semantic"),
         ({"strategy": "hybird"}, "did you mean 'hybrid'"),
-        ({"max_tokens": 0}, "max_tokens 0 is no whole number of at least 1"),
-        ({"max_tokens": 1.5}, "max_tokens 1.5 is no whole number"),
-        ({"max_messages": True}, "max_messages True is no whole number"),
-        ({"recency_weight": -1}, "recency_weight -1 is no number of at least 0"),
+        ({"max_tokens": 0}, "max_tokens 0 is not a whole number of at least 1"),
+        ({"max_tokens": 1.5}, "max_tokens 1.5 is not a whole number"),
+        ({"max_messages": True}, "max_messages True is not a whole number"),
+        ({"recency_weight": -1}, "recency_weight -1 is not a number of at least 0"),
         ({"recency_weight": 0, "keyword_weight": 0, "callout_weight": 0}, "nothing is left"),
         ({"similarity_threshold": 3}, "similarity_threshold 3 is neither"),
     ],

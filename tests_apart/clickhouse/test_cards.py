@@ -58,10 +58,10 @@ def test_what_a_worker_could_not_keep_waits_and_is_made_again(
         worker = CardWorker(store, maker, lambda _: row())
         trouble("kind=before&table=context_cards&skip=1&times=0")
         with pytest.raises(LostConnectionError):
-            await worker.work_off(queue)
+            await worker.make_waiting(queue)
         trouble("kind=")
         assert len(store.cards("s")) == 10
-        return (await worker.work_off(queue)).made
+        return (await worker.make_waiting(queue)).made
 
     assert asyncio.run(work()) == 25
     assert len(store.cards("s")) == 25

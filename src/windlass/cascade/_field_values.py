@@ -24,7 +24,7 @@ def working_pattern(pattern: str) -> str:
         count = "none" if groups == 0 else str(groups)
         raise refuse(
             f"{pattern!r} needs exactly one group, the part in round brackets that is stored,"
-            f" but has {count}; write (?:...) for brackets that are no group"
+            f" but has {count}; write (?:...) for brackets that only group"
         )
     return pattern
 

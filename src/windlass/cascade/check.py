@@ -12,14 +12,14 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from windlass.cascade.dialects import misread, perhaps_misread
-from windlass.cascade.layers import choosing_layers, merged
-from windlass.cascade.load import Loaded, PartialCascade, in_order, of
+from windlass.cascade.layers import choosing_layers, merge_layers
+from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, tool_names
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.sentences import shown
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import all_soundings, memory_of, without_bank
+from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
 from windlass.text.templates import MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
@@ -52,17 +52,17 @@ def check(
     if loaded.partial is None:
         return loaded.mistakes
     checker = _Checker(loaded.partial, tools, servers, parents=parents, children=children)
-    return in_order([*loaded.mistakes, *checker.cascade_mistakes()])
+    return sort_mistakes([*loaded.mistakes, *checker.cascade_mistakes()])
 
 
-def checked(
+def checked_cascade(
     cascade: Loaded | Cascade | Mapping[str, Any],
     *,
     tools: Registry | None = None,
     servers: Collection[str] = (),
 ) -> Cascade:
     """The cascade, when nothing is wrong with it; raises CascadeError with all mistakes."""
-    loaded = cascade if isinstance(cascade, Loaded) else of(cascade)
+    loaded = cascade if isinstance(cascade, Loaded) else from_python(cascade)
     mistakes = check(loaded, tools=tools, servers=servers)
     if mistakes:
         raise CascadeError(mistakes, perhaps_misread(loaded))
@@ -128,7 +128,10 @@ class _Checker:
             can_choose(phase, choice) or self.tackle_unknown(index)
             for index, phase in enumerate(self.cascade.phases)
         ):
-            text = f"{choice!r} is a tool of no phase; write auto, none, required or such a tool"
+            text = (
+                f"no phase has the tool {choice!r}; name one that a phase has, or write"
+                f" {', '.join(CHOICES)}"
+            )
             yield self.mistake(("tool_choice",), text)
         yield from self.inter_phase()
         yield from misread(self.partial)
@@ -174,17 +177,17 @@ class _Checker:
         base: Path = ("phases", index)
         selective, injected = self.says(index, "context"), self.says(index, "inject_from")
         if selective and injected:
-            text = "cannot stand beside 'context'; put its sources into context.from"
+            text = "cannot be combined with 'context'; put its sources into context.from"
             yield self.mistake((*base, "inject_from"), text)
             if self.written((*base, "context", "exclude")) is not None:
-                text = "works on context.from only and cannot stand beside 'inject_from'"
+                text = "works on context.from only and cannot be combined with 'inject_from'"
                 yield self.mistake((*base, "context", "exclude"), text)
         if self.says(index, "context_strategy") and (selective or injected):
             other = "context" if selective else "inject_from"
-            text = f"is a shorthand and cannot stand beside {other!r}; keep one of them"
+            text = f"is a shorthand and cannot be combined with {other!r}; keep one of them"
             yield self.mistake((*base, "context_strategy"), text)
         if self.says(index, "turns") and self.written((*base, "context_strategy")) != "recent":
-            yield self.mistake((*base, "turns"), "counts for context_strategy 'recent' only")
+            yield self.mistake((*base, "turns"), "applies only with context_strategy 'recent'")
         if self.says(index, "position") and not injected:
             text = "says where 'inject_from' stands, and this phase has none"
             yield self.mistake((*base, "position"), text)
@@ -211,14 +214,14 @@ class _Checker:
         if self.written((*base, "mode")) != "auto" and context.mode != "auto":
             for key in ("anchors", "selection"):
                 if self.written((*base, key)) is not None:
-                    yield self.mistake((*base, key), "counts for context.mode 'auto' only")
+                    yield self.mistake((*base, key), "applies only with context.mode 'auto'")
             return
         for position, name in enumerate(context.anchors.from_phases if context.anchors else ()):
             problem = None if name in REACHES else self.unreachable(name, index)
             if problem:
                 path = (*base, "anchors", "from_phases", position)
                 yield self.mistake(path, problem)
-        selection = merged(choosing_layers(self.cascade, phase))["selection"]
+        selection = merge_layers(choosing_layers(self.cascade, phase))["selection"]
         weights = {name: selection[name] for name in WEIGHTS if name in selection}
         if len(weights) == len(WEIGHTS) and not any(weights.values()):
             text = "together with auto_context all weights are 0: nothing is left to choose by"
@@ -236,7 +239,7 @@ class _Checker:
         # Asked of the file: a wrong filter is a mistake of its own, and gone from the partial.
         filtered = self.written((*path, "images_filter")) or source.images_filter
         if "images_count" in source.model_fields_set and filtered in ("all", "last"):
-            text = f"counts for images_filter 'last_n' only, and images_filter is {filtered!r}"
+            text = f"applies only with images_filter 'last_n', and images_filter is {filtered!r}"
             yield self.mistake((*path, "images_count"), text)
         if source.condition is not None:
             spelled = "if" if self.written((*path, "if")) is not None else "condition"
@@ -296,7 +299,7 @@ class _Checker:
         for name in used:
             if name.of != "outputs":
                 if name.name not in names:
-                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, names)}"
+                    text = f"a template cannot use {name.name!r}; {did_you_mean(name.name, names)}"
                     yield self.in_template(path, template, name.line, text)
             elif index is None:
                 text = f"outputs.{name.name}: the system prompt of all phases can use no output"
@@ -337,7 +340,7 @@ class _Checker:
         tools = self.tools
         if ":" in name:
             if not _DOTTED.fullmatch(name):
-                return f"{name!r} is no dotted path; write it as 'package.module:function'"
+                return f"{name!r} is not a dotted path; write it as 'package.module:function'"
             try:
                 if tools is not None:
                     tools.resolve(name)
@@ -376,7 +379,7 @@ class _Checker:
         banks = memory_of(self.cascade, phase)
         if phase.tackle != "manifest":
             for position, name in enumerate(phase.tackle):
-                text = self.unknown_tool(name) or without_bank(banks, name)
+                text = self.unknown_tool(name) or missing_bank(banks, name)
                 if text:
                     yield self.mistake((*base, "tackle", position), text)
         choice = phase.tool_choice
@@ -402,7 +405,7 @@ class _Checker:
             return None
         if name.endswith(".*") and any(each.startswith(name.removesuffix("*")) for each in own):
             return None
-        return f"{name!r} is no tool in the tackle of this phase; {did_you_mean(name, own)}"
+        return f"{name!r} is not in the tackle of this phase; {did_you_mean(name, own)}"
 
     def _registered(self, name: str) -> str:
         """What a tool is called when it runs; by its dotted path where its code is not loaded."""
@@ -426,4 +429,4 @@ def _no_choice(phase: Phase, choice: str) -> str:
     if choice == "required":
         return "'required' needs a tool to call, and the tackle of this phase is empty"
     near = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
-    return f"{choice!r} is no tool in the tackle of this phase; {near}"
+    return f"{choice!r} is not in the tackle of this phase; {near}"

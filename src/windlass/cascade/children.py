@@ -13,8 +13,8 @@ from pathlib import Path as FilePath
 from typing import Final, NamedTuple, TypeAlias
 
 from windlass.cascade.check import check
-from windlass.cascade.layers import load_own
-from windlass.cascade.load import Loaded, in_order, load
+from windlass.cascade.layers import load_own_injectors
+from windlass.cascade.load import Loaded, load, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
@@ -39,9 +39,9 @@ class ReadyCascade(NamedTuple):
     registry: Registry
     children: Mapping[Place, ReadyCascade]
 
-    def apart(self) -> ReadyCascade:
+    def copy_for_run(self) -> ReadyCascade:
         """The same for a run of its own beside others: tools of its servers are not theirs."""
-        children = {place: child.apart() for place, child in self.children.items()}
+        children = {place: child.copy_for_run() for place, child in self.children.items()}
         return ReadyCascade(self.cascade, self.registry.copy(), children)
 
     def walk(self) -> Iterator[ReadyCascade]:
@@ -170,7 +170,7 @@ def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: in
 # ---- what is wrong, and what is needed ----------------------------------------------------------
 
 
-def family_mistakes(
+def check_family(
     family: CascadeFamily, servers: Collection[str] = (), parents: Collection[str] | None = None
 ) -> tuple[Mistake, ...]:
     """All mistakes: those of the cascade from the top of its file, then those of each child.
@@ -190,11 +190,11 @@ def family_mistakes(
         *_ungiven(family),
     ]
     own += [mistake for mistake in family.mistakes if mistake.file == loaded.file]
-    listed = [*in_order(own), *(each for each in family.mistakes if each.file != loaded.file)]
+    listed = [*sort_mistakes(own), *(each for each in family.mistakes if each.file != loaded.file)]
     for (index, _), _sub, child in family.parts():
         assert loaded.partial is not None
         names = [phase.name for phase in loaded.partial.cascade.phases[:index]]
-        listed += family_mistakes(child, servers, names)
+        listed += check_family(child, servers, names)
     return tuple(dict.fromkeys(listed))
 
 
@@ -244,7 +244,7 @@ def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
     return tuple(needs.values())
 
 
-def unused(family: CascadeFamily, given: Iterable[str]) -> list[str]:
+def unused_inputs(family: CascadeFamily, given: Iterable[str]) -> list[str]:
     """A warning for each name of the input that nothing of the cascade looks at."""
     used: set[str] = set()
     for each in family.walk():
@@ -286,7 +286,7 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(each)
 
 
-def without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
+def sources_without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
     """One mistake for each source that only a cascade which runs this one could give."""
     cascade, partial, mistakes = loaded.cascade, loaded.partial, list[Mistake]()
     assert partial is not None
@@ -302,7 +302,7 @@ def without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
     return tuple(mistakes)
 
 
-def ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> ReadyCascade:
+def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> ReadyCascade:
     """A family without mistakes as it is run.
 
     `auto`: a cascade that says nothing of `auto_context` gets it. `model` is the one of the phase
@@ -310,7 +310,7 @@ def ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> Rea
     that is not there.
     """
     cascade = family.loaded.cascade
-    load_own(cascade, family.tools.modules)
+    load_own_injectors(cascade, family.tools.modules)
     over: dict[str, object] = {}
     if auto and cascade.auto_context is None:
         over["auto_context"] = True
@@ -318,8 +318,9 @@ def ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> Rea
         over["model"] = model
     if over:
         cascade = cascade.model_copy(update=over)
+    models = [cascade.settings_for(phase).model for phase in cascade.phases]
     children = {
-        place: ready(child, auto=auto, model=cascade.settings_for(cascade.phases[place[0]]).model)
+        place: make_ready(child, auto=auto, model=models[place[0]])
         for place, child in family.children.items()
     }
     return ReadyCascade(cascade, family.tools, children)

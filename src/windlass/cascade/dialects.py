@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from windlass.cascade.layers import injectors_of
-from windlass.cascade.load import Loaded, PartialCascade, in_order
+from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, tool_names
 from windlass.cascade.sentences import shown
 from windlass.cascade.source import Path
@@ -36,7 +36,7 @@ def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
     """A warning for each key that may be meant as it is read here, or in the other sense."""
     if loaded.partial is None:
         return ()
-    return in_order(key.mistake for key in _in_other_senses(loaded.partial) if not key.fails)
+    return sort_mistakes(key.mistake for key in _in_other_senses(loaded.partial) if not key.fails)
 
 
 def misread(partial: PartialCascade) -> Iterator[Mistake]:

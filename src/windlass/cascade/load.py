@@ -19,7 +19,7 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import sentences
 from windlass.cascade.model import Cascade, FileLines
-from windlass.cascade.source import ParsedText, Path, at, place_of, read_json, read_yaml
+from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
 
 Format: TypeAlias = Literal["json", "yaml"]
@@ -71,7 +71,7 @@ class PartialCascade:
 
     def written(self, path: Path) -> Any:
         """What the file says at `path`; None where it says nothing."""
-        return at(self.reading.data, _original(path, self.kept))
+        return value_at(self.reading.data, _original(path, self.kept))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,14 +119,16 @@ def load(path: FilePath | str) -> Loaded:
         if form is None:
             task = "; a task in XML runs with: windlass evaluate" if path.suffix == ".xml" else ""
             raise UsageError(
-                f"{str(path)!r} is no cascade file by its name: it must end in "
+                f"{str(path)!r} does not have the name of a cascade file: it must end in "
                 f"{' or '.join(FORMATS)}{task}"
             )
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
         byte = error.object[error.start]
-        text = f"not UTF-8: the byte 0x{byte:02X} is no part of a character; save the file as UTF-8"
+        text = (
+            f"not UTF-8: the byte 0x{byte:02X} is not part of any character; save the file as UTF-8"
+        )
         raise CascadeError([Mistake(str(path), line, text)]) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -157,10 +159,10 @@ def parse(
             else f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
         raise CascadeError([Mistake(name, reading.lines.get(()), f"{problem}; {needs}")])
-    return look(reading)
+    return validate(reading)
 
 
-def of(cascade: Cascade | Mapping[str, Any]) -> Loaded:
+def from_python(cascade: Cascade | Mapping[str, Any]) -> Loaded:
     """A cascade made in Python, or the data of one, as if loaded: places have no lines."""
     if isinstance(cascade, Cascade):
         data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -168,14 +170,14 @@ def of(cascade: Cascade | Mapping[str, Any]) -> Loaded:
         return Loaded(reading, (), PartialCascade(cascade, reading))
     given = cascade.get("cascade_id")
     file = f"cascade {given!r}" if isinstance(given, str) else "the cascade"
-    return look(ParsedText(file, dict(cascade)))
+    return validate(ParsedText(file, dict(cascade)))
 
 
-def look(reading: ParsedText) -> Loaded:
+def validate(reading: ParsedText) -> Loaded:
     """What data that was read holds: a cascade, or what keeps it from being one."""
     errors, partial = _validate(reading)
     if partial is not None and reading.lines:
-        lines = {place_of(place): line for place, line in reading.lines.items()}
+        lines = {path_text(place): line for place, line in reading.lines.items()}
         partial.cascade._origin = FileLines(reading.file, lines)  # noqa: SLF001  # set nowhere else
     mistakes = [
         _mistake(
@@ -189,10 +191,10 @@ def look(reading: ParsedText) -> Loaded:
         place = sentences.path_of(error)
         words = sentences.sentence(error, reading.data, reading.texts.get(place))
         mistakes.append(Mistake(reading.file, reading.line(place), words))
-    return Loaded(reading, in_order(mistakes), partial)
+    return Loaded(reading, sort_mistakes(mistakes), partial)
 
 
-def in_order(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
+def sort_mistakes(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
     """Each mistake once, from the top of the file to its end."""
     return tuple(sorted(dict.fromkeys(mistakes), key=lambda mistake: mistake.line or 0))
 
@@ -203,7 +205,7 @@ def _pythons_spelling(reading: ParsedText) -> list[Mistake]:
     mistakes = []
     for index in range(len(phases) if isinstance(phases, list) else 0):
         context: Path = ("phases", index, "context")
-        held = at(reading.data, context)
+        held = value_at(reading.data, context)
         if isinstance(held, dict) and "from_" in held:
             text = sentences.unknown_key("from_", context, reading.data)
             mistakes.append(Mistake(reading.file, reading.line((*context, "from_")), text))
@@ -219,7 +221,7 @@ def _no_file(path: FilePath) -> UsageError:
         files = f"cascade files in it: {listed}" if listed else "it holds no .json or .yaml file"
         return UsageError(f"{str(path)!r} is a folder; name a file; {files}")
     if path.exists():
-        return UsageError(f"{str(path)!r} is no ordinary file")
+        return UsageError(f"{str(path)!r} is not a regular file")
     near = get_close_matches(path.name, cascades, n=3)
     hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
     if not folder.is_dir():
@@ -270,9 +272,9 @@ def _mend(
         if error["type"] != "missing":
             wrong.add(path)
         elif path[-1] in _NEEDED:
-            at(data, path[:-1])[path[-1]] = _NEEDED[str(path[-1])]
+            value_at(data, path[:-1])[path[-1]] = _NEEDED[str(path[-1])]
         elif path[0] == "phases" and path[-1] == "name" and isinstance(path[1], int):
-            at(data, path[:-1])["name"] = f"phase {path[1] + 1}"
+            value_at(data, path[:-1])["name"] = f"phase {path[1] + 1}"
             unnamed.add(path[1])
         else:  # a source without a phase is none; a cascade without phases neither
             wrong.add(path[:-1])
@@ -280,7 +282,7 @@ def _mend(
         return False
     # From the end, so that positions in lists still hold; the inner part first.
     for path in sorted(wrong, key=_reading_order, reverse=True):
-        holder, step = at(data, path[:-1]), path[-1]
+        holder, step = value_at(data, path[:-1]), path[-1]
         if path[:-1] == ("phases",):
             holder[step] = {}
         elif isinstance(holder, list) and isinstance(step, int):

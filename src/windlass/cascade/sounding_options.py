@@ -129,7 +129,9 @@ class Soundings(Model):
         if self.aggregate is not False:
             for key in ("evaluator", "evaluator_instructions", "reforge"):
                 if getattr(self, key) is not None:
-                    raise refuse(f"{key!r} cannot stand beside 'aggregate', which picks no winner")
+                    raise refuse(
+                        f"{key!r} cannot be combined with 'aggregate', which picks no winner"
+                    )
         elif self.evaluator is None and self.evaluator_instructions is None:
             raise refuse(
                 "nothing says which attempt wins; write 'evaluator_instructions', an 'evaluator',"

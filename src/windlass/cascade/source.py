@@ -26,7 +26,7 @@ VALUES: Final = 100_000
 """How many values a file may hold, YAML's aliases written out."""
 
 
-def place_of(path: Path) -> str:
+def path_text(path: Path) -> str:
     """A key path as people write it: `phases[3].context.from[0]`, on one line whatever it holds."""
     text = ""
     for step in path:
@@ -38,7 +38,7 @@ def place_of(path: Path) -> str:
     return text
 
 
-def at(data: Any, path: Path) -> Any:
+def value_at(data: Any, path: Path) -> Any:
     """The value at `path`; None where there is none."""
     for step in path:
         try:
@@ -138,7 +138,7 @@ def _other_json_fault(error: json.JSONDecodeError) -> str:
     if error.msg.startswith("Unterminated string"):
         return "the text that begins here has no closing double quote"
     if error.msg.startswith("Invalid \\"):
-        return f"{text[at : at + 2]!r} is no escape in JSON; write \\\\ for a backslash"
+        return f"{text[at : at + 2]!r} is not an escape in JSON; write \\\\ for a backslash"
     expected = _JSON_FAULTS.get(error.msg, error.msg)
     character = text[at : at + 1]
     if not character:
@@ -181,7 +181,7 @@ class _Places:
             value, end = self._scalar(self.text, at)
             # Python reads NaN, Infinity and 1e999; JSON has none of them.
             if isinstance(value, float) and not math.isfinite(value):
-                text = f"{self.text[at:end][:20]} is no number that JSON can hold"
+                text = f"{self.text[at:end][:20]} is not a number that JSON can hold"
                 self.reading.stop(self.line(at), text)
             return end
         return self.items(at, path, keyed=opening == "{")
@@ -287,7 +287,7 @@ class _Nodes:
             text = f"{node.value[:60]!r} is not of the YAML type {kind}: {error}"
             self.reading.stop(node.start_mark.line + 1, text)
         if isinstance(value, float) and not math.isfinite(value):
-            text = f"{node.value[:20]} is no number that JSON can hold"
+            text = f"{node.value[:20]} is not a number that JSON can hold"
             self.reading.stop(node.start_mark.line + 1, text)
         return value
 

@@ -59,7 +59,7 @@ def memory_of(cascade: Cascade, phase: Phase) -> MemoryBanks | None:
     return None if banks is None else as_banks(banks)
 
 
-def without_bank(memory: MemoryBanks | None, tool: str) -> str | None:
+def missing_bank(memory: MemoryBanks | None, tool: str) -> str | None:
     """Why a phase can do nothing with `tool`; None where it can, or where it is another tool."""
     if tool == REMEMBER and not (memory and memory.write):
         return f"{tool!r} needs a bank to write; say which: 'memory': {{'write': ['notes']}}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from windlass.cascade.layers import PhaseInjectors, injectors_of, windowed
+from windlass.cascade.layers import PhaseInjectors, injectors_of, window_policy
 from windlass.cascade.model import Cascade, Phase
 from windlass.declared import Model
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError
@@ -161,7 +161,7 @@ def _choice_not_taken(cascade: Cascade, phase: Phase, model: str) -> tuple[str, 
 
 def _uses_not_cleared(cascade: Cascade, phase: Phase, model: str) -> tuple[str, str]:
     """Where `server_clear` is written for a provider without it, and what is said of that."""
-    own, policy = phase.intra_context, windowed(cascade, phase).value
+    own, policy = phase.intra_context, window_policy(cascade, phase).value
     says = isinstance(own, Model) and "server_clear" in own.model_fields_set
     inside = "{phase}.intra_context" if says else "auto_context.intra_phase"
     if policy is None or policy.server_clear is None or clears_tool_uses(model):

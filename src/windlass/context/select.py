@@ -217,7 +217,7 @@ def choosing(
         alone = options.strategy == "llm"
         asks = helper and options.strategy in ("llm", "hybrid")
         menu = menu_of(found, alone=alone) if asks else None
-        picked = found.picked() if menu is None else menu.picked((yield menu.question))
+        picked = found.pick() if menu is None else menu.pick((yield menu.question))
         return Chosen(session, picked)
     finally:
         _MEMO.keep(session)

@@ -13,7 +13,7 @@ from typing import Any
 
 from windlass.caching.rates import split_model
 from windlass.cascade.children import Place, ReadyCascade
-from windlass.cascade.layers import selectors
+from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
 from windlass.cascade.tools_named import all_soundings, has_tool
 from windlass.engine._state import RunProgress
@@ -121,7 +121,7 @@ def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None
         of_phase(settings.model_for(cascade.settings_for(phase).model))
     for helper in (name for each in all_soundings(cascade).values() for name in each.helpers):
         resolve(helper)
-    for helper in selectors(cascade, settings):
+    for helper in selector_models(cascade, settings):
         resolve(helper)
     web_search_of(cascade, settings, resolve)
 

@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.messages import Message
-from windlass.selection._words import SHORTEST_KEYWORD, Kind, asked_in, counted, surfaces
+from windlass.selection._words import SHORTEST_KEYWORD, Kind, question_in, task_terms, term_counts
 from windlass.selection.card import BY_RULE, Card
-from windlass.selection.making import card_of, chunks, indexed, searched_text
+from windlass.selection.making import card_of, chunks, indexed_parts, searched_text
 from windlass.selection.rank import Mentions, Scores, Units
-from windlass.selection.vectors import TASK_CHARS, Embedder, Vectors, embedded, is_remote
+from windlass.selection.vectors import TASK_CHARS, Embedder, Vectors, embed_texts, is_remote
 from windlass.window.entries import Item
 
 _SATURATION: Final = 1.6
@@ -74,9 +74,9 @@ class Query:
     @classmethod
     def of(cls, text: str) -> Query:
         """The task that a text says."""
-        kind, sentence = asked_in(text)
-        terms = surfaces(text, kind)
-        asking = surfaces(sentence, kind) if kind is not Kind.REMARK else {}
+        kind, sentence = question_in(text)
+        terms = task_terms(text, kind)
+        asking = task_terms(sentence, kind) if kind is not Kind.REMARK else {}
         return cls(text, terms, kind, frozenset(terms.keys() - asking) if asking else frozenset())
 
     def weight(self, term: str) -> float:
@@ -130,7 +130,7 @@ class Index:
         fields = _fields(head, f"{message.role} {item.phase or ''} {tool}")
         row = len(self._lengths)
         self._firsts.append(row)
-        beginning, middle, end = indexed(text)
+        beginning, middle, end = indexed_parts(text)
         pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
         if middle:
             self._middles[len(self.items)] = middle.casefold()
@@ -176,7 +176,7 @@ class Index:
 
     def _add_row(self, text: str, fields: Mapping[str, float], embeddable: str) -> None:
         row = len(self._lengths)
-        said: dict[str, float] = {**counted(text)}
+        said: dict[str, float] = {**term_counts(text)}
         self._lengths.append(sum(said.values()))
         self._texts.append(embeddable)
         for term, weight in fields.items():
@@ -271,7 +271,7 @@ class Index:
         rows = self._rows_of(embedder)
         if not len(rows):
             return np.zeros(0, dtype=np.float32)
-        asked = embedded(embedder, [task.text[:TASK_CHARS]])[0]
+        asked = embed_texts(embedder, [task.text[:TASK_CHARS]])[0]
         # In one thread: the threads of a matrix product wait for each other on a busy machine.
         return self._best_chunk(np.vecdot(rows, asked))
 
@@ -319,7 +319,7 @@ class Index:
                     missing.append(row)
             if missing:
                 places = np.array(missing) - done
-                new[places] = embedded(embedder, [self._texts[row] for row in missing])
+                new[places] = embed_texts(embedder, [self._texts[row] for row in missing])
             known = self._vectors[name] = np.concatenate((known, new))
         return known
 
@@ -327,7 +327,7 @@ class Index:
 def embeddable(message: Message) -> list[str]:
     """What of a message an embedding model sees: its chunks, each with who speaks."""
     head, text = _speaker(message)
-    beginning, middle, end = indexed(text)
+    beginning, middle, end = indexed_parts(text)
     pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
     return [f"{head}: {piece}" if head else piece for piece in pieces]
 
@@ -365,6 +365,6 @@ def _fields(head: str, around: str) -> Mapping[str, float]:
     """The terms of what stands around a text: who speaks, and role, phase and tool."""
     weighed: dict[str, float] = {}
     for text, weight in ((head, _SPEAKER), (around, 1.0)):
-        for term, count in counted(text).items():
+        for term, count in term_counts(text).items():
             weighed[term] = weighed.get(term, 0.0) + weight * count
     return MappingProxyType(weighed)

@@ -47,12 +47,12 @@ class Menu:
         lines = [_line(request, at, name) for name, at in self.units.items()]
         return selector_text(request.task.text[:TASK_CHARS], lines, request.options.max_tokens)
 
-    def picked(self, answer: Any) -> Picked:
+    def pick(self, answer: Any) -> Picked:
         """What is chosen by the model's answer, and by score where it holds no list."""
         found = self.scored
         read = read_answer(answer, self.units)
         if isinstance(read, str):
-            return replace(found.picked(), note=f"{read}; chosen by score alone")
+            return replace(found.pick(), note=f"{read}; chosen by score alone")
         choice = _combined(found, read)
         return Picked(
             found,

@@ -95,7 +95,7 @@ def recency(count: int) -> Scores:
     return halves
 
 
-def normal(scores: Scores) -> Scores:
+def normalised(scores: Scores) -> Scores:
     """The scores with 1 for the highest; what is below 0 becomes 0."""
     top = float(scores.max(initial=0.0))
     if top <= 0:
@@ -198,7 +198,7 @@ def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: float) 
 
     `words` is how many of the task's words are said at all: many say better what is meant.
     """
-    around = normal(spreading.of(near * tokens) / spreading.of(tokens))
+    around = normalised(spreading.of(near * tokens) / spreading.of(tokens))
     power = _NEAR * min(1.0, (_TELLING / max(words, 1.0)) ** 2)
     fits: Scores = np.exp(np.float32(power) * (around - 1))
     return fits
@@ -329,7 +329,7 @@ class ChosenUnits:
 MOST_LEFT_OUT: Final = 20
 
 
-def fill(
+def fill_budget(
     order: Iterator[int],
     units: Units,
     budget: int,

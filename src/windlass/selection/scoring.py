@@ -19,8 +19,8 @@ from windlass.selection import rank
 from windlass.selection._words import Kind
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
-from windlass.selection.rank import ChosenUnits, Relevance, Scores, normal
-from windlass.selection.vectors import Embedder, floor_of
+from windlass.selection.rank import ChosenUnits, Relevance, Scores, normalised
+from windlass.selection.vectors import Embedder, unrelated_cosine
 from windlass.selection.wordllama import MISSING
 
 _SHAPES: Final = {
@@ -120,9 +120,9 @@ class Scored:
         """What fits the budget, best first; `first` before all others."""
         index = self.request.index
         said = [text or None for text in index.said]
-        return rank.fill(self.order(), index.units, budget, most, first=first, alike=said)
+        return rank.fill_budget(self.order(), index.units, budget, most, first=first, alike=said)
 
-    def picked(self) -> Picked:
+    def pick(self) -> Picked:
         """What fits the budget, best first."""
         options = self.request.options
         choice = self.fill(options.max_tokens, options.max_messages)
@@ -162,11 +162,11 @@ def score(request: SelectionRequest) -> Scored:
     hits, near = np.zeros(len(index), dtype=np.float32), None
     if by_words:
         signals["keyword"] = index.by_keywords(request.task)
-        hits = normal(signals["keyword"])
+        hits = normalised(signals["keyword"])
     if embedder is not None:
         signals["embedding"] = index.by_vectors(request.task, embedder)
         near = _near(request, signals["embedding"], embedder)
-        hits = normal(hits + np.float32(_VECTORS) * near) if by_words else near**_SHARPENED
+        hits = normalised(hits + np.float32(_VECTORS) * near) if by_words else near**_SHARPENED
     parts = rank.relevance(
         hits,
         index.tokens,
@@ -185,7 +185,7 @@ def score(request: SelectionRequest) -> Scored:
 
 def _near(request: SelectionRequest, cosines: Scores, embedder: Embedder) -> Scores:
     """From 0 (under the threshold, or unrelated) to 1 (the nearest message), for each message."""
-    floor = floor_of(embedder)
+    floor = unrelated_cosine(embedder)
     least = request.options.threshold.cosine(floor)
     top = float(cosines.max(initial=0.0))
     if top < least or top <= floor:

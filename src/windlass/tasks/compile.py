@@ -12,9 +12,9 @@ from typing import Any
 
 from windlass.cascade import rules
 from windlass.cascade.check import check
-from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
+from windlass.cascade.compile import Explained, compile_rule, rule_in_words, settings_text
 from windlass.cascade.dialects import perhaps_misread
-from windlass.cascade.load import Loaded, look
+from windlass.cascade.load import Loaded, validate
 from windlass.cascade.model import Cascade
 from windlass.cascade.needs import InputNeed, input_needs, needs_of
 from windlass.cascade.source import ParsedText
@@ -78,7 +78,7 @@ def compile_task(
     that is missing is a mistake, not a warning.
     """
     reading = ParsedText(source.file, source.cascade, dict(source.lines))
-    loaded = look(reading)
+    loaded = validate(reading)
     mistakes: list[Mistake] = []
     warnings: list[Mistake] = []
     for finding in source.findings:
@@ -155,7 +155,7 @@ class TaskDefaults:
 
     def __str__(self) -> str:
         title = f"{self.kind} {self.task!r} (line {self.line}) {self.words}"
-        return as_text(title, self.settings)
+        return settings_text(title, self.settings)
 
 
 def explain_defaults(program: Program, settings: Settings | None = None) -> Explained[TaskDefaults]:
@@ -165,7 +165,7 @@ def explain_defaults(program: Program, settings: Settings | None = None) -> Expl
         rule = program.rule(task, settings)
         listed = tuple(_settings(program, task))
         kind = task.kind if task.role == "task" else f"{task.role} ({task.kind})"
-        words = in_words(rule)
+        words = rule_in_words(rule)
         explained.append(TaskDefaults(task.path, kind, task.line, listed, rule, words))
     return explained
 

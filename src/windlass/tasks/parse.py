@@ -258,7 +258,7 @@ def _note_names(builder: TaskBuilder, line: int, names: list[Used], what: str) -
     for used in names:
         if what and not used.of and used.name not in NAMES:
             near = did_you_mean(used.name, NAMES)
-            builder.wrong(line, f"{what} knows no {used.name!r}; {near}")
+            builder.wrong(line, f"{what} cannot use {used.name!r}; {near}")
         builder.uses_input |= used.name == "input" and not used.of
 
 

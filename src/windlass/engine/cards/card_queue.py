@@ -96,7 +96,7 @@ class CardWorker:
         self._new_row = new_row
         self._progress = on_progress
 
-    async def work_off(self, queue: Queue) -> CardsMade:
+    async def make_waiting(self, queue: Queue) -> CardsMade:
         """Make every card that waits in a queue. Raises StoreError where they cannot be kept.
 
         What was taken then waits again: it has no card.
@@ -249,6 +249,6 @@ async def make_cards(
             ids = None if again is None else frozenset(again)
             rows = [row for row in store.rows(session_id) if ids is None or row.id in ids]
             await worker.remake(queue, items_for_cards(rows))
-        return await worker.work_off(queue)
+        return await worker.make_waiting(queue)
     finally:
         await maker.close()

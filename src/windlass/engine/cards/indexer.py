@@ -108,7 +108,7 @@ class CardIndexer:
             self._queue.arrived.clear()
             await fair()
             try:
-                await self._worker.work_off(self._queue)
+                await self._worker.make_waiting(self._queue)
                 await self._follow_marks()
                 await self._make_again()
                 failures = 0
@@ -176,7 +176,7 @@ class CardIndexer:
             self._others = iter(await self._worker.ask(self._left_over))
         queue = next(self._others, None)
         if queue is not None:
-            work = asyncio.create_task(self._worker.work_off(queue))
+            work = asyncio.create_task(self._worker.make_waiting(queue))
             waking = asyncio.create_task(self._queue.arrived.wait())
             try:
                 await asyncio.wait({work, waking}, return_when=asyncio.FIRST_COMPLETED)

@@ -21,8 +21,15 @@ from windlass.safety.fairness import fair
 from windlass.selection.card import Card
 from windlass.selection.card_settings import CardOptions
 from windlass.selection.index import embeddable
-from windlass.selection.making import card_of, mean_of, question, shared, summary_in, wants_model
-from windlass.selection.vectors import Embedder, Vectors, checked, is_remote
+from windlass.selection.making import (
+    card_of,
+    mean_vector,
+    summary_in,
+    summary_question,
+    wants_model,
+    with_shared_parts,
+)
+from windlass.selection.vectors import Embedder, Vectors, check_vectors, is_remote
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 from windlass.wire.base import Request, Usage
@@ -79,7 +86,7 @@ class Summariser:
         """What the model is asked of a message."""
         return Request(
             model=self.name.partition("/")[2],
-            messages=(user(question(message, options)),),
+            messages=(user(summary_question(message, options)),),
             tool_choice="none",
             max_output_tokens=min(_SUMMARY_TOKENS, self.info.max_output_tokens),
             temperature=0.0,
@@ -134,7 +141,7 @@ class CardMaker:
             card = await self._by_rule(item, count)
             same = self._same.get(card.content_hash)
             if same is not None:
-                card = shared(card, same)
+                card = with_shared_parts(card, same)
             batch.cards.append(card)
             await fair()
         for at, item in enumerate(items):
@@ -177,7 +184,7 @@ class CardMaker:
         assert summariser is not None
         same = self._same.get(card.content_hash)
         if same is not None and same.generator_model == summariser.name:
-            return shared(card, same)
+            return with_shared_parts(card, same)
         why = self._resting(summariser.name)
         if not why:
             try:
@@ -222,7 +229,7 @@ class CardMaker:
                 self._take_tokens(embedder, batch)
                 start = 0
                 for at, own in zip(places, texts, strict=True):
-                    mean = mean_of(vectors[start : start + len(own)])
+                    mean = mean_vector(vectors[start : start + len(own)])
                     card = replace(batch.cards[at], embedding=mean, embedding_model=name)
                     batch.cards[at], start = card, start + len(own)
         except Exception as error:  # noqa: BLE001 - a model of the user's may raise anything
@@ -254,14 +261,14 @@ class CardMaker:
 async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """The vectors of texts: a server's without holding the loop up, the others' in a thread."""
     if is_remote(embedder):
-        return checked(embedder, texts, await embedder.vectors(texts))
+        return check_vectors(embedder, texts, await embedder.vectors(texts))
     rows = [
         await asyncio.to_thread(embedder.embed, texts[at : at + _CHUNKS])
         for at in range(0, len(texts), _CHUNKS)
     ]
     import numpy as np
 
-    return checked(embedder, texts, np.concatenate(rows))
+    return check_vectors(embedder, texts, np.concatenate(rows))
 
 
 def _dollars(name: str, usage: Usage) -> float | None:

@@ -74,7 +74,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class SessionView:
     """What anchors are gathered from.
 
     `phases` are those that ran before, in order, less those that are excluded; `outcomes` how
@@ -96,7 +96,7 @@ class Ground:
 
 
 def gather_anchors(
-    ground: Ground, anchors: Anchors, role: Role, shown_of: Collection[str]
+    view: SessionView, anchors: Anchors, role: Role, shown_of: Collection[str]
 ) -> list[Piece]:
     """The anchors but the input, in session order, each message once.
 
@@ -104,19 +104,19 @@ def gather_anchors(
     """
     by_place: dict[int, Piece] = {}
     own: list[Piece] = []
-    places = ground.index.places
-    names = [each for word in anchors.from_phases for each in reached(word, ground.phases)]
+    places = view.index.places
+    names = [each for word in anchors.from_phases for each in reached(word, view.phases)]
     for name in dict.fromkeys(names):
-        outcome, items = ground.outcomes.get(name), ground.items(name)
+        outcome, items = view.outcomes.get(name), view.items(name)
         if anchors.window and not (outcome and outcome.hidden):
             spoken = [item for item in items if not says_nothing(item.message)]
             reason = f"anchor: one of the last {anchors.window} turns of {name}"
             for entry in last_turns(show(spoken, ""), anchors.window):
                 item, place = entry.item, places[entry.item.id]
-                if item.id not in ground.held:
+                if item.id not in view.held:
                     by_place[place] = Piece(place, item.message, "window", reason, item)
         output = last_said(items) if "output" in anchors.include else None
-        if output is None or name in shown_of or output.id in ground.held:
+        if output is None or name in shown_of or output.id in view.held:
             continue
         place, reason = places[output.id], f"anchor: the output of {name}"
         if place in by_place:
@@ -126,7 +126,7 @@ def gather_anchors(
         text = Text(output_text(name, output.message.text, status))
         own.append(
             Piece(
-                ground.index.together(place)[-1],
+                view.index.together(place)[-1],
                 Message(role, (text,)),
                 "output",
                 reason,
@@ -137,11 +137,11 @@ def gather_anchors(
             )
         )
     if "callouts" in anchors.include:
-        for piece in _callouts(ground):
+        for piece in _callouts(view):
             by_place.setdefault(piece.place, piece)
     if "errors" in anchors.include:
         shown = {piece.item.id for piece in by_place.values() if piece.item is not None}
-        own += _errors(ground, role, shown)
+        own += _errors(view, role, shown)
     return sorted([*by_place.values(), *own], key=Piece.order)
 
 
@@ -151,40 +151,40 @@ def reached(word: str, phases: Sequence[str]) -> list[str]:
     return [name for name in names if name in phases]
 
 
-def _callouts(ground: Ground) -> Iterator[Piece]:
+def _callouts(view: SessionView) -> Iterator[Piece]:
     """Messages that were called out, with the calls and results that belong to them."""
-    items = ground.index.items
-    for ident, name in ground.callouts.items():
-        place = ground.index.places.get(ident)
-        if place is None or items[place].phase not in ground.phases:
+    items = view.index.items
+    for ident, name in view.callouts.items():
+        place = view.index.places.get(ident)
+        if place is None or items[place].phase not in view.phases:
             continue
-        outcome = ground.outcomes.get(items[place].phase or "")
+        outcome = view.outcomes.get(items[place].phase or "")
         if outcome is not None and outcome.hidden and items[place].message.role == "tool":
             continue  # of that phase only its output may be seen
-        for at in ground.index.together(place):
+        for at in view.index.together(place):
             item = items[at]
-            if item.id not in ground.held and not says_nothing(item.message):
+            if item.id not in view.held and not says_nothing(item.message):
                 reason = f"anchor: called out as {name!r}"
                 yield Piece(at, item.message, "callout", reason, item)
 
 
-def _errors(ground: Ground, role: Role, shown: Collection[str]) -> list[Piece]:
+def _errors(view: SessionView, role: Role, shown: Collection[str]) -> list[Piece]:
     """The last failed calls that nothing else shows, in one message of ours."""
     failed = [
         stored
-        for stored in ground.rows
+        for stored in view.rows
         if stored.row.node_type == NodeType.TOOL_RESULT
         and stored.row.metadata.get("error")
-        and stored.row.phase in ground.phases
+        and stored.row.phase in view.phases
         and stored.id is not None
         and stored.id not in shown
-        and stored.id not in ground.held
-        and stored.id in ground.index.places
+        and stored.id not in view.held
+        and stored.id in view.index.places
     ][-MOST_ERRORS:]
     if not failed:
         return []
-    lines = {str(each.id): _error_line(ground, each, ERROR_TOKENS) for each in failed}
-    place = ground.index.together(ground.index.places[str(failed[-1].id)])[-1]
+    lines = {str(each.id): _error_line(view, each, ERROR_TOKENS) for each in failed}
+    place = view.index.together(view.index.places[str(failed[-1].id)])[-1]
     piece = Piece(place, Message(role, ()), "error", "", what="errors", source="session")
     return [_telling(piece, lines)]
 
@@ -210,19 +210,19 @@ def without_errors(pieces: Iterable[Piece], shown: Collection[str]) -> list[Piec
     return left
 
 
-def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
+def _error_line(view: SessionView, stored: StoredRow, most: int) -> str:
     """A failed call in at most so many tokens: what was called, what it said of the error."""
     message = stored.row.message
     assert message is not None
-    place = ground.index.places[str(stored.id)]
-    call = call_answered(ground.index, place)
+    place = view.index.places[str(stored.id)]
+    call = call_answered(view.index, place)
     called = folded_pair(call, None).removesuffix(" -> no result]") + "]" if call else ""
     head = f"{reference(message)} {stored.row.phase} {called}"
     room = most * _CHARS_A_TOKEN
     while True:
         text = lines_of_failure(message, room) or message.text.strip()[:room]
         line = f"{head}\n{text}"
-        if room <= _CHARS_A_TOKEN or ground.count(Message("user", (Text(line),))) <= most:
+        if room <= _CHARS_A_TOKEN or view.count(Message("user", (Text(line),))) <= most:
             return line
         room = room * 3 // 4
 
@@ -234,13 +234,13 @@ def call_answered(index: Index, place: int) -> ToolCall | None:
     return next((call for call in caller.tool_calls if call.id == ident), None)
 
 
-def shortened(ground: Ground, pieces: Sequence[Piece], room: int) -> list[Piece]:
+def shortened(view: SessionView, pieces: Sequence[Piece], room: int) -> list[Piece]:
     """The anchors within `room` tokens, as far as digests bring them.
 
     Errors first, then callouts, the turns, and outputs; the oldest of each first.
     """
     shorter = list(pieces)
-    total = sum(ground.count(piece.message) for piece in shorter)
+    total = sum(view.count(piece.message) for piece in shorter)
     for kind in SHORTENED:
         for at, piece in enumerate(shorter):
             if total <= room:
@@ -248,7 +248,7 @@ def shortened(ground: Ground, pieces: Sequence[Piece], room: int) -> list[Piece]
             if piece.kind != kind:
                 continue
             after = _short_errors(piece) if kind == "error" else short(piece)
-            saved = ground.count(piece.message) - ground.count(after.message)
+            saved = view.count(piece.message) - view.count(after.message)
             if saved > 0:
                 shorter[at], total = after, total - saved
     return shorter

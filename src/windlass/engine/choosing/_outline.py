@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from windlass.engine.choosing._anchors import Ground, Piece, call_answered
+from windlass.engine.choosing._anchors import Piece, SessionView, call_answered
 from windlass.messages import Message, Role, Text
 from windlass.selection.making import searched_text
 from windlass.text.prompts import outline_header
@@ -32,7 +32,7 @@ _LEAST_ROOM: Final = 40
 
 
 def outline_of(
-    ground: Ground,
+    view: SessionView,
     places: Sequence[int],
     shown: Iterable[Message],
     room: int,
@@ -54,15 +54,15 @@ def outline_of(
     for place in places:
         if left < _LEAST_ROOM:
             break
-        line, names = _line(ground, place, held, left)
+        line, names = _line(view, place, held, left)
         if line:
             lines[place] = line
             left -= len(line) + 1
             held.update(names)
     while lines:
         message = Message(role, (Text("\n".join([head, *(lines[at] for at in sorted(lines))])),))
-        if ground.count(message) <= room:
-            ids = tuple(ground.index.items[at].id for at in lines)
+        if view.count(message) <= room:
+            ids = tuple(view.index.items[at].id for at in lines)
             what = "message" if len(lines) == 1 else "messages"
             reason = f"outline: names in {len(lines)} {what} not shown whole"
             return Piece(-1, message, "outline", reason, what="outline", covers=ids)
@@ -71,9 +71,9 @@ def outline_of(
     return None
 
 
-def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
+def _line(view: SessionView, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
     """What is told of a message, and the names in it that were not in view; empty: nothing."""
-    item = ground.index.items[place]
+    item = view.index.items[place]
     message, text = item.message, searched_text(item.message)
     left_names = [name for name in names_said(text) if name not in held]
     most = ALL_CHARS if chars_of(left_names) <= ALL_CHARS else MOST_CHARS
@@ -84,14 +84,14 @@ def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, I
     kept = digest(left_names, room, lines=lines)
     if not kept:
         return "", ()
-    who = _called(ground, place) if message.role == "tool" else message.role
+    who = _called(view, place) if message.role == "tool" else message.role
     head = f"- {reference(message)} {item.phase} {who}: "
     return head + " ".join(kept.split("\n")), names_said(kept)
 
 
-def _called(ground: Ground, place: int) -> str:
+def _called(view: SessionView, place: int) -> str:
     """The call that a result answers, in short."""
-    call = call_answered(ground.index, place)
+    call = call_answered(view.index, place)
     if call is None:
         return "tool"
     text = folded_pair(call, None).removeprefix("[Called ").removesuffix(" -> no result]")

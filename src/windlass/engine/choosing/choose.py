@@ -17,8 +17,8 @@ from windlass.cascade.rules import Choosing
 from windlass.engine._state import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing._anchors import (
-    Ground,
     Piece,
+    SessionView,
     gather_anchors,
     shortened,
     without_errors,
@@ -61,7 +61,7 @@ LEAST_OUTLINE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
+class _Setting:
     """What a choice is made in: the run, the phase, what its sources brought.
 
     `snowball` is all that was said before, `base` what the phase can go on from.
@@ -70,10 +70,10 @@ class _Scene:
     run: CascadeRun
     phase_run: PhaseRun
     rule: Choosing
-    ground: Ground
+    view: SessionView
     gathered: Gathered
     snowball: tuple[Entry, ...]
-    base: Base
+    base: Continuation
 
 
 async def choose(
@@ -91,29 +91,29 @@ async def choose(
     assert rule is not None
     phase_run.progress.whole = snowball
     index = await index_in_thread(run, phase_run.info)
-    ground = _ground(run, phase_run, index, gathered)
-    scene = _Scene(
-        run, phase_run, rule, ground, gathered, snowball, base_of(run, phase_run, snowball)
+    view = _session_view(run, phase_run, index, gathered)
+    setting = _Setting(
+        run, phase_run, rule, view, gathered, snowball, continuation_of(run, phase_run, snowball)
     )
     longest = max((item.message.chars for item in run.record.born), default=0)
-    anchors = await beside(longest, partial(_anchored, scene))
+    anchors = await beside(longest, partial(_anchored, setting))
     task, embedder = Query.of(instructions), embedder_for(run)
-    candidates = candidates_of(rule, ground, anchors, task, embedder)
+    candidates = candidates_of(rule, view, anchors, task, embedder)
     selector, why_not = selector_of(run, phase_run, rule)
     note = "; ".join(filter(None, (candidates.note, why_not)))
 
     async def with_outline(choice: Choice) -> Choice:
-        return replace(choice, outline=await beside(longest, partial(_outline, scene, choice)))
+        return replace(choice, outline=await beside(longest, partial(_outline, setting, choice)))
 
     # What it would come to without asking anybody, and what that is worth.
     choice, menu = Choice(anchors, note=note), None
     if candidates.request is not None:
-        found = await _scored(scene, candidates.request)
+        found = await _scored(setting, candidates.request)
         menu = menu_of(found, alone=rule.selection.strategy == "llm") if selector else None
-        choice = choice_of(anchors, ground, found.picked())
+        choice = choice_of(anchors, view, found.pick())
     choice = await with_outline(replace(choice, note=choice.note or note))
-    worth = _worth(scene, choice, selector, menu.question if menu else "")
-    why_kept = _why_kept(scene, worth)
+    worth = _worth(setting, choice, selector, menu.question if menu else "")
+    why_kept = _why_kept(setting, worth)
 
     reply: SelectorReply | None = None
     if selector is not None and menu is not None and not why_kept:
@@ -121,18 +121,18 @@ async def choose(
         if reply.failure:
             choice = replace(choice, note=f"{reply.failure}; chosen by score alone")
         else:
-            choice = choice_of(anchors, ground, menu.picked(reply.text))
+            choice = choice_of(anchors, view, menu.pick(reply.text))
             choice = await with_outline(replace(choice, note=choice.note or note))
     if why_kept:
-        _go_on(scene, choice)
+        _go_on(setting, choice)
     else:
-        _see_chosen(scene, choice)
+        _see_chosen(setting, choice)
     record_choice(run, phase_run, candidates, choice, worth, why_kept=why_kept, reply=reply)
 
 
-async def _scored(scene: _Scene, request: SelectionRequest) -> Scored:
+async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
     """What may be chosen, by score; by words alone where the server of vectors fails."""
-    embedder, run = request.embedder, scene.run
+    embedder, run = request.embedder, setting.run
     if not isinstance(embedder, CachedEmbedder) or request.options.strategy == "heuristic":
         return score(request)
     try:
@@ -146,7 +146,7 @@ async def _scored(scene: _Scene, request: SelectionRequest) -> Scored:
         text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
         row = run.record.row(
             NodeType.DECISION,
-            phase=scene.phase_run.phase.name,
+            phase=setting.phase_run.phase.name,
             turn=0,
             model=embedder.name,
             tokens_in=tokens,
@@ -157,12 +157,14 @@ async def _scored(scene: _Scene, request: SelectionRequest) -> Scored:
     return found
 
 
-def _ground(run: CascadeRun, phase_run: PhaseRun, index: Index, gathered: Gathered) -> Ground:
+def _session_view(
+    run: CascadeRun, phase_run: PhaseRun, index: Index, gathered: Gathered
+) -> SessionView:
     record, rule = run.record, phase_run.rule.choosing
     assert rule is not None
     ran = dict.fromkeys(item.phase or "" for item in index.items)
     outcomes = {each.phase: each for each in record.store.outcomes(record.session_id) if each.phase}
-    return Ground(
+    return SessionView(
         index=index,
         phases=[name for name in ran if name != phase_run.phase.name and name not in rule.exclude],
         outcomes=outcomes,
@@ -173,20 +175,21 @@ def _ground(run: CascadeRun, phase_run: PhaseRun, index: Index, gathered: Gather
     )
 
 
-def _anchored(scene: _Scene) -> AnchorSet:
+def _anchored(setting: _Setting) -> AnchorSet:
     """The anchors, within the cap as far as digests bring them."""
-    run, phase_run, ground, anchors = scene.run, scene.phase_run, scene.ground, scene.rule.anchors
-    cap, given = _cap(phase_run, scene.rule), None
+    run, phase_run, view = setting.run, setting.phase_run, setting.view
+    anchors = setting.rule.anchors
+    cap, given = _cap(phase_run, setting.rule), None
     if "input" in anchors.include and run.input:
         message = Message("user", (Text(input_text(run.input)),))
         given = Piece(-1, message, "input", "anchor: the cascade's input", what="input")
-    fixed = sum(ground.count(entry.message) for entry in scene.gathered.sources)
-    fixed += ground.count(given.message) if given else 0
+    fixed = sum(view.count(entry.message) for entry in setting.gathered.sources)
+    fixed += view.count(given.message) if given else 0
     outputs = {source.phase for source in phase_run.rule.sources if "output" in source.include}
-    whole = gather_anchors(ground, anchors, _role(scene), outputs)
-    before = fixed + sum(ground.count(piece.message) for piece in whole)
-    pieces = shortened(ground, whole, cap - fixed)
-    tokens = fixed + sum(ground.count(piece.message) for piece in pieces)
+    whole = gather_anchors(view, anchors, _role(setting), outputs)
+    before = fixed + sum(view.count(piece.message) for piece in whole)
+    pieces = shortened(view, whole, cap - fixed)
+    tokens = fixed + sum(view.count(piece.message) for piece in pieces)
     warning = ""
     if before > cap:
         warning = (
@@ -196,26 +199,26 @@ def _anchored(scene: _Scene) -> AnchorSet:
     return AnchorSet(cap, given, pieces, tokens, warning)
 
 
-def _outline(scene: _Scene, choice: Choice) -> Piece | None:
+def _outline(setting: _Setting, choice: Choice) -> Piece | None:
     """What tells of the messages that are not shown whole, within its share of the room."""
-    ground, progress, anchors = scene.ground, scene.phase_run.progress, choice.anchors
-    chosen = sum(ground.count(piece.message) for piece in choice.chosen)
-    places = list(dict.fromkeys([*shortened_places(choice, ground), *choice.order]))
-    tokens = sum(ground.index.tokens_at(place) for place in places)
-    most = max(LEAST_OUTLINE, int(scene.rule.outline * tokens))
+    view, progress, anchors = setting.view, setting.phase_run.progress, choice.anchors
+    chosen = sum(view.count(piece.message) for piece in choice.chosen)
+    places = list(dict.fromkeys([*shortened_places(choice, view), *choice.order]))
+    tokens = sum(view.index.tokens_at(place) for place in places)
+    most = max(LEAST_OUTLINE, int(setting.rule.outline * tokens))
     room = min(most, anchors.cap - anchors.tokens - chosen)
-    if not scene.rule.outline or not places:
+    if not setting.rule.outline or not places:
         return None
-    shown = [entry.message for entry in (*progress.blocks.system, *scene.gathered.sources)]
+    shown = [entry.message for entry in (*progress.blocks.system, *setting.gathered.sources)]
     shown += [item.message for item in progress.own]
     shown += [piece.message for piece in (anchors.input, *choice.in_order()) if piece is not None]
     recall = RECALL.name in progress.tools
-    return outline_of(ground, places, shown, room, _role(scene), can_recall=recall)
+    return outline_of(view, places, shown, room, _role(setting), can_recall=recall)
 
 
-def _role(scene: _Scene) -> Role:
+def _role(setting: _Setting) -> Role:
     """The role of messages of ours."""
-    return scene.rule.anchors.as_role if scene.phase_run.info.system_anywhere else "user"
+    return setting.rule.anchors.as_role if setting.phase_run.info.system_anywhere else "user"
 
 
 def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
@@ -229,17 +232,17 @@ def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
 # ---- who is asked, and what it is worth ----------------------------------------------------
 
 
-def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: str) -> Worth:
+def _worth(setting: _Setting, choice: Choice, selector: Selector | None, question: str) -> Worth:
     """What choosing costs beside going on; the question to a selector included."""
-    phase_run, system = scene.phase_run, scene.phase_run.progress.blocks.system
+    phase_run, system = setting.phase_run, setting.phase_run.progress.blocks.system
     own = show(phase_run.progress.own, "")
     given = () if choice.anchors.input is None else (_trial(choice.anchors.input),)
     middle = tuple(_trial(piece) for piece in choice.in_order())
-    select = assemble(Blocks(system, given, scene.gathered.sources, middle), own)
-    whole = assemble(Blocks(system, (), scene.gathered.sources, scene.snowball, "end"), own)
-    base = scene.base.entries
-    more = tuple(_trial(piece) for piece in _missing(scene, choice))
-    sources = (*without_repeats(scene.gathered.sources, *held_by(base)), *more)
+    select = assemble(Blocks(system, given, setting.gathered.sources, middle), own)
+    whole = assemble(Blocks(system, (), setting.gathered.sources, setting.snowball, "end"), own)
+    base = setting.base.entries
+    more = tuple(_trial(piece) for piece in _missing(setting, choice))
+    sources = (*without_repeats(setting.gathered.sources, *held_by(base)), *more)
     go_on = assemble(Blocks(system, (), sources, base, "end"), own)
     asking = 0.0
     if selector is not None and question:
@@ -252,15 +255,15 @@ def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: s
         # As it is metered call by call: a snowball without windows.
         [entry.item.message for entry in whole],
     )
-    return worth_of(scene.run, phase_run, ways, asking)
+    return worth_of(setting.run, phase_run, ways, asking)
 
 
-def _missing(scene: _Scene, choice: Choice) -> list[Piece]:
+def _missing(setting: _Setting, choice: Choice) -> list[Piece]:
     """What the phase needs and what it would go on from does not show.
 
     Calls are missing with their results, or neither is.
     """
-    base, given, index = scene.base, choice.anchors.input, scene.ground.index
+    base, given, index = setting.base, choice.anchors.input, setting.view.index
     ids, texts = base.ids, {entry.message.text for entry in base.entries}
 
     def is_held(piece: Piece) -> bool:
@@ -273,7 +276,7 @@ def _missing(scene: _Scene, choice: Choice) -> list[Piece]:
     pieces = [piece for piece in listed if piece.kind != "outline" and not is_held(piece)]
     if pieces and pieces[0].message.role != "user":
         pieces.insert(0, _header())
-    if given is not None and not _is_said(scene.run.input, base.entries, scene.phase_run):
+    if given is not None and not _is_said(setting.run.input, base.entries, setting.phase_run):
         pieces.append(given)
     return pieces
 
@@ -289,9 +292,9 @@ def _trial(piece: Piece) -> Entry:
     return Entry(item, piece.message, piece.reason, piece.because)
 
 
-def _why_kept(scene: _Scene, worth: Worth) -> str:
+def _why_kept(setting: _Setting, worth: Worth) -> str:
     """Why the phase sees all that was said before instead of choosing; empty: it chooses."""
-    rule, phase_run, base = scene.rule, scene.phase_run, scene.base
+    rule, phase_run, base = setting.rule, setting.phase_run, setting.base
     excluded = any(entry.item.phase in rule.exclude for entry in base.entries)
     if (rule.at_once and not rule.only_to_fit) or excluded or not base.entries:
         return ""
@@ -319,11 +322,11 @@ def _why_kept(scene: _Scene, worth: Worth) -> str:
 # ---- what the phase sees -------------------------------------------------------------------
 
 
-def _go_on(scene: _Scene, choice: Choice) -> None:
+def _go_on(setting: _Setting, choice: Choice) -> None:
     """What the phase before saw, with the sources behind it, and what is missing there."""
-    progress, base = scene.phase_run.progress, scene.base
-    more = tuple(_entry(scene, piece) for piece in _missing(scene, choice))
-    sources = (*without_repeats(scene.gathered.sources, *held_by(base.entries)), *more)
+    progress, base = setting.phase_run.progress, setting.base
+    more = tuple(_entry(setting, piece) for piece in _missing(setting, choice))
+    sources = (*without_repeats(setting.gathered.sources, *held_by(base.entries)), *more)
     progress.blocks = Blocks(progress.blocks.system, (), sources, base.entries, "end")
     progress.chose = base.chosen
 
@@ -345,40 +348,40 @@ def _leaves(value: Any) -> list[str]:
     return [] if value is None else [str(value)]
 
 
-def _see_chosen(scene: _Scene, choice: Choice) -> None:
+def _see_chosen(setting: _Setting, choice: Choice) -> None:
     """The input, the sources, then anchors and chosen messages in session order."""
-    progress, sources = scene.phase_run.progress, scene.gathered.sources
+    progress, sources = setting.phase_run.progress, setting.gathered.sources
     task = choice.anchors.input
-    given = () if task is None else (_entry(scene, task),)
-    entries = tuple(_entry(scene, piece) for piece in choice.in_order())
+    given = () if task is None else (_entry(setting, task),)
+    entries = tuple(_entry(setting, piece) for piece in choice.in_order())
     entries = without_repeats(entries, *held_by(sources))
     first = next(iter((*given, *sources, *entries)), None)
     if first is not None and first.message.role != "user":
         # Some providers refuse a conversation that begins with the assistant.
-        entries = (_entry(scene, _header()), *entries)
+        entries = (_entry(setting, _header()), *entries)
     progress.blocks = Blocks(progress.blocks.system, given, sources, entries)
     progress.chose = True
     # What was asked for stands for the phase; anchors age as they would have in a snowball.
     picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
-    count = scene.phase_run.info.counter.message
+    count = setting.phase_run.info.counter.message
     progress.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
 
 
-def _entry(scene: _Scene, piece: Piece) -> Entry:
+def _entry(setting: _Setting, piece: Piece) -> Entry:
     """A piece as an entry; a message of ours goes into the record first."""
-    item = piece.item or scene.run.record.add(
+    item = piece.item or setting.run.record.add(
         NodeType.CONTEXT_INJECTION,
         piece.message,
-        phase=scene.phase_run.phase.name,
+        phase=setting.phase_run.phase.name,
         turn=0,
-        parent_id=scene.phase_run.trace_id,
+        parent_id=setting.phase_run.trace_id,
         metadata={"source": piece.source or piece.what, "what": piece.what},
     )
     return Entry(item, piece.message, piece.reason, piece.because)
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class Continuation:
     """What the phase before saw and said, without its system prompt.
 
     `chosen`: it is no snowball, so that something may be missing.
@@ -394,14 +397,16 @@ class Base:
         return frozenset(shown.union(*({item.id for item in e.covers} for e in self.entries)))
 
 
-def base_of(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
+def continuation_of(
+    run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]
+) -> Continuation:
     """What a phase can go on from."""
     last = run.progress.last
     if last is None or not last.progress.chose or last.info.name != phase_run.info.name:
-        return Base(snowball)
+        return Continuation(snowball)
     reason = f"goes on from what {last.phase.name} saw"
     own = show(last.progress.own, reason)
     if last.rule.output_only:
         own = output_only(last.progress.own, reason)
     before = assemble(replace(last.progress.blocks, system=()), own)
-    return Base(apply(before, last.progress.edits), chosen=True)
+    return Continuation(apply(before, last.progress.edits), chosen=True)
