@@ -132,7 +132,7 @@ def test_data_without_words_is_not_embedded(monkeypatch: pytest.MonkeyPatch) -> 
         seen.extend(texts)
         return np.ones((len(texts), 256), dtype=np.float32)
 
-    monkeypatch.setattr(index, "embed_texts", embedded)
+    monkeypatch.setattr(index, "embed_texts", embed_texts)
     made = Index()
     data = base64.b64encode(random.Random(1).randbytes(3_000)).decode()
     for at, text in enumerate((data, f"Look at this:\n{data}", "Plain words.", "語" * 900)):
