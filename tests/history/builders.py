@@ -9,7 +9,6 @@ import struct
 import zlib
 from typing import Any
 
-from windlass.history._schema import TABLES_1
 from windlass.history.base import (
     Batch,
     CallRecord,
@@ -22,6 +21,7 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
+from windlass.history.sqlite._schema import TABLES_1
 from windlass.messages import Message, Picture, Text, ToolCall, assistant, system, tool, user
 
 _traces = itertools.count(1)
@@ -152,7 +152,9 @@ def a_session(name: str = "s1", *, shade: int = 0) -> list[Batch]:
             rows=[replies[1]],
             calls=[call(shown[:4], edited={ids[3]: short}, trace_id=replies[1].trace_id)],
             outcomes=[
-                Outcome("completed", 1_002.0, "explore", replies[1].trace_id, details={"turns": 2}),
+                Outcome(
+                    "completed", 1_002.0, "explore", replies[1].trace_id, details={"tokens": 2}
+                ),
                 Outcome("completed", 1_003.0),
             ],
         ),

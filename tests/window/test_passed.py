@@ -16,8 +16,9 @@ from windlass.window.conversation import Conversation
 from windlass.window.encode.command_output import passed_lines, without_passed
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
-from windlass.window.policies.compress import Compress
+from windlass.window.policies.compress import Compress, CompressOptions
 from windlass.window.steps import steps
+from windlass.window.window_rules import WindowRules
 
 PYTEST: Final = [f"tests/test_order.py::test_sum_{at} PASSED [ {at}%]" for at in range(30)]
 FAILED: Final = "tests/test_order.py::test_tax FAILED src/order.py:31: AssertionError: 4 != 5"
@@ -76,7 +77,7 @@ def shown(
     arguments = {"path": "log.txt"} if name == "read_file" else {}
     call = ToolCall("c1", name, json.dumps(arguments))
     conversation = Conversation(
-        [policy] if policy else steps(Options()), recall_hint=lambda _: "ref 7"
+        [policy] if policy else steps(Options()), rules=WindowRules(recall_hint=lambda _: "ref 7")
     )
     for at, message in enumerate((user(task), assistant(calls=[call]), tool(call, text))):
         conversation.append(Item(str(at), message, "x"))
@@ -105,15 +106,27 @@ class TestPolicy:
         assert shown(self.LOG, name="read_file").text == self.LOG
 
     def test_zero_switches_it_off_and_the_threshold_adapts(self) -> None:
-        assert shown(self.LOG, Compress(passed_lines=0)).text == self.LOG
-        assert shown(self.LOG, Compress(passed_lines=31)).text == self.LOG
+        assert shown(self.LOG, Compress(options=CompressOptions(passed_lines=0))).text == self.LOG
+        assert shown(self.LOG, Compress(options=CompressOptions(passed_lines=31))).text == self.LOG
         # With all of the window left, half as many more are needed; with none, half as many do.
-        assert shown(self.LOG, Compress(passed_lines=25, window_tokens=10**6)).text == self.LOG
-        assert shown(self.LOG, Compress(passed_lines=50, window_tokens=100)).text != self.LOG
+        assert (
+            shown(
+                self.LOG, Compress(options=CompressOptions(passed_lines=25), window_tokens=10**6)
+            ).text
+            == self.LOG
+        )
+        assert (
+            shown(
+                self.LOG, Compress(options=CompressOptions(passed_lines=50), window_tokens=100)
+            ).text
+            != self.LOG
+        )
 
     def test_the_forms_of_a_kind_are_made_of_what_is_left(self) -> None:
         failing = [f"{FAILED} {at:03d} {'x' * 60}" for at in range(20)]
-        policy = Compress(above_chars=1_500, max_result_tokens=3_000, by_kind=True)
+        policy = Compress(
+            options=CompressOptions(above_chars=1_500, max_result_tokens=3_000, by_kind=True)
+        )
         told = shown("\n".join([*PYTEST, *failing, SUMMARY]), policy, name="bash").text
         assert "lines left out: tests that passed" in told
         assert not any(line in told for line in PYTEST)

@@ -109,7 +109,7 @@ async def resume(
             alone,
             definition_of,
             forked,
-            sent_at,
+            known_moment,
             taken_up,
             what_ran,
         )
@@ -169,7 +169,7 @@ async def resume(
         except StepDiffers as differs:
             if not accept:
                 raise
-            moment = sent_at(history, differs.session_id or session, differs.place)
+            moment = known_moment(differs.sent, differs.session_id or session)
             run = forked(prepared(None), session, moment)
             closing.enter_context(alone(history, run.record.session_id))
             result = await run_cascade(run)
@@ -266,6 +266,7 @@ async def fork(
         from windlass.engine.turn.approving import approvable
         from windlass.engine.turn.record import Recorder
         from windlass.history.base import RAN
+        from windlass.history.decisions import Forked
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
         session = unedited(history, session)
@@ -305,7 +306,7 @@ async def fork(
         result = await run_cascade(run)
         origin = Recorder(history, session, run.record.clock, run.record.new_id)
         told = f"forked at call {at} as session {result.session_id}"
-        origin.decide("", told, kind="fork", session_id=result.session_id, call=at)
+        origin.decide("", told, Forked(result.session_id, at))
     own: dict[str, Any] = {
         "auto": auto,
         "trust": trust,

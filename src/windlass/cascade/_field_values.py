@@ -11,7 +11,7 @@ from pydantic import AfterValidator
 
 from windlass.declared import Text, refuse
 from windlass.safety.patterns import BadPattern, compiled, groups_of
-from windlass.safety.searching import checker, patterns_in
+from windlass.safety.schemas import patterns_in, validator_for
 
 
 def working_pattern(pattern: str) -> str:
@@ -60,7 +60,7 @@ def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise refuse(f"the schema cannot be written as JSON: {error}") from error
     try:
-        checker(schema)
+        validator_for(schema)
     except SchemaError as error:
         place = "/".join(str(step) for step in error.absolute_path)
         raise refuse(

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias
 
-from windlass.history.details import CallDetails
+from windlass.history.details import CallDetails, OutcomeDetails
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
 
@@ -39,12 +39,6 @@ class NodeType(StrEnum):
 BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, NodeType.TOOL_RESULT})
 """Rows that are said in a session: what a snowball carries on. System prompts and
 injected copies are made anew for each phase."""
-
-CONTINUES: Final = "continues"
-"""In the metadata of a reply: the id of the cut reply before it, whose text it begins with."""
-
-SAVINGS: Final = "windows"
-"""Of the details of a session's outcome: what its windows saved and cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +207,7 @@ class Outcome:
     output_trace: str | None = None
     error: str | None = None
     hidden: bool = False
-    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    details: OutcomeDetails = field(default_factory=OutcomeDetails)
     reason: Reason | None = None
 
 
@@ -253,53 +247,6 @@ FORKED_FROM: Final = "forked_from"
 """There: the session that it was forked from."""
 CHAT: Final = "chat"
 """The name and the instructions of a phase that answers messages; nobody wrote them."""
-SENT: Final = "sent"
-"""The kind of the row before a call of a model."""
-ANSWERED: Final = "answered"
-"""The kind of a row that holds a reply which has no row of its own."""
-FAILED: Final = "failed"
-"""The kind of the row after a call that a provider refused or broke off."""
-STARTED: Final = "started"
-"""The kind of the row before tools run whose effects cannot be taken back."""
-INHERITED: Final = "inherited"
-"""In the metadata of a reply of a forked session: the session that paid for it, and its tokens."""
-STEPS: Final = frozenset({SENT, ANSWERED, FAILED, STARTED})
-STEP: Final = "step"
-"""In the metadata of a row: the place of the step that it belongs to."""
-
-SOUNDINGS: Final = "soundings"
-"""The kind of the decision among a phase's soundings: `winner` is the index of the one taken."""
-
-
-SOUNDING: Final = "sounding"
-"""The kind of the decision that tells how one of them ended, and its `round` (0: no reforge)."""
-
-EVALUATION: Final = "evaluation"
-"""The kind of the decisions on which of them is taken; with tokens where a model was asked."""
-
-
-def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> Iterator[StoredRow]:
-    """The rows that count for what comes later: those of soundings only where they won.
-
-    `own` is the phase and the index of a sounding that still runs, whose rows count for itself.
-    Rows are those of a session, or of a phase, in order.
-    """
-    listed = list(rows)
-    taken = {own} if own is not None else set()
-    for stored in listed:
-        row = stored.row
-        if row.node_type == NodeType.DECISION and row.metadata.get("kind") == SOUNDINGS:
-            taken.add((row.phase or "", row.metadata.get("winner", -1)))
-    for stored in listed:
-        index = stored.row.sounding_index
-        if index is None or (stored.row.phase or "", index) in taken:
-            yield stored
-
-
-def continued(rows: Iterable[StoredRow]) -> frozenset[str]:
-    """The ids of replies that were cut at their limit and stand whole in a later one."""
-    ids = (stored.row.metadata.get(CONTINUES) for stored in rows)
-    return frozenset(id_ for id_ in ids if id_ is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, Store, StoredRow
 from windlass.history.nesting import nested, sessions_below
+from windlass.history.row_details import ReplyDetails
 from windlass.importing.base import read_list
 from windlass.importing.recording import Grade, RecordedCall, Recording
-from windlass.importing.storing import ESTIMATED_OUTPUT, IMPORTED, RESULTS_AS_WORDS
+from windlass.importing.storing import IMPORTED, RESULTS_AS_WORDS
 from windlass.importing.streams import recordings
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
@@ -191,15 +192,15 @@ class _Chain:
                 self.listed.append(shown.message_id)
                 self.messages.append(message)
         row = reply.row
-        usage = None
+        told, usage = ReplyDetails.read(row) or ReplyDetails(), None
         is_whole = len(sent) >= len(self.messages) and not any(one.shown_as for one in call.shown)
         if row.tokens_in is not None and is_whole:  # else it is that of a shortened request
             usage = Usage(
                 row.tokens_in,
                 row.tokens_out or 0,
                 row.tokens_cached or 0,
-                int(row.metadata.get("tokens_written") or 0),
-                int(row.metadata.get("tokens_written_long") or 0),
+                told.tokens_written,
+                told.tokens_written_long,
             )
         self.model, self.phase = self.model or call.model, row.phase
         if call.tools != self.tools:
@@ -213,7 +214,7 @@ class _Chain:
                 row.cost,
                 row.timestamp,
                 row.trace_id,
-                ESTIMATED_OUTPUT in row.metadata,
+                told.tokens_out_estimated,
                 self.specs,
             )
         )

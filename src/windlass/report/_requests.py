@@ -15,17 +15,14 @@ from windlass.caching.meter import Weighed
 from windlass.caching.rates import is_local, rate
 from windlass.history.base import (
     BORN,
-    EVALUATION,
-    INHERITED,
-    SOUNDING,
-    SOUNDINGS,
     NodeType,
     Row,
     ShownMessage,
     Store,
     StoredRow,
-    continued,
 )
+from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecided, window_selection
+from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import spoken
 from windlass.importing.storing import grade_of
 from windlass.messages import Message, ToolSpec, canonical_json
@@ -56,9 +53,14 @@ class SessionCall:
     full_tokens: int
 
     @property
+    def reply(self) -> ReplyDetails | None:
+        """What the record says of the reply (None: the call has none in the session)."""
+        return ReplyDetails.read(self.row)
+
+    @property
     def inherited(self) -> bool:
         """Whether the session that this one was forked from paid for it."""
-        return INHERITED in self.row.metadata
+        return self.reply is not None and self.reply.inherited is not None
 
     @property
     def free(self) -> bool:
@@ -80,7 +82,7 @@ class SessionRecord:
         self._refined = {
             (stored.row.phase, stored.row.sounding_index)
             for stored in self.rows
-            if stored.row.metadata.get("kind") == SOUNDING and stored.row.metadata["round"]
+            if (ended := SoundingEnded.read(stored.row)) is not None and ended.round
         }
         self._called: Mapping[str, str] | None = None
         self.by_id: dict[str, StoredRow] = {}
@@ -94,17 +96,13 @@ class SessionRecord:
     @property
     def has_windows(self) -> bool:
         """Whether a policy was in force at any call."""
-        return any(
-            stored.row.node_type == NodeType.CONTEXT_SELECTION
-            and stored.row.metadata.get("selection_type") == "intra_phase"
-            for stored in self.rows
-        )
+        return any(window_selection(stored.row) is not None for stored in self.rows)
 
     def calls(self) -> Iterator[SessionCall]:
         """The session's calls in order."""
         system: StoredRow | None = None
         said: list[StoredRow] = []
-        apart: dict[tuple[str | None, int], list[StoredRow]] = {}
+        apart: dict[tuple[str | None, int | None], list[StoredRow]] = {}
         replaced = continued(self.rows)
         numbers = {trace: number for number, trace in enumerate(self._calls, start=1)}
         for stored in self.rows:
@@ -132,8 +130,8 @@ class SessionRecord:
             is_said = row.node_type in BORN and stored.id not in replaced
             if is_said and row.message is not None:
                 (said if index is None else apart[row.phase, index]).append(stored)
-            if row.node_type == NodeType.DECISION and row.metadata.get("kind") == SOUNDINGS:
-                said = apart.get((row.phase, row.metadata.get("winner", -1)), said)
+            if (decided := SoundingsDecided.read(row)) is not None:
+                said = apart.get((row.phase, decided.winner), said)
 
     def tokens(self, counter: FamilyCounter, message: Message) -> int:
         """A message by our count; of an imported one's thinking the words, not the signature."""
@@ -164,7 +162,7 @@ class SessionRecord:
         if row.sounding_index is not None:
             refined = (row.phase, row.sounding_index) in self._refined
             return f"{name}, {'reforge' if refined else 'soundings'}"
-        return f"{name}, evaluator" if row.metadata.get("kind") == EVALUATION else name
+        return f"{name}, evaluator" if Evaluation.read(row) is not None else name
 
     def tool_of(self, message: Message) -> str | None:
         """The name of the tool whose result a message is; None where its call is not there."""

@@ -17,9 +17,8 @@ from windlass.caching.rates import (
     rate,
 )
 from windlass.caching.shares import SharedStream
-from windlass.history.base import CONTINUES, Store
+from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
-from windlass.importing.storing import ESTIMATED_OUTPUT
 from windlass.report._requests import (
     Requests,
     SentRequests,
@@ -218,7 +217,9 @@ class Account:
                 out = 0
                 if call.row.message is not None:
                     out = self.record.tokens(counter, call.row.message)
-                if CONTINUES in call.row.metadata:  # it has the text of two replies
+                if (
+                    call.reply is not None and call.reply.continues
+                ):  # it has the text of two replies
                     out = min(out, call.row.tokens_out or out)
                 dollars = input_dollars(price, bill.units)
                 dollars += output_dollars(price, bill.tokens, out)
@@ -262,7 +263,7 @@ class Account:
                 model=call.model,
                 tokens_in=row.tokens_in or 0,
                 tokens_cached=row.tokens_cached or 0,
-                tokens_written=row.metadata.get("tokens_written", 0),
+                tokens_written=call.reply.tokens_written if call.reply else 0,
                 tokens_out=row.tokens_out or 0,
                 sent_tokens=call.sent_tokens,
                 snowball=self._snowball_tokens(call),
@@ -270,7 +271,7 @@ class Account:
                 dollars=simulated if self.free[call.model] else row.cost,
                 simulated_dollars=simulated,
                 snowball_dollars=0.0 if call.inherited else self.snowball.dollars(call.number),
-                estimated=ESTIMATED_OUTPUT in row.metadata,
+                estimated=call.reply is not None and call.reply.tokens_out_estimated,
             )
 
 

@@ -17,18 +17,18 @@ from windlass.history.base import (
     CHAT,
     FORKED_FROM,
     RAN,
-    STEPS,
     CallRecord,
+    Row,
     SessionInfo,
     SessionStart,
     Store,
     StoredRow,
-    continued,
-    standing,
 )
-from windlass.history.callout_rows import Callout, CalloutMark, called_out
-from windlass.history.details import CallDetails
+from windlass.history.callout_rows import Callout, called_out
+from windlass.history.decisions import CalloutMark, standing, text_of, window_selection
+from windlass.history.details import CallDetails, WindowSelection
 from windlass.history.nesting import nested, sessions_below
+from windlass.history.row_details import STEPS, Validation, continued, kind_of
 from windlass.messages import Message
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import dated, first_words
@@ -188,11 +188,11 @@ def view_recorded(session: RecordedSession) -> SessionView:
     )
     ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
     notes = tuple(
-        Note(stored.row.node_type, stored.row.phase, _note_text(stored))
+        Note(stored.row.node_type, stored.row.phase, _note_text(stored.row))
         for stored in rows
         if stored.row.message is None
-        and CalloutMark.read(stored) is None
-        and stored.row.metadata.get("kind") not in STEPS
+        and CalloutMark.read(stored.row) is None
+        and kind_of(stored.row) not in STEPS
     )
     return SessionView(
         session_id=session_id,
@@ -399,26 +399,27 @@ def _call_view(number: int, call: CallRecord, stored: StoredRow, said: _Said) ->
     )
 
 
-def _note_text(stored: StoredRow) -> str:
-    metadata = stored.row.metadata
-    if "text" in metadata:
-        return str(metadata["text"])
-    if "valid" in metadata:
-        verdict = "accepted" if metadata["valid"] else f"refused: {metadata['validation_reason']}"
-        return f"attempt {metadata['attempt']} {verdict}"
-    if metadata.get("selection_type") == "intra_phase":
-        return _selection_text(metadata)
-    plain = {key: value for key, value in metadata.items() if isinstance(value, str | int | float)}
-    return ", ".join(f"{key}: {value}" for key, value in plain.items())
+def _note_text(row: Row) -> str:
+    if text := text_of(row):
+        return text
+    if (judged := Validation.read(row)) is not None:
+        verdict = "accepted" if judged.valid else f"refused: {judged.validation_reason}"
+        return f"attempt {judged.attempt} {verdict}"
+    if (selection := window_selection(row)) is not None:
+        return _selection_text(selection)
+    plain = {key: told for key, told in row.metadata.items() if isinstance(told, str | int | float)}
+    return ", ".join(f"{key}: {told}" for key, told in plain.items())
 
 
-def _selection_text(metadata: Mapping[str, Any]) -> str:
+def _selection_text(selection: WindowSelection) -> str:
     """What the window of a call did, in one line; `explain` and SQL have its options."""
     sent, full, saved = (
-        metadata[key] for key in ("context_size", "full_history_size", "tokens_saved")
+        selection["context_size"],
+        selection["full_history_size"],
+        selection["tokens_saved"],
     )
     less = f"{saved:,} tokens fewer" if saved >= 0 else f"{-saved:,} tokens more"
     return (
-        f"turn {metadata['turn']}: {sent} of {full} messages sent, {metadata['masked_count']} of"
-        f" them shortened, {less} than all of them (profile {metadata['policy']})"
+        f"turn {selection['turn']}: {sent} of {full} messages sent, {selection['masked_count']} of"
+        f" them shortened, {less} than all of them (profile {selection['policy']})"
     )

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from windlass.caching.rates import cost
-from windlass.history.base import EVALUATION, SAVINGS, NodeType, Row, Store, StoredRow
+from windlass.history.base import NodeType, Row, Store, StoredRow
+from windlass.history.decisions import Evaluation, Summary
+from windlass.history.row_details import ToolResult
 from windlass.report.account import Account, AccountTree
 from windlass.report.calls import without_numbers
 
@@ -216,7 +218,7 @@ def _own_cost(account: Account) -> SessionCost:
         names,
         billed=not all(free.values()),
         search=_searches(record.rows),
-        windows=ended[-1].details.get(SAVINGS, {}) if ended else {},
+        windows=ended[-1].details.get("windows", {}) if ended else {},
         status=ended[-1].status if ended else "running",
         reason=ended[-1].reason if ended else None,
         is_everything=all(call.full_tokens == call.sent_tokens for call in account.calls),
@@ -259,27 +261,25 @@ def summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
     """
     for stored in rows:
         row = stored.row
-        kind = row.metadata.get("kind") if row.node_type == NodeType.DECISION else None
-        summary = kind == "summary" or (kind == EVALUATION and row.tokens_in is not None)
-        chose = row.node_type == NodeType.CONTEXT_SELECTION and row.tokens_in is not None
-        if summary or chose:
+        asked = Evaluation.read(row) is not None or row.node_type == NodeType.CONTEXT_SELECTION
+        if Summary.read(row) is not None or (asked and row.tokens_in is not None):
             yield row
 
 
 def _searches(stored_rows: Iterable[StoredRow]) -> SearchCost | None:
     rows = [
-        stored.row
+        (stored.row, result)
         for stored in stored_rows
-        if stored.row.node_type == NodeType.TOOL_RESULT and stored.row.model is not None
+        if stored.row.model is not None and (result := ToolResult.read(stored.row)) is not None
     ]
     if not rows:
         return None
-    costs = [row.cost for row in rows]
+    costs = [row.cost for row, _ in rows]
     return SearchCost(
-        model=", ".join(dict.fromkeys(str(row.model) for row in rows)),
-        searches=sum(row.metadata.get("searches", 0) for row in rows),
-        tokens_in=sum(row.tokens_in or 0 for row in rows),
-        tokens_out=sum(row.tokens_out or 0 for row in rows),
+        model=", ".join(dict.fromkeys(str(row.model) for row, _ in rows)),
+        searches=sum(result.searches for _, result in rows),
+        tokens_in=sum(row.tokens_in or 0 for row, _ in rows),
+        tokens_out=sum(row.tokens_out or 0 for row, _ in rows),
         dollars=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
 

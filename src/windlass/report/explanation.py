@@ -12,16 +12,22 @@ from typing import Any, Final, Literal, TypeAlias
 
 from windlass.history.base import (
     BORN,
-    SOUNDINGS,
     EditRecord,
     NodeType,
     Row,
     Store,
     StoredRow,
-    continued,
 )
 from windlass.history.callout_rows import called_out
-from windlass.history.details import NotChosen
+from windlass.history.decisions import (
+    TELL_OF_WINDOWS,
+    SoundingsDecided,
+    phase_choice,
+    text_of,
+    window_selection,
+)
+from windlass.history.details import NotChosen, WindowSelection
+from windlass.history.row_details import continued, kind_of
 from windlass.messages import Message
 from windlass.report.calls import (
     CallView,
@@ -103,16 +109,14 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     rows, trace = session.rows, session.calls[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
     selections = (
-        stored.row.metadata
-        for stored in rows[at:]
-        if stored.row.parent_id == trace and stored.row.node_type == NodeType.CONTEXT_SELECTION
+        window_selection(stored.row) for stored in rows[at:] if stored.row.parent_id == trace
     )
-    selection = next(selections, {})
+    selection = next(filter(None, selections), None)
     before = rows_before(rows, rows[at])
     # Edits that were decided after the call did not shape it.
     edits = store.edits(session_id)[: call.details.get("edits")]
     notes = tuple(
-        str(stored.row.metadata["text"])
+        text_of(stored.row)
         for stored in before
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
@@ -135,7 +139,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         session_id=session_id,
         call=call,
         decisions=decisions,
-        selection=selection,
+        selection={**selection} if selection else {},
         differs=_differing(selection),
         planner=_plan(call, decisions),
         notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
@@ -146,14 +150,9 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
 
 def _left_out(before: Sequence[StoredRow], call: CallView) -> Mapping[str, NotChosen]:
     """What the phase could have chosen and did not, by the message's id."""
-    choices = [
-        stored.row.metadata
-        for stored in before
-        if stored.row.phase == call.phase
-        and stored.row.node_type == NodeType.CONTEXT_SELECTION
-        and stored.row.metadata.get("selection_type") == "inter_phase"
-    ]
-    left: list[NotChosen] = choices[-1].get("not_chosen", []) if choices else []
+    of_phase = (phase_choice(stored.row) for stored in before if stored.row.phase == call.phase)
+    choices = list(filter(None, of_phase))
+    left = choices[-1].get("not_chosen", ()) if choices else ()
     return {each["id"]: each for each in left}
 
 
@@ -182,9 +181,9 @@ def _with_score(decision: MessageDecision, left: NotChosen | None) -> MessageDec
 def _fates(rows: Iterable[StoredRow], phase: str | None) -> list[str]:
     """What became of the soundings of a phase."""
     return [
-        str(stored.row.metadata["text"])
+        text_of(stored.row)
         for stored in rows
-        if stored.row.phase == phase and stored.row.metadata.get("kind") == SOUNDINGS
+        if stored.row.phase == phase and SoundingsDecided.read(stored.row) is not None
     ]
 
 
@@ -193,35 +192,15 @@ _OF_TASKS: Final = (
 )
 
 
-_NOTED = (
-    "breaker",
-    "switched_off",
-    "replan",
-    "summary",
-    "continuation",
-    "cache",
-    "injector",
-    "user_context",
-    "fresh_context",
-    "tree",
-    "resume",
-    "thinking",
-)
-"""The decisions, by their kind, that tell why a window is as it is."""
-
-
 def _is_note(row: Row) -> bool:
     """Whether a row tells why a window is as it is: a decision, or how its phase chose."""
-    if row.node_type == NodeType.CONTEXT_SELECTION:
-        return row.metadata.get("selection_type") == "inter_phase"
-    return row.node_type == NodeType.DECISION and row.metadata.get("kind") in _NOTED
+    return phase_choice(row) is not None or kind_of(row) in TELL_OF_WINDOWS
 
 
-def _differing(selection: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not selection:
+def _differing(selection: WindowSelection | None) -> Mapping[str, Any]:
+    if selection is None:
         return {}
-    usual = Policy.of(str(selection["policy"])).settings()
-    config: Mapping[str, Any] = selection["config"]
+    usual, config = Policy.of(selection["policy"]).settings(), selection["config"]
     return {name: value for name, value in config.items() if usual.get(name) != value}
 
 

@@ -23,9 +23,9 @@ from windlass.history.base import (
     Row,
     Store,
     StoredRow,
-    continued,
-    standing,
 )
+from windlass.history.decisions import standing
+from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.exchanges import EVIDENCE
 from windlass.importing.storing import IMPORTED, evidence
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
@@ -195,8 +195,9 @@ def _jsonl(session: _Session) -> Iterator[str]:
         }
         if row.tokens_in is not None:
             details = {"cached_tokens": row.tokens_cached or 0}
-            if written := row.metadata.get("tokens_written"):
-                details["cache_write_tokens"] = written
+            told = ReplyDetails.read(row)
+            if told is not None and told.tokens_written:
+                details["cache_write_tokens"] = told.tokens_written
             response["usage"] = {
                 "prompt_tokens": row.tokens_in,
                 "completion_tokens": row.tokens_out or 0,

@@ -14,8 +14,10 @@ from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from windlass.engine.cards.maker import CardBatch, CardMaker, Failure
-from windlass.history.base import Batch, NodeType, Row, Store, StoredRow
-from windlass.history.card_rows import FAILED, CardMarks, item_of
+from windlass.history.base import Batch, Row, Store, StoredRow
+from windlass.history.card_rows import CardMarks, item_of
+from windlass.history.decisions import CardsLack, Remark
+from windlass.history.row_details import told
 from windlass.messages import Message
 from windlass.selection.card import BY_RULE, Card
 from windlass.selection.making import wants_card
@@ -23,8 +25,6 @@ from windlass.text.tokens import FamilyCounter
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 
-SPENT: Final = "cards"
-"""The kind of the decision that tells what models took for cards."""
 _KEPT: Final = 5_000
 """Cards of a session that are remembered, to be marked later."""
 
@@ -167,23 +167,15 @@ class CardWorker:
         return question()
 
     def _failed(self, failure: Failure) -> Row:
-        return self._new_row(
-            {
-                "kind": FAILED,
-                "text": failure.text,
-                "lacks": failure.lacks,
-                "failed": list(failure.ids),
-                "model": failure.model,
-                "error": failure.why,
-            }
-        )
+        lack = CardsLack(failure.lacks, list(failure.ids), failure.model, failure.why)
+        return self._new_row(told(failure.text, lack))
 
     def _spent(self, queue: Queue, name: str, spent: Sequence[Spent]) -> Row:
         """The row that tells what one model took for a batch."""
         own = [each for each in spent if each.model == name]
         dollars = [queue.charge(each) for each in own]
         return replace(
-            self._new_row({"kind": SPENT, "text": f"answers of a model for cards: {len(own)}"}),
+            self._new_row(told(f"answers of a model for cards: {len(own)}", Remark("cards"))),
             model=name,
             tokens_in=sum(each.usage.tokens_in for each in own),
             tokens_out=sum(each.usage.tokens_out for each in own),
@@ -202,18 +194,17 @@ def failed_of(rows: Sequence[StoredRow], cards: Mapping[str, Card]) -> dict[str,
     """Of a session's messages those whose card still lacks something, and why, by id."""
     failed: dict[str, str] = {}
     for stored in rows:
-        metadata = stored.row.metadata
-        if stored.row.node_type != NodeType.DECISION or metadata.get("kind") != FAILED:
+        if (lack := CardsLack.read(stored.row)) is None:
             continue
-        for id_ in metadata["failed"]:
+        for id_ in lack.failed:
             card = cards.get(id_)
             if card is None:
                 continue
             lacks = card.generator_model == BY_RULE
-            if metadata["lacks"] == "vector":
+            if lack.lacks == "vector":
                 lacks = not card.embedding
             if lacks:
-                failed[id_] = str(metadata["error"])
+                failed[id_] = lack.error
     return failed
 
 

@@ -21,6 +21,7 @@ from windlass.engine.events import Noted
 from windlass.errors import StoreError
 from windlass.history.base import BANK, NodeType, SessionInfo
 from windlass.history.card_rows import CardMarks, mark_cards
+from windlass.history.decisions import SwitchedOff
 from windlass.safety.fairness import fair
 
 DRAIN_S: Final = 2.0
@@ -221,8 +222,7 @@ def start_cards(run: CascadeRun) -> CardIndexer | None:
     if not run.settings.auto_context_cards_enabled:
         origin = run.settings[FLAG].origin
         text = f"no context cards are made, because {origin} switches them off"
-        metadata = {"kind": "switched_off", "text": text, "setting": FLAG, "origin": origin}
-        run.record.append([run.record.row(NodeType.DECISION, metadata=metadata)])
+        run.record.decide(None, text, SwitchedOff(FLAG, origin))
         run.emit(Noted("", text))
         return None
     cards = CardIndexer(run, maker_of(run.settings, run.resolve, data))

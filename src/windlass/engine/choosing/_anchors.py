@@ -13,7 +13,8 @@ from typing import Final, Literal, TypeAlias
 from windlass.cascade.compile import reach
 from windlass.cascade.rules import Anchors
 from windlass.engine.phase.sources import last_said
-from windlass.history.base import NodeType, Outcome, StoredRow
+from windlass.history.base import Outcome, StoredRow
+from windlass.history.row_details import ToolResult
 from windlass.messages import Message, Role, Text, ToolCall
 from windlass.selection.index import Index
 from windlass.text.prompts import cut_text, errors_text, output_text
@@ -173,8 +174,8 @@ def _errors(view: SessionView, role: Role, shown: Collection[str]) -> list[Piece
     failed = [
         stored
         for stored in view.rows
-        if stored.row.node_type == NodeType.TOOL_RESULT
-        and stored.row.metadata.get("error")
+        if (result := ToolResult.read(stored.row)) is not None
+        and result.error
         and stored.row.phase in view.phases
         and stored.id is not None
         and stored.id not in shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +12,7 @@ from windlass.engine.choosing._worth import Worth
 from windlass.engine.choosing.selector import SelectorReply
 from windlass.engine.events import Noted
 from windlass.history.base import NodeType
+from windlass.history.details import AnchorDetails, PhaseChoice
 from windlass.window.assemble import assemble
 from windlass.window.entries import show
 from windlass.window.originals import reference
@@ -46,7 +46,7 @@ def record_choice(
     strategy = choice.strategy
     if why_kept:
         strategy = "go_on" if progress.chose else "snowball"
-    metadata = {
+    metadata: PhaseChoice = {
         "semantic_actor": "auto_context",
         "selection_type": "inter_phase",
         "text": text,
@@ -92,7 +92,7 @@ def record_choice(
         columns["tokens_saved"] = saved  # else each call tells what it saved
     if reply is not None:
         columns |= reply.columns
-        metadata |= {"asked": reply.question, "answer": reply.text}
+        metadata["asked"], metadata["answer"] = reply.question, reply.text
     row = run.record.row(
         NodeType.CONTEXT_SELECTION,
         phase=phase_run.phase.name,
@@ -109,7 +109,7 @@ def record_choice(
         run.emit(Noted(name, f"phase {name!r}: {warning}"))
 
 
-def _anchor_told(piece: Piece, tokens: int) -> Mapping[str, Any]:
+def _anchor_told(piece: Piece, tokens: int) -> AnchorDetails:
     return {
         "kind": piece.kind,
         "id": piece.item.id if piece.item is not None else None,

@@ -39,6 +39,7 @@ from windlass.engine.phase.sources import Gathered, output_only
 from windlass.engine.turn.fitting import input_room
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType
+from windlass.history.decisions import FromSource, Remark
 from windlass.messages import Message, Role, Text, user
 from windlass.safety.fairness import beside
 from windlass.selection.index import Index, Query
@@ -144,16 +145,9 @@ async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
     if tokens := embedder.take_tokens():
         price = run.charge_tool(Spent(embedder.name, Usage(tokens, 0)))
         text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
-        row = run.record.row(
-            NodeType.DECISION,
-            phase=setting.phase_run.phase.name,
-            turn=0,
-            model=embedder.name,
-            tokens_in=tokens,
-            cost=price,
-            metadata={"kind": "vectors", "text": text},
-        )
-        run.record.append([row])
+        columns: dict[str, Any] = {"model": embedder.name, "tokens_in": tokens, "cost": price}
+        name = setting.phase_run.phase.name
+        run.record.decide(name, text, Remark("vectors"), turn=0, **columns)
     return found
 
 
@@ -375,7 +369,7 @@ def _entry(setting: _Setting, piece: Piece) -> Entry:
         phase=setting.phase_run.phase.name,
         turn=0,
         parent_id=setting.phase_run.trace_id,
-        metadata={"source": piece.source or piece.what, "what": piece.what},
+        metadata=FromSource(piece.source or piece.what, piece.what).as_json(),
     )
     return Entry(item, piece.message, piece.reason, piece.because)
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Final
 
 from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
@@ -29,6 +29,7 @@ from windlass.engine.injecting.session_tier import (
     tell_changes,
 )
 from windlass.errors import ToolError
+from windlass.history.decisions import InjectorWarning
 from windlass.injectors.base import Situation, Tier
 from windlass.injectors.known import place
 from windlass.injectors.moving import Moved, move
@@ -193,10 +194,10 @@ def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
     if moved.values:
         named = ", ".join(moved.values)
         text = f"{where}: {named} moved behind the stable part, to the end of each call"
-        _warn(run, phase, text, names=list(moved.values))
+        _warn(run, phase, text, InjectorWarning(list(moved.values)))
     if moved.stay:
         text = f"{where}: {', '.join(moved.stay)} stand in a block of the template and stay there"
-        _warn(run, phase, text, names=list(moved.stay))
+        _warn(run, phase, text, InjectorWarning(list(moved.stay)))
 
 
 def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str) -> None:
@@ -214,14 +215,16 @@ def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str
             f"{where}, character {volatile.at:,}: {volatile.text!r} looks as if it changed from"
             f" run to run; it stays as written, and each change costs {price} and what stands"
             " behind it",
-            at=volatile.at,
-            found=volatile.text,
+            InjectorWarning(at=volatile.at, found=volatile.text),
         )
 
 
-def _warn(run: Run, phase: str, text: str, **more: Any) -> None:
+_IN_WORDS: Final = InjectorWarning()
+
+
+def _warn(run: Run, phase: str, text: str, details: InjectorWarning = _IN_WORDS) -> None:
     """Tell and record something once a session."""
     if text in run.injected.warned:
         return
     run.injected.warned.add(text)
-    run.tell(phase, text, kind="injector", **more)
+    run.tell(phase, text, details)

@@ -12,7 +12,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import send
-from windlass.history.base import NodeType
+from windlass.history.decisions import ToolsChosen
 from windlass.messages import ToolSpec, system, user
 from windlass.safety.foreign import parse_json
 from windlass.text.prompts import MANIFEST_SYSTEM, manifest_text
@@ -46,7 +46,7 @@ async def choose_tools(
         "additionalProperties": False,
     }
     question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
-    reply = await send(
+    taken = await send(
         run,
         phase_run,
         Request(
@@ -57,28 +57,18 @@ async def choose_tools(
             temperature=0.0,
             output_schema=schema,
         ),
-        what=", choice of tools",
+        asks="choice of tools",
     )
+    reply = taken.reply
     price = run.charge(phase_run.info, reply.usage, saved=0)
     chosen, by = _chosen(reply.message.text, names), "model"
     if not chosen:
         chosen, by = by_words(instructions, specs), "words in common"
     text = f"tools chosen by {by}: {', '.join(chosen) or 'none'}"
     name = phase_run.phase.name
-    row = run.record.row(
-        NodeType.DECISION,
-        phase=name,
-        turn=0,
-        metadata={
-            "kind": "manifest",
-            "text": text,
-            "chosen": chosen,
-            "asked": [message.text for message in question],
-            "answer": reply.message.text,
-        },
-        **usage_columns(phase_run.info.name, reply.usage, price),
-    )
-    run.record.append([row])
+    details = ToolsChosen(chosen, [message.text for message in question], reply.message.text)
+    columns = usage_columns(phase_run.info.name, reply.usage, price)
+    run.record.decide(name, text, details, turn=0, **columns)
     run.emit(Noted(name, text, detail=True))
     return tuple(chosen)
 

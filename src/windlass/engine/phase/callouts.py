@@ -16,7 +16,8 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.turn.fitting import input_room
 from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
-from windlass.history.callout_rows import By, called_out, checked_name, find_message, mark_of
+from windlass.history.callout_rows import called_out, checked_name, find_message, mark_of
+from windlass.history.decisions import By
 from windlass.messages import Message
 from windlass.safety.patterns import compiled
 from windlass.tools.base import ToolContext
@@ -100,10 +101,11 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
 def pin(phase_run: PhaseRun) -> None:
     """Keep what the phase's window holds already, and what was marked after it was said."""
     conversation = phase_run.conversation
+    pins = conversation.standing.pins
     if not phase_run.progress.kept:
         return
     for at, item in enumerate(conversation.items):
-        if item.id in phase_run.progress.kept and conversation.pins.get(at, 0) != _FOR_EVER:
+        if item.id in phase_run.progress.kept and pins.get(at, 0) != _FOR_EVER:
             conversation.pin(item.id)
 
 
@@ -128,7 +130,7 @@ def _mark(
     name: str,
     *,
     by: By,
-    **details: str,
+    pattern: str | None = None,
 ) -> bool:
     """Record a mark; answers whether the message is kept whole from now on."""
     kept = _keep(phase_run, message_id, message)
@@ -138,7 +140,7 @@ def _mark(
         turn=phase_run.progress.turn,
         attempt=phase_run.progress.attempt,
         parent_id=run.record.traces.get(message_id),
-        metadata=mark_of(message_id, name, by, kept=kept, **details),
+        metadata=mark_of(message_id, name, by, kept, pattern),
     )
     run.record.append([row])
     run.progress.callouts[message_id] = name

@@ -29,7 +29,6 @@ from windlass.engine.phase._manifest import choose_tools
 from windlass.engine.phase.callouts import call_out, refresh
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.sources import gather, last_said, output_only
-from windlass.engine.resume.journal import turn_place
 from windlass.engine.turn.approving import needing_approval
 from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.in_words import call_wanted, schema_refused, tell_wanted, with_asks
@@ -57,11 +56,24 @@ from windlass.history.base import (
     StateChange,
     ending_of,
 )
+from windlass.history.decisions import (
+    Asks,
+    Remark,
+    RunLimit,
+    SwitchedOff,
+    SystemPrompt,
+    TurnsUsedUp,
+    Unfinished,
+    Waits,
+)
+from windlass.history.details import OutcomeDetails
+from windlass.history.row_details import Validation
 from windlass.messages import Message, Part, ToolCall, user
 from windlass.providers.base import ModelInfo
 from windlass.safety.fairness import fair
 from windlass.safety.foreign import parse_json
-from windlass.safety.searching import checker, search
+from windlass.safety.pattern_search import search
+from windlass.safety.schemas import validator_for
 from windlass.text.prompts import UNFINISHED, repair_text, retry_text
 from windlass.text.templates import holds, render
 from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
@@ -124,7 +136,7 @@ async def carry_out(
     run: CascadeRun,
     phase: Phase,
     beginning: Awaitable[PhaseRun],
-    details: Callable[[Item | None], Mapping[str, Any]] = lambda _: {},
+    details: Callable[[Item | None], OutcomeDetails] = lambda _: {},
 ) -> tuple[Ending, Item | None]:
     """The same for a phase that begins in another way; returns its output, too.
 
@@ -137,7 +149,7 @@ async def settle(
     run: CascadeRun,
     phase: Phase,
     trying: Awaitable[Tried],
-    details: Callable[[Item | None], Mapping[str, Any]] = lambda _: {},
+    details: Callable[[Item | None], OutcomeDetails] = lambda _: {},
 ) -> tuple[Ending, Item | None]:
     """Have a phase carried out, and record its outcome."""
     name = phase.name
@@ -150,7 +162,7 @@ async def settle(
         limit.reached_in = limit.reached_in or name
         ended = Outcome("incomplete", run.record.clock(), name, reason=limit.reason)
         run.record.append(outcomes=[ended])
-        run.tell(name, str(limit), kind="limit", **limit.amounts)
+        run.tell(name, str(limit), RunLimit(**limit.amounts))
         if reached:
             run.emit(LimitHit(name, limit.reason, limit.of, limit.budget, limit.spent))
         run.emit(PhaseEnded(name, "incomplete", "", limit.reason))
@@ -159,9 +171,9 @@ async def settle(
         run.record.append(outcomes=[Outcome("waiting", run.record.clock(), name)])
         told = {key: value for key, value in needed.details.items() if key != "phase"}
         if isinstance(needed, Unsure):
-            run.tell(name, str(needed), kind="waiting", **told)
+            run.tell(name, str(needed), Waits(**told))
         else:  # who watches was told of the question
-            run.record.decide(name, str(needed), kind="question", **told)
+            run.record.decide(name, str(needed), Asks(**told))
         run.emit(PhaseEnded(name, "waiting", ""))
         raise
     except WindlassError as error:
@@ -219,7 +231,7 @@ async def begin(
     text, injection = open_head(run, phase, info, where=at, task=instructions)
     system: tuple[Entry, ...] = ()
     if text is not None:
-        metadata = {"new_prefix": bool(phase.system)}
+        metadata = SystemPrompt(bool(phase.system)).as_json()
         item = run.record.add(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=metadata)
         system = show([item], "the system prompt")
     snowball = _snowball(run) if rule.mode != "selective" else ()
@@ -412,9 +424,8 @@ def _record_verdict(
     run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
 ) -> None:
     attempt, reason = phase_run.progress.attempt, verdict.reason
-    metadata = {"attempt": attempt, "output": text, "validation_reason": reason}
-    metadata |= {"valid": verdict.valid, **({"repair": True} if repairs else {})}
-    run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(phase_run))])
+    told = Validation(attempt, text, reason, verdict.valid, repairs).as_json()
+    run.record.append([run.record.row(NodeType.VALIDATION, metadata=told, **_place(phase_run))])
     run.emit(Validated(phase_run.phase.name, attempt, verdict.valid, reason))
 
 
@@ -447,7 +458,7 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
         text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
         text += "; one more call answers what the tools gave, without tools"
         name = phase_run.phase.name
-        run.tell(name, text, kind="limit", max_turns=most)
+        run.tell(name, text, TurnsUsedUp(most))
         run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
         phase_run.progress.closing = True
         reply = await _take_turn(run, phase_run)
@@ -472,8 +483,8 @@ async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 def _say_message(run: Run, phase_run: PhaseRun) -> None:
     """Say what a fork adds, before the first call that is not answered in its origin."""
     journal, progress = run.journal, phase_run.progress
-    at = run.record.sounding_index, progress.attempt, progress.turn + 1
-    if journal.message and turn_place(phase_run.phase.name, *at) not in journal.replies:
+    turn = run.record.turn(phase_run.phase.name, progress.attempt, progress.turn + 1)
+    if journal.message and not journal.is_answered(turn):
         _say(run, phase_run, journal.message)
         journal.message = ""
 
@@ -496,7 +507,7 @@ def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     if reason is not None:
         name = phase_run.phase.name
         why = UNFINISHED["window" if reply.finish == "window" else reason]
-        run.tell(name, f"phase {name!r}: {why}", kind="unfinished", reason=reason)
+        run.tell(name, f"phase {name!r}: {why}", Unfinished(reason))
     return reason
 
 
@@ -514,7 +525,7 @@ async def extracted(run: CascadeRun, phase: Phase, output: Item | None) -> list[
         return [StateChange(phase.name, extraction.store_as, value)]
     if extraction.required:
         raise PhaseFailed(f"phase {phase.name!r}: {why}")
-    run.tell(phase.name, why, kind="extraction")
+    run.tell(phase.name, why, Remark("extraction"))
     return []
 
 
@@ -534,7 +545,7 @@ def _snowball(run: CascadeRun) -> tuple[Entry, ...]:
 def _tell_switched_off(run: CascadeRun, phase: str, setting: str, what: str) -> None:
     origin = run.settings[setting].origin
     text = f"phase {phase!r}: {what}, because {origin} switches it off"
-    run.tell(phase, text, kind="switched_off", setting=setting, origin=origin)
+    run.tell(phase, text, SwitchedOff(setting, origin))
 
 
 def _newest_within(rule: Rule, generation: Generation, info: ModelInfo) -> int:
@@ -671,10 +682,10 @@ async def judge(
         return None if schema is None else Verdict(valid=True)
     if recorded:
         progress = phase_run.progress
-        at = run.record.sounding_index, progress.attempt, progress.turn
-        told = run.journal.verdict(turn_place(phase_run.phase.name, *at), output)
-        if told is not None:
-            return Verdict(told["valid"], told["validation_reason"])
+        turn = run.record.turn(phase_run.phase.name, progress.attempt, progress.turn)
+        known = run.journal.verdict(turn, output)
+        if known is not None:
+            return Verdict(known.valid, known.validation_reason)
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
     given = {"output": output, "state": dict(phase_run.progress.state), "input": dict(run.input)}
     arguments = arguments_of(tool, given, phase_run.phase.name)
@@ -715,7 +726,7 @@ def matches_schema(output: str, schema: Any) -> Verdict:
     """
     try:
         value = parse_json(output)
-        problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
+        problems = sorted(validator_for(schema).iter_errors(value), key=lambda e: e.json_path)
     except ValueError as error:
         return _refused(f"The output must be JSON: {error}.")
     except RecursionError:  # a schema that names itself takes many frames for a level
