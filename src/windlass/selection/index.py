@@ -124,14 +124,12 @@ class Index:
         A tool's result belongs to the unit of the call before it.
         """
         message = item.message
-        head, text = _speaker(message)
+        head, pieces, middle = _indexed_pieces(message)
         self._tools.update((call.id, call.name) for call in message.tool_calls)
         tool = self._tool_of(message) or ""
         fields = _fields(head, f"{message.role} {item.phase or ''} {tool}")
         row = len(self._lengths)
         self._firsts.append(row)
-        beginning, middle, end = indexed_parts(text)
-        pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
         if middle:
             self._middles[len(self.items)] = middle.casefold()
         if card is not None:
@@ -146,7 +144,7 @@ class Index:
                 means = self._means.setdefault(card.embedding_model, {})
                 means.update((row + at, card.embedding) for at in range(len(pieces)))
         for piece in pieces:
-            self._add_row(piece, fields, f"{head}: {piece}" if head else piece)
+            self._add_row(piece, fields, _with_speaker(head, piece))
         joins = message.role == "tool" and bool(self.items)
         self.units.append(tokens, joins=joins)
         said = message.text if len(message.text) >= _REPEATED else ""
@@ -326,10 +324,19 @@ class Index:
 
 def embeddable(message: Message) -> list[str]:
     """What of a message an embedding model sees: its chunks, each with who speaks."""
+    head, pieces, _ = _indexed_pieces(message)
+    return [_with_speaker(head, piece) for piece in pieces]
+
+
+def _indexed_pieces(message: Message) -> tuple[str, list[str], str]:
+    """Who speaks, the chunks of the message, and what between them is not indexed."""
     head, text = _speaker(message)
     beginning, middle, end = indexed_parts(text)
-    pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
-    return [f"{head}: {piece}" if head else piece for piece in pieces]
+    return head, [*chunks(beginning), *(chunks(end) if middle else ())], middle
+
+
+def _with_speaker(head: str, piece: str) -> str:
+    return f"{head}: {piece}" if head else piece
 
 
 def _is_data(text: str) -> bool:

@@ -7,8 +7,7 @@ serves the run between them. What a model does not answer is made by rule, and t
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -70,8 +69,17 @@ class CardBatch:
     """A batch of cards, what failed of it, and what models took for it."""
 
     cards: list[Card] = field(default_factory=list[Card])
-    failures: list[Failure] = field(default_factory=list[Failure])
     spent: list[Spent] = field(default_factory=list[Spent])
+    _lacking: dict[tuple[Lacks, str, str], list[str]] = field(default_factory=dict, init=False)
+
+    def note_lack(self, lacks: Lacks, model: str, why: str, ids: Iterable[str]) -> None:
+        """Note that the cards of these messages lack something, because of a model."""
+        self._lacking.setdefault((lacks, model, why), []).extend(ids)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The cards that lack something, by what, which model and why."""
+        return [Failure(*key, tuple(ids)) for key, ids in self._lacking.items()]
 
 
 @dataclass(slots=True)
@@ -136,7 +144,6 @@ class CardMaker:
     ) -> CardBatch:
         """The cards of messages, in their order. `count` gives the tokens of a message."""
         batch = CardBatch()
-        failed: defaultdict[tuple[Lacks, str, str], list[str]] = defaultdict(list)
         for item in items:
             card = await self._by_rule(item, count)
             same = self._same.get(card.content_hash)
@@ -147,17 +154,16 @@ class CardMaker:
         for at, item in enumerate(items):
             card = batch.cards[at]
             if self.summariser is not None and wants_model(item.message):
-                batch.cards[at] = await self._summarised(card, item.message, batch, failed)
-        await self._with_vectors(items, batch, failed)
+                batch.cards[at] = await self._summarised(card, item.message, batch)
+        await self._with_vectors(items, batch)
         now = int(self._now())
         batch.cards = [marks.on(replace(card, generated_at=now)) for card in batch.cards]
-        lacking = {id_ for ids in failed.values() for id_ in ids}
+        lacking = {id_ for failure in batch.failures for id_ in failure.ids}
         for card in batch.cards:
             if card.id not in lacking:
                 self._same[card.content_hash] = card
         while len(self._same) > _SAME:
             del self._same[next(iter(self._same))]
-        batch.failures = [Failure(*key, tuple(ids)) for key, ids in failed.items()]
         return batch
 
     async def close(self) -> None:
@@ -172,13 +178,7 @@ class CardMaker:
 
         return await asyncio.to_thread(make) if item.message.chars > _LONG else make()
 
-    async def _summarised(
-        self,
-        card: Card,
-        message: Message,
-        batch: CardBatch,
-        failed: defaultdict[tuple[Lacks, str, str], list[str]],
-    ) -> Card:
+    async def _summarised(self, card: Card, message: Message, batch: CardBatch) -> Card:
         """The card with a model's summary; by rule again where no model answers."""
         summariser = self.summariser
         assert summariser is not None
@@ -200,15 +200,10 @@ class CardMaker:
                     self._same[card.content_hash] = card
                     return card
                 why = "it answered nothing"
-        failed["summary", summariser.name, why].append(card.id)
+        batch.note_lack("summary", summariser.name, why, [card.id])
         return card
 
-    async def _with_vectors(
-        self,
-        items: Sequence[Item],
-        batch: CardBatch,
-        failed: defaultdict[tuple[Lacks, str, str], list[str]],
-    ) -> None:
+    async def _with_vectors(self, items: Sequence[Item], batch: CardBatch) -> None:
         if self._make_embedder is None:
             return
         name = "the embedding model"
@@ -236,7 +231,7 @@ class CardMaker:
             why = self._rest(name, error)
             places = [at for at, card in enumerate(batch.cards) if card.embedding_model != name]
         if why:
-            failed["vector", name, why] += [batch.cards[at].id for at in places]
+            batch.note_lack("vector", name, why, [batch.cards[at].id for at in places])
 
     def _take_tokens(self, embedder: Embedder, batch: CardBatch) -> None:
         take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
