@@ -44,7 +44,7 @@ class Callout:
         return self.stored.id
 
 
-def called_out(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
+def find_callouts(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
     """The marked messages among a session's rows, in the order in which they were said.
 
     `rows` are those of one session in order; a part of them tells what was marked by then.
@@ -60,7 +60,7 @@ def called_out(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
     return tuple(sorted(callouts.values(), key=lambda callout: callout.stored.seq))
 
 
-def mark_of(
+def callout_metadata(
     message_id: str, name: str, by: By, kept: bool | None = None, pattern: str | None = None
 ) -> Mapping[str, Any]:
     """The metadata of the row that marks a message; `name` is one that `checked_name` gave.
@@ -71,7 +71,7 @@ def mark_of(
     return told(text, CalloutMark(message_id, name, by, kept, pattern))
 
 
-def checked_name(name: str) -> str:
+def check_callout_name(name: str) -> str:
     """A name without what surrounds it. Raises UsageError where it is none."""
     cleaned = " ".join(name.split())
     if not cleaned:

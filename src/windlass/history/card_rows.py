@@ -81,7 +81,7 @@ class CardMarks:
         return replace(card, callout=callout, is_anchor=pinned)
 
 
-def pin_of(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
+def pin_metadata(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
     """The metadata of the row that makes a message an anchor (or not) by a user's word."""
     text = f"{'pinned' if pinned else 'not pinned any more'}: {message_id} (by user)"
     return told(text, PinMark(message_id, pinned, "user"))

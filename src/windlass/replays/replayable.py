@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, Store, StoredRow
-from windlass.history.nesting import nested, sessions_below
+from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.history.row_details import ReplyDetails
 from windlass.importing.base import read_list
 from windlass.importing.recording import Grade, RecordedCall, Recording
@@ -48,7 +48,7 @@ def recordings_of(
         yield from recordings(source, on_skip=on_skip if Path(source).is_dir() else None)
     else:
         history, session = _session(source, store)
-        below = nested(sessions_below(history, [session]))
+        below = nest_with_totals(sessions_below(history, [session]))
         for name in (session, *(info.session_id for info in below)):
             check_ended(history, name)
         yield from of_session(history, session)
@@ -107,7 +107,7 @@ def of_session(store: Store, session_id: str) -> Iterator[Recording]:
     What a window had shortened stands there as it was said. Raises UsageError where it made no
     call.
     """
-    below = nested(sessions_below(store, [session_id]))
+    below = nest_with_totals(sessions_below(store, [session_id]))
     names = [session_id, *(info.session_id for info in below)]
     found = [recording for name in names for recording in conversations_of(store, name)]
     if not found:

@@ -18,7 +18,7 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.callout_rows import called_out
+from windlass.history.callout_rows import find_callouts
 from windlass.history.decisions import (
     TELL_OF_WINDOWS,
     SoundingsDecided,
@@ -29,9 +29,9 @@ from windlass.history.decisions import (
 from windlass.history.details import NotChosen, WindowSelection
 from windlass.history.row_details import continued, kind_of
 from windlass.messages import Message
+from windlass.report._record import SessionRecord
 from windlass.report.calls import (
     CallView,
-    RecordedSession,
     Seen,
     rows_before,
     view_call,
@@ -49,64 +49,67 @@ Action: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class MessageDecision:
-    """What became of one message at a call.
-
-    `action`: shown as it was said, so and with a block of injectors at its end, shortened,
-    folded into another message, not shown, or brought in by a source or a rule. `callout` is its
-    name where it was called out before the call. `because` names the edit (None: none), `reason`
-    says it in a clause. Sizes in characters of text and arguments; `tokens` of what was sent, by
-    the engine's count (0: not sent). `reference` is what `recall` takes. Of what the phase could
-    have chosen and did not, `score` and `rank` are those of the choice, and `not_chosen` says why
-    not, as `history.details.NotChosen` names it.
-    """
+    """What became of one message at a call."""
 
     message_id: str
     role: str
     phase: str | None
     turn: int | None
     action: Action
+    """Shown as it was said; the same with a block of injectors at its end; shortened; folded into
+    another message; not shown; or brought in by a source or a rule."""
     because: str | None
+    """The name of the edit (None: there was none)."""
     reason: str
+    """Why, in a clause."""
     chars_before: int
+    """Characters of text and arguments as they were said."""
     chars_after: int
+    """Those that were sent."""
     tokens: int
+    """What was sent, by the engine's count (0: it was not sent)."""
     reference: str
+    """What `recall` takes."""
     callout: str | None = None
+    """Its name, where it was called out before the call."""
     score: float | None = None
+    """Of what the phase could have chosen and did not: the score of the choice."""
     rank: int | None = None
+    """Its rank in that choice."""
     not_chosen: str | None = None
+    """Why it was not chosen, as `NotChosen` of `history/details.py` names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One call explained: the policy in force, its decisions in order, what they saved.
-
-    `selection` is the call's `context_selection` record (empty: no policy was in force);
-    `differs` are the policy's options that its profile has otherwise; `planner` what the planner
-    decided about edits that are not free (empty: none was proposed), as `window.planner.Decision`
-    names it, with `row`, the first message it is about, as its number in `decisions`; `notes`
-    what was decided for the phase before the call that is no edit: a switch, a second plan, a
-    summary, a cache that is not counted on, what the provider did to the context, and what was
-    assumed for the call. `status` and
-    `reason` say how its phase ended (`running`: it has not, or was killed).
-    """
+    """One call explained: the policy in force, what it decided, and what that saved."""
 
     session_id: str
     call: CallView
     decisions: tuple[MessageDecision, ...]
+    """In the order of the messages."""
     selection: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The call's `context_selection` record (empty: no policy was in force)."""
     differs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The options of the policy that its profile sets otherwise."""
     planner: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the planner decided about edits that are not free, as `window.planner.Decision` names
+    it; `row` is the number in `decisions` of the first message it is about (empty: none was
+    proposed)."""
     notes: tuple[str, ...] = ()
+    """What was decided for the phase before the call and is no edit: a switch, a second plan, a
+    summary, a cache that is not counted on, what the provider did to the context, and what was
+    assumed for the call."""
     status: str = "running"
+    """How its phase ended (`running`: it has not, or was killed)."""
     reason: str | None = None
 
 
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
-    session = RecordedSession.read(store, session_id)
-    call = view_call(view_recorded(session), number)
-    rows, trace = session.rows, session.calls[number - 1].trace_id
+    record = SessionRecord(store, session_id)
+    call = view_call(view_recorded(record), number)
+    rows, trace = record.rows, record.sent_calls[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
     selections = (
         window_selection(stored.row) for stored in rows[at:] if stored.row.parent_id == trace
@@ -122,8 +125,8 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     )
     if call.sounding_index is not None:
         notes = (*notes, *_fates(rows, call.phase))
-    callouts = {callout.message_id: callout.name for callout in called_out(before)}
-    if OPERATORS in session.start.cascade:
+    callouts = {callout.message_id: callout.name for callout in find_callouts(before)}
+    if OPERATORS in record.start.cascade:
         notes = (*notes, _OF_TASKS)
         seen = {seen.message_id for seen in call.seen}
         before = [row for row in before if row.row.phase == call.phase or row.id in seen]

@@ -17,7 +17,7 @@ from windlass.engine.turn.fitting import input_room
 from windlass.history.base import NodeType
 from windlass.history.decisions import InjectedBlock, UserContextChanged, UserContextMade
 from windlass.injectors.base import Situation, Tier
-from windlass.injectors.orchestrate import Block, shrunk
+from windlass.injectors.orchestrate import Block, share_of_caps
 from windlass.injectors.variation import PLAIN, style_of
 from windlass.messages import Message, Text, system, user
 from windlass.text.templates import render
@@ -81,7 +81,7 @@ def share(
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = phase_run.rule.budget.limit
     room = min(room, limit) if limit is not None else room
-    return shrunk(held.placed, room - sent)
+    return share_of_caps(held.placed, room - sent)
 
 
 # ---- the record -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from windlass.history.base import NodeType
 from windlass.history.decisions import PlanKept
 from windlass.history.row_details import INTERRUPTED_TEXT, Started, ToolResult
 from windlass.injectors.base import FailedCall
-from windlass.injectors.retained_errors import with_result
+from windlass.injectors.retained_errors import update_failures
 from windlass.injectors.todo import plan_in
 from windlass.messages import Message, Text, ToolCall, tool
 from windlass.tools.base import Tool, ToolOutput
@@ -172,7 +172,7 @@ def note_results(
         else:
             mended = [each for each in state.failures if state.touched.get(each, about) & about]
             state.files += [name for name in names.get("writes", ()) if name not in state.files]
-        state.failures = with_result(state.failures, result, failed=output.error, mended=mended)
+        state.failures = update_failures(state.failures, result, failed=output.error, mended=mended)
     if any(call.name in _PLANNING and not output.error for call, output in answered):
         _tell_plan(run, phase_run)
 
