@@ -112,8 +112,6 @@ class Index:
         self._vectors: dict[str, Vectors] = {}
         self._middles: dict[int, str] = {}
         """What of long messages is not indexed, case folded."""
-        self.said: list[str] = []
-        """What each unit says, or nothing where that is short: equal ones are chosen once."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -146,12 +144,8 @@ class Index:
         for piece in pieces:
             self._add_row(piece, fields, _with_speaker(head, piece))
         joins = message.role == "tool" and bool(self.items)
-        self.units.append(tokens, joins=joins)
         said = message.text if len(message.text) >= _REPEATED else ""
-        if joins:
-            self.said[-1] += said
-        else:
-            self.said.append(said)
+        self.units.append(tokens, joins=joins, said=said)
         before = self.items[-1].message.role if self.items else None
         self._answers.append(message.role == "assistant" and before == "user")
         self.places[item.id] = len(self.items)

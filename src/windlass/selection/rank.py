@@ -293,16 +293,20 @@ class Units:
     def __init__(self) -> None:
         self.starts: list[int] = []
         self.tokens: list[int] = []
+        self.said: list[str] = []
+        """What each says, or nothing where that is short: equal ones are chosen once."""
         self.messages = 0
         """How many messages the units hold."""
 
-    def append(self, tokens: int, *, joins: bool) -> None:
+    def append(self, tokens: int, *, joins: bool, said: str = "") -> None:
         """The next message; `joins`: it belongs to the unit before it, as a result to its call."""
         if joins and self.starts:
             self.tokens[-1] += tokens
+            self.said[-1] += said
         else:
             self.starts.append(self.messages)
             self.tokens.append(tokens)
+            self.said.append(said)
         self.messages += 1
 
     def __len__(self) -> int:

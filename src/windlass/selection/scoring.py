@@ -119,7 +119,7 @@ class Scored:
     def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> ChosenUnits:
         """What fits the budget, best first; `first` before all others."""
         index = self.request.index
-        said = [text or None for text in index.said]
+        said = [text or None for text in index.units.said]
         return rank.fill_budget(self.order(), index.units, budget, most, first=first, alike=said)
 
     def pick(self) -> Picked:

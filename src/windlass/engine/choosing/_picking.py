@@ -242,15 +242,15 @@ def _places_left(chosen: Sequence[Piece], picked: Picked) -> list[int]:
 def _not_chosen(order: Sequence[int], picked: Picked) -> list[NotChosen]:
     """Score and rank of what could be chosen and was not, and why it was not."""
     request = picked.scored.request
-    units, said, most = request.index.units, request.index.said, request.options.max_messages
+    units, most = request.index.units, request.options.max_messages
     ranks = {at: rank for rank, at in enumerate(picked.scored.order(), start=1)}
-    chosen = {said[at] for at in picked.choice.chosen if said[at]}
+    chosen = {units.said[at] for at in picked.choice.chosen if units.said[at]}
     count = sum(units[at].size for at in picked.choice.chosen)
 
     def because(at: int) -> Literal["budget", "limit", "threshold", "repeat", "model"]:
         if at not in ranks:
             return "threshold"
-        if said[at] in chosen:
+        if units.said[at] in chosen:
             return "repeat"
         if picked.asked and at not in picked.asked:
             return "model"

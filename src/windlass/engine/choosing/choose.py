@@ -74,7 +74,7 @@ class _Setting:
     view: SessionView
     gathered: Gathered
     snowball: tuple[Entry, ...]
-    base: Continuation
+    base: EarlierView
 
 
 async def choose(
@@ -94,7 +94,7 @@ async def choose(
     index = await index_in_thread(run, phase_run.info)
     view = _session_view(run, phase_run, index, gathered)
     setting = _Setting(
-        run, phase_run, rule, view, gathered, snowball, continuation_of(run, phase_run, snowball)
+        run, phase_run, rule, view, gathered, snowball, earlier_view(run, phase_run, snowball)
     )
     longest = max((item.message.chars for item in run.record.born), default=0)
     anchors = await beside(longest, partial(_anchored, setting))
@@ -375,7 +375,7 @@ def _entry(setting: _Setting, piece: Piece) -> Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Continuation:
+class EarlierView:
     """What the phase before saw and said, without its system prompt.
 
     `chosen`: it is no snowball, so that something may be missing.
@@ -391,16 +391,14 @@ class Continuation:
         return frozenset(shown.union(*({item.id for item in e.covers} for e in self.entries)))
 
 
-def continuation_of(
-    run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]
-) -> Continuation:
+def earlier_view(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> EarlierView:
     """What a phase can go on from."""
     last = run.progress.last
     if last is None or not last.progress.chose or last.info.name != phase_run.info.name:
-        return Continuation(snowball)
+        return EarlierView(snowball)
     reason = f"goes on from what {last.phase.name} saw"
     own = show(last.progress.own, reason)
     if last.rule.output_only:
         own = output_only(last.progress.own, reason)
     before = assemble(replace(last.progress.blocks, system=()), own)
-    return Continuation(apply(before, last.progress.edits), chosen=True)
+    return EarlierView(apply(before, last.progress.edits), chosen=True)
