@@ -75,7 +75,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionView:
+class ChoosingView:
     """What anchors are gathered from.
 
     `phases` are those that ran before, in order, less those that are excluded; `outcomes` how
@@ -97,7 +97,7 @@ class SessionView:
 
 
 def gather_anchors(
-    view: SessionView, anchors: Anchors, role: Role, shown_of: Collection[str]
+    view: ChoosingView, anchors: Anchors, role: Role, shown_of: Collection[str]
 ) -> list[Piece]:
     """The anchors but the input, in session order, each message once.
 
@@ -152,7 +152,7 @@ def reached(word: str, phases: Sequence[str]) -> list[str]:
     return [name for name in names if name in phases]
 
 
-def _callouts(view: SessionView) -> Iterator[Piece]:
+def _callouts(view: ChoosingView) -> Iterator[Piece]:
     """Messages that were called out, with the calls and results that belong to them."""
     items = view.index.items
     for ident, name in view.callouts.items():
@@ -169,7 +169,7 @@ def _callouts(view: SessionView) -> Iterator[Piece]:
                 yield Piece(at, item.message, "callout", reason, item)
 
 
-def _errors(view: SessionView, role: Role, shown: Collection[str]) -> list[Piece]:
+def _errors(view: ChoosingView, role: Role, shown: Collection[str]) -> list[Piece]:
     """The last failed calls that nothing else shows, in one message of ours."""
     failed = [
         stored
@@ -211,7 +211,7 @@ def without_errors(pieces: Iterable[Piece], shown: Collection[str]) -> list[Piec
     return left
 
 
-def _error_line(view: SessionView, stored: StoredRow, most: int) -> str:
+def _error_line(view: ChoosingView, stored: StoredRow, most: int) -> str:
     """A failed call in at most so many tokens: what was called, what it said of the error."""
     message = stored.row.message
     assert message is not None
@@ -235,7 +235,7 @@ def call_answered(index: Index, place: int) -> ToolCall | None:
     return next((call for call in caller.tool_calls if call.id == ident), None)
 
 
-def shortened(view: SessionView, pieces: Sequence[Piece], room: int) -> list[Piece]:
+def shortened(view: ChoosingView, pieces: Sequence[Piece], room: int) -> list[Piece]:
     """The anchors within `room` tokens, as far as digests bring them.
 
     Errors first, then callouts, the turns, and outputs; the oldest of each first.

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from windlass.engine.choosing._anchors import Piece, SessionView, call_answered
+from windlass.engine.choosing._anchors import ChoosingView, Piece, call_answered
 from windlass.messages import Message, Role, Text
 from windlass.selection.making import searched_text
 from windlass.text.prompts import outline_header
@@ -32,7 +32,7 @@ _LEAST_ROOM: Final = 40
 
 
 def outline_of(
-    view: SessionView,
+    view: ChoosingView,
     places: Sequence[int],
     shown: Iterable[Message],
     room: int,
@@ -71,7 +71,7 @@ def outline_of(
     return None
 
 
-def _line(view: SessionView, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
+def _line(view: ChoosingView, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
     """What is told of a message, and the names in it that were not in view; empty: nothing."""
     item = view.index.items[place]
     message, text = item.message, searched_text(item.message)
@@ -89,7 +89,7 @@ def _line(view: SessionView, place: int, held: set[str], left: int) -> tuple[str
     return head + " ".join(kept.split("\n")), names_said(kept)
 
 
-def _called(view: SessionView, place: int) -> str:
+def _called(view: ChoosingView, place: int) -> str:
     """The call that a result answers, in short."""
     call = call_answered(view.index, place)
     if call is None:

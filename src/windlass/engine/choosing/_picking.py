@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from windlass.cascade.rules import Choosing
-from windlass.engine.choosing._anchors import Piece, SessionView, short, without_errors
+from windlass.engine.choosing._anchors import ChoosingView, Piece, short, without_errors
 from windlass.engine.choosing._session_index import only_repeats
 from windlass.history.details import NotChosen
 from windlass.selection.index import Query
@@ -100,7 +100,7 @@ class Choice:
 
 
 def candidates_of(
-    rule: Choosing, view: SessionView, anchors: AnchorSet, task: Query, embedder: Embedder | None
+    rule: Choosing, view: ChoosingView, anchors: AnchorSet, task: Query, embedder: Embedder | None
 ) -> Candidates:
     """What may be chosen for a task, and in how much room."""
     index = view.index
@@ -122,7 +122,7 @@ def candidates_of(
     return Candidates(count, tokens, request, note)
 
 
-def _among(view: SessionView, anchors: Sequence[Piece]) -> list[bool]:
+def _among(view: ChoosingView, anchors: Sequence[Piece]) -> list[bool]:
     """Of each message of the session, whether it may be chosen: what is no anchor already."""
     items = view.index.items
     taken = {piece.item.id for piece in anchors if piece.item is not None}
@@ -147,7 +147,7 @@ def output_alone(items: Sequence[Item], phase: str) -> list[Item]:
     return [item for item in spoken[-1:] if not item.message.tool_calls]
 
 
-def choice_of(anchors: AnchorSet, view: SessionView, picked: Picked) -> Choice:
+def choice_of(anchors: AnchorSet, view: ChoosingView, picked: Picked) -> Choice:
     """The choice with what was picked; what is too long for the rest of the room, as a digest.
 
     What the task asks for by name is in it whole, where the cap holds it.
@@ -190,12 +190,12 @@ def choice_of(anchors: AnchorSet, view: SessionView, picked: Picked) -> Choice:
     )
 
 
-def _piece(view: SessionView, place: int, why: str) -> Piece:
+def _piece(view: ChoosingView, place: int, why: str) -> Piece:
     item = view.index.items[place]
     return Piece(place, item.message, "selected", f"chosen: {why}", item)
 
 
-def _without_told(anchors: AnchorSet, view: SessionView, chosen: Sequence[Piece]) -> AnchorSet:
+def _without_told(anchors: AnchorSet, view: ChoosingView, chosen: Sequence[Piece]) -> AnchorSet:
     """The anchors without the errors of results that are chosen whole."""
     seen = {piece.item.id for piece in chosen if piece.item is not None and piece.because is None}
     pieces = without_errors(anchors.pieces, seen)
@@ -222,7 +222,7 @@ def _told(picked: Picked, place: int, why: str = "") -> Mapping[str, Any]:
 # ---- what is not chosen ------------------------------------------------------------------
 
 
-def shortened_places(choice: Choice, view: SessionView) -> list[int]:
+def shortened_places(choice: Choice, view: ChoosingView) -> list[int]:
     """The messages that are shown as digests, which leave names out: the chosen ones first."""
     pieces = [*choice.chosen, *choice.anchors.pieces]
     short_ones = [piece for piece in pieces if piece.because == "digest"]

@@ -17,8 +17,8 @@ from windlass.cascade.rules import Choosing
 from windlass.engine._state import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing._anchors import (
+    ChoosingView,
     Piece,
-    SessionView,
     gather_anchors,
     shortened,
     without_errors,
@@ -71,7 +71,7 @@ class _Setting:
     run: CascadeRun
     phase_run: PhaseRun
     rule: Choosing
-    view: SessionView
+    view: ChoosingView
     gathered: Gathered
     snowball: tuple[Entry, ...]
     base: EarlierView
@@ -92,7 +92,7 @@ async def choose(
     assert rule is not None
     phase_run.progress.whole = snowball
     index = await index_in_thread(run, phase_run.info)
-    view = _session_view(run, phase_run, index, gathered)
+    view = _choosing_view(run, phase_run, index, gathered)
     setting = _Setting(
         run, phase_run, rule, view, gathered, snowball, earlier_view(run, phase_run, snowball)
     )
@@ -151,14 +151,14 @@ async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
     return found
 
 
-def _session_view(
+def _choosing_view(
     run: CascadeRun, phase_run: PhaseRun, index: Index, gathered: Gathered
-) -> SessionView:
+) -> ChoosingView:
     record, rule = run.record, phase_run.rule.choosing
     assert rule is not None
     ran = dict.fromkeys(item.phase or "" for item in index.items)
     outcomes = {each.phase: each for each in record.store.outcomes(record.session_id) if each.phase}
-    return SessionView(
+    return ChoosingView(
         index=index,
         phases=[name for name in ran if name != phase_run.phase.name and name not in rule.exclude],
         outcomes=outcomes,
