@@ -22,7 +22,7 @@ from windlass.errors import StoreError
 from windlass.history.base import BANK, NodeType, SessionInfo
 from windlass.history.card_rows import CardMarks, mark_cards
 from windlass.history.decisions import SwitchedOff
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_turn
 
 DRAIN_S: Final = 2.0
 """Seconds that the end of a run waits for its last cards."""
@@ -107,7 +107,7 @@ class CardIndexer:
         failures = 0
         while True:
             self._queue.arrived.clear()
-            await fair()
+            await wait_for_turn()
             try:
                 await self._worker.make_waiting(self._queue)
                 await self._follow_marks()

@@ -16,7 +16,7 @@ from windlass.errors import WindlassError
 from windlass.history.card_rows import CardMarks
 from windlass.messages import Message, user
 from windlass.providers.base import ModelInfo, Provider
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_turn
 from windlass.selection.card import Card
 from windlass.selection.card_settings import CardOptions
 from windlass.selection.index import embeddable
@@ -150,7 +150,7 @@ class CardMaker:
             if same is not None:
                 card = with_shared_parts(card, same)
             batch.cards.append(card)
-            await fair()
+            await wait_for_turn()
         for at, item in enumerate(items):
             card = batch.cards[at]
             if self.summariser is not None and wants_model(item.message):

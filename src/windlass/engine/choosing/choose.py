@@ -41,7 +41,7 @@ from windlass.errors import WindlassError
 from windlass.history.base import NodeType
 from windlass.history.decisions import FromSource, Remark
 from windlass.messages import Message, Role, Text, user
-from windlass.safety.fairness import beside
+from windlass.safety.fairness import run_in_thread
 from windlass.selection.index import Index, Query
 from windlass.selection.menu import menu_of
 from windlass.selection.scoring import Scored, SelectionRequest, score
@@ -97,14 +97,16 @@ async def choose(
         run, phase_run, rule, view, gathered, snowball, earlier_view(run, phase_run, snowball)
     )
     longest = max((item.message.chars for item in run.record.born), default=0)
-    anchors = await beside(longest, partial(_anchored, setting))
+    anchors = await run_in_thread(longest, partial(_anchored, setting))
     task, embedder = Query.of(instructions), embedder_for(run)
     candidates = candidates_of(rule, view, anchors, task, embedder)
     selector, why_not = selector_of(run, phase_run, rule)
     note = "; ".join(filter(None, (candidates.note, why_not)))
 
     async def with_outline(choice: Choice) -> Choice:
-        return replace(choice, outline=await beside(longest, partial(_outline, setting, choice)))
+        return replace(
+            choice, outline=await run_in_thread(longest, partial(_outline, setting, choice))
+        )
 
     # What it would come to without asking anybody, and what that is worth.
     choice, menu = Choice(anchors, note=note), None

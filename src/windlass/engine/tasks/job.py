@@ -124,7 +124,7 @@ class Job:
             changes["caches"] = dict[str, ModelCache]()
         injected = Injected(placed=run.injected.placed, warned=run.injected.warned)
         try:
-            with run.record.anew() as record:
+            with run.record.fresh_recorder() as record:
                 changes |= {"record": record, "injected": injected, "progress": progress}
                 yield replace(self, run=replace(run, **changes))
         finally:
