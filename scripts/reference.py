@@ -18,8 +18,8 @@ from pydantic.fields import FieldInfo
 from typer.main import get_command
 
 from windlass import declared
-from windlass.cascade.model import json_schema
 from windlass.cascade.options import meanings_of
+from windlass.cascade.published_schema import json_schema
 from windlass.cli.app import app
 from windlass.settings import fields as setting
 from windlass.window.options import OPTIONS, Policy, options_of

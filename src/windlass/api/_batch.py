@@ -70,14 +70,15 @@ async def begun(order: BatchOrder) -> AsyncIterator[BegunBatch]:
     async with opened(order.flags, order.providers, watch, trust=order.trust) as resources:
         from windlass.api.batches.inputs import read_inputs
         from windlass.api.batches.workers import BatchLimits
-        from windlass.cascade.children import family_needs, ready, without_parent
+        from windlass.cascade.children import family_needs, make_ready, sources_without_parent
 
         limits = BatchLimits(*order.limits)
         family, warnings = checked_family(order.cascade, resources.settings, order.tools)
-        if mistakes := without_parent(family.loaded):
+        if mistakes := sources_without_parent(family.loaded):
             raise CascadeError(mistakes)
         rows = await asyncio.to_thread(read_inputs, order.inputs, family_needs(family))
-        cascade, written = ready(family, auto=order.auto), [each.loaded for each in family.walk()]
+        cascade = make_ready(family, auto=order.auto)
+        written = [each.loaded for each in family.walk()]
         yield BegunBatch(
             order,
             resources,
@@ -124,7 +125,7 @@ class BegunBatch:
         """
         from windlass.api.batches.inputs import hash_of
         from windlass.api.batches.results import open_results
-        from windlass.engine.cards.indexer import check_cards
+        from windlass.engine.cards.card_models import check_cards
         from windlass.engine.people.questions import AnswerSource
         from windlass.engine.setup import check_models
         from windlass.engine.turn.approving import approvable
@@ -187,7 +188,7 @@ class BegunBatch:
         from windlass.engine.resume.resuming import definition_of, resume_run
         from windlass.engine.setup import new_session_id, prepare
 
-        own = cascade.apart()
+        own = cascade.copy_for_run()
         name = f"{hash_of([self._key, given.hash])[:8]}.{given.tag}"
         session = self._under_way.pop(name, None)
         if session is not None:

@@ -116,7 +116,7 @@ async def run(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
-        from windlass.engine.cards.indexer import check_cards
+        from windlass.engine.cards.card_models import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.people.questions import AnswerSource
         from windlass.engine.resume.resuming import lock_session

@@ -101,7 +101,7 @@ async def resume(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
-        from windlass.engine.cards.indexer import check_cards
+        from windlass.engine.cards.card_models import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.people.asking import recorded_answers
         from windlass.engine.people.questions import AnswerSource

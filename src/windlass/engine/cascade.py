@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any
 
-from windlass.cascade.compile import compile_rule, in_words
-from windlass.cascade.layers import selectors
-from windlass.cascade.model import Cascade, Phase, all_soundings, servers_named
+from windlass.cascade.compile import compile_rule, rule_in_words
+from windlass.cascade.layers import selector_models
+from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.tools_named import all_soundings, servers_named
 from windlass.engine._subcascades import (
     add_up_child,
     open_child,
@@ -17,7 +18,8 @@ from windlass.engine._subcascades import (
     take_over,
     tell_of_names,
 )
-from windlass.engine.cards.indexer import CardIndexer, models_beside, start_cards
+from windlass.engine.cards.card_models import models_beside
+from windlass.engine.cards.indexer import CardIndexer, start_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase.phase import run_phase
@@ -77,7 +79,7 @@ async def run_cascade(run: CascadeRun) -> Result:
         async def phases() -> Ending:
             endings: list[Ending] = []
             for index, phase in enumerate(cascade.phases, start=1):
-                context = in_words(compile_rule(cascade, phase, run.settings))
+                context = rule_in_words(compile_rule(cascade, phase, run.settings))
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
                 try:
                     attempt = run_phase if phase.soundings is None else run_sounded
@@ -278,4 +280,4 @@ def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
 
 def _models_beside(cascade: Cascade, settings: Settings) -> list[str]:
     """The models that see content beside those of the phases: of cards, and those that choose."""
-    return [*models_beside(cascade, settings), *selectors(cascade, settings)]
+    return [*models_beside(cascade, settings), *selector_models(cascade, settings)]

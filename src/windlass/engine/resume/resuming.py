@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from windlass.cascade.compile import compile_rule
-from windlass.cascade.model import Cascade, judges_of, tool_names
+from windlass.cascade.model import Cascade, tool_names
 from windlass.cascade.rules import Rule
+from windlass.cascade.tools_named import judges_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import read_journal
 from windlass.engine.turn.record import Recorded

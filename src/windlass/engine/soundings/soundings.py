@@ -15,7 +15,8 @@ from dataclasses import fields, replace
 from itertools import cycle, islice
 from typing import Any, Final
 
-from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
+from windlass.cascade.model import Phase
+from windlass.cascade.sounding_options import Evaluator, Reforge, Soundings, Variations
 from windlass.engine._meters import ModelCache
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
