@@ -583,8 +583,7 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
             session_id=order.session,
             resumed=True,
         )
-        progress = run.progress
-        progress.state.update(order.state)
+        run.session.state.update(order.state)
         servers = needed_servers(run)
         closing.push_async_callback(servers.stop)
         await add_server_tools(run, servers)
@@ -597,7 +596,8 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
             done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
         except WindlassError as error:
             failure = error
-        return WorkerReply(done, failure, progress.usage, progress.cost, progress.saved_tokens)
+        totals = run.totals
+        return WorkerReply(done, failure, totals.usage, totals.cost, totals.saved_tokens)
 
 
 def query_unified(

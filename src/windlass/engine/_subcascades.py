@@ -40,12 +40,8 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
         parent_phase=phase.name,
     )
     if sub.context_in:
-        child.progress.state.update(copy.deepcopy(run.progress.state))
-    child.progress.previous = run.progress.previous
-    child.progress.assumed = run.progress.assumed
-    child.progress.told = run.progress.told
-    child.progress.no_schemas = run.progress.no_schemas
-    return replace(child, caches=run.caches)
+        child.session.state.update(copy.deepcopy(run.session.state))
+    return replace(child, caches=run.caches, notices=run.notices)
 
 
 def opened_below(
@@ -89,7 +85,7 @@ def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
 
     A text of `input_map` that is a key of the state, or else of the input, stands for its value.
     """
-    state, given = run.progress.state, run.input
+    state, given = run.session.state, run.input
 
     def value_of(written: Any) -> Any:
         if not isinstance(written, str):
@@ -105,7 +101,7 @@ def tell_of_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
     for name, written in sub.input_map.items():
         if not isinstance(written, str) or not written.isidentifier():
             continue
-        if written not in run.progress.state and written not in run.input:
+        if written not in run.session.state and written not in run.input:
             text = (
                 f"input_map of {sub.ref!r}: {written!r} is no key of the state or of the input, so"
                 f" the input {name!r} is that word"
@@ -115,12 +111,8 @@ def tell_of_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
 
 def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
     """Count what a sub-cascade took in the run above it; it may have ended in any way."""
-    done = child.progress
-    run.add_up(done.usage, done.cost)
-    run.progress.calls += done.calls
-    run.progress.saved_tokens += done.saved_tokens
-    run.progress.previous = done.previous
-    run.progress.remembered += done.remembered
+    run.totals.add_all(child.totals)
+    run.session.remembered += child.session.remembered
 
 
 def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
@@ -130,24 +122,24 @@ def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
     """
     take_state(run, phase.name, child)
     own = {each.name for each in run.cascade.phases}
-    done = child.progress
+    done = child.session
     whole = phase_output(done.said_in or child.record, None)
     for name, of_phase in output_names(child.cascade).items():
         begun = not of_phase or of_phase in done.outputs  # a limit may have ended it before
         if name not in own and begun:
-            run.progress.outputs[name] = done.outputs[of_phase] if of_phase else whole
+            run.session.outputs[name] = done.outputs[of_phase] if of_phase else whole
 
 
 def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:
     """Lay the state of a run below over that of the run above it, where it changed in `phase`."""
-    progress = run.progress
-    state = {key: value for key, value in child.progress.state.items() if key != "input"}
+    own = run.session.state
+    state = {key: value for key, value in child.session.state.items() if key != "input"}
     changed = {
         key: copy.deepcopy(value)
         for key, value in state.items()
-        if key not in progress.state or progress.state[key] != value
+        if key not in own or own[key] != value
     }
-    progress.state.update(changed)
+    own.update(changed)
     changes = [StateChange(phase, key, value) for key, value in changed.items()]
     run.record.append(state=changes)
 

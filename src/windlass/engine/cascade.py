@@ -83,9 +83,9 @@ async def run_cascade(run: CascadeRun) -> Result:
                     own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
                     endings.append(await attempt(own, phase, partial(run_children, own, phase)))
                 except (PersonNeeded, RunLimitReached):  # what it said by then is the output
-                    run.progress.outputs[phase.name] = phase_output(record, phase.name)
+                    run.session.outputs[phase.name] = phase_output(record, phase.name)
                     raise
-                run.progress.outputs[phase.name] = phase_output(record, phase.name)
+                run.session.outputs[phase.name] = phase_output(record, phase.name)
             return ending_of(endings)
 
         return await run_session(run, work(), cards)
@@ -140,7 +140,7 @@ async def run_session(
     written raises StoreError. A cancelled run is recorded as interrupted and the
     cancellation goes on. The last of its `cards` are waited for.
     """
-    record, progress = run.record, run.progress
+    record, session, totals = run.record, run.session, run.totals
     error: WindlassError | None = None
     notes: dict[str, Any] = {}
     try:
@@ -181,16 +181,16 @@ async def run_session(
         raise
     record.pass_to(None)
     record.append(outcomes=[_outcome(run, ending, str(error) if error else None)])
-    outputs = {name: str(output) for name, output in progress.outputs.items()}
+    outputs = {name: str(output) for name, output in session.outputs.items()}
     return Result(
         status=ending.status,
         output=None if error else next(reversed(outputs.values()), ""),
         outputs=outputs,
-        state=dict(progress.state),
+        state=dict(session.state),
         session_id=record.session_id,
-        usage=progress.usage,
-        cost=progress.cost,
-        saved=progress.saved_tokens,
+        usage=totals.usage,
+        cost=totals.cost,
+        saved=totals.saved_tokens,
         error=error,
         notes=notes,
         reason=ending.reason,

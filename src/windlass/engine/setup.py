@@ -15,7 +15,7 @@ from windlass.caching.rates import split_model
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, all_soundings, has_tool
-from windlass.engine._state import RunProgress
+from windlass.engine._session_state import SessionState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
 from windlass.engine.turn.record import Recorder
@@ -67,7 +67,6 @@ def prepare(
     emit = on_event or (lambda _: None)
     if on_event is not None:
         record.on_append = partial(_tell, on_event)
-    results = (store.folder / "storage" / "tool_results").resolve()
     return CascadeRun(
         cascade=cascade,
         search=web_search_of(cascade, settings, resolve),
@@ -78,10 +77,7 @@ def prepare(
         emit=emit,
         settings=settings,
         children=children,
-        closed=store.folder,
-        # As tools name it: from their root where it lies inside.
-        results=results.relative_to(root) if results.is_relative_to(root) else results,
-        progress=RunProgress(readable=(store.folder / "images" / path_part(session),)),
+        session=SessionState(readable=(store.folder / "images" / path_part(session),)),
     )
 
 

@@ -97,7 +97,7 @@ class Ways:
 
 def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
     """What each way costs; `asking` is what a selector takes, in fresh tokens."""
-    cache = run.cache_of(phase_run.info)
+    cache = run.caches.of(phase_run.info)
     phases = list(run.cascade.phases)
     at = [phase.name for phase in phases].index(phase_run.phase.name)
     calls = calls_expected(run, phases[at])

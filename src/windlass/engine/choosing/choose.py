@@ -97,7 +97,7 @@ async def choose(
     """
     rule = phase_run.rule.choosing
     assert rule is not None
-    phase_run.progress.whole = snowball
+    phase_run.choice.whole = snowball
     await session_beside(run, phase_run.info)
     ground, onward = _ground(run, phase_run, rule, gathered), base_of(run, phase_run, snowball)
     scene = _Scene(run, phase_run, rule, ground, gathered, snowball, onward)
@@ -171,7 +171,7 @@ def _ground(run: CascadeRun, phase_run: PhaseRun, rule: Choosing, gathered: Gath
         phases=[name for name in ran if name != phase_run.phase.name and name not in rule.exclude],
         outcomes=outcomes,
         rows=record.rows(),
-        callouts=run.progress.callouts,
+        callouts=run.session.callouts,
         held={entry.item.id for entry in gathered.sources},
         count=phase_run.info.counter.message,
     )
@@ -202,7 +202,7 @@ def _anchored(scene: _Scene) -> Choice:
 
 def _outline(scene: _Scene, choice: Choice) -> Piece | None:
     """What tells of the messages that are not shown whole, within its share of the room."""
-    ground, progress = scene.ground, scene.phase_run.progress
+    ground, phase_run = scene.ground, scene.phase_run
     chosen = sum(ground.count(piece.message) for piece in choice.chosen)
     places = list(dict.fromkeys([*shortened_places(choice, ground), *choice.order]))
     tokens = sum(ground.session.index.tokens_at(place) for place in places)
@@ -210,10 +210,12 @@ def _outline(scene: _Scene, choice: Choice) -> Piece | None:
     room = min(most, choice.cap - choice.anchor_tokens - chosen)
     if not scene.rule.outline or not places:
         return None
-    shown = [entry.message for entry in (*progress.blocks.system, *scene.gathered.sources)]
-    shown += [item.message for item in progress.own]
+    shown = [
+        entry.message for entry in (*phase_run.messages.blocks.system, *scene.gathered.sources)
+    ]
+    shown += [item.message for item in phase_run.messages.own]
     shown += [piece.message for piece in (choice.input, *choice.in_order()) if piece is not None]
-    recall = RECALL.name in progress.tools
+    recall = RECALL.name in phase_run.tools.by_name
     return outline_of(ground, places, shown, room, _role(scene), can_recall=recall)
 
 
@@ -245,8 +247,8 @@ def _question(rule: Choosing, request: SelectionRequest) -> tuple[Selecting | No
 
 def _worth(scene: _Scene, choice: Choice, selector: Selector | None, question: str) -> Worth:
     """What choosing costs beside going on; the question to a selector included."""
-    phase_run, system = scene.phase_run, scene.phase_run.progress.blocks.system
-    own = show(phase_run.progress.own, "")
+    phase_run, system = scene.phase_run, scene.phase_run.messages.blocks.system
+    own = show(phase_run.messages.own, "")
     given = () if choice.input is None else (_trial(choice.input),)
     middle = tuple(_trial(piece) for piece in choice.in_order())
     select = assemble(Blocks(system, given, scene.gathered.sources, middle), own)
@@ -335,17 +337,19 @@ def _why_kept(scene: _Scene, worth: Worth) -> str:
 
 def _go_on(scene: _Scene, choice: Choice) -> None:
     """What the phase before saw, with the sources behind it, and what is missing there."""
-    progress, base = scene.phase_run.progress, scene.base
+    phase_run, base = scene.phase_run, scene.base
     more = tuple(_entry(scene, piece) for piece in _missing(scene, choice))
     sources = (*without_repeats(scene.gathered.sources, *held_by(base.entries)), *more)
-    progress.blocks = Blocks(progress.blocks.system, (), sources, base.entries, "end")
-    progress.chose = base.chosen
+    phase_run.messages.blocks = Blocks(
+        phase_run.messages.blocks.system, (), sources, base.entries, "end"
+    )
+    phase_run.choice.made = base.chosen
 
 
 def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
     """Whether each value of the input stands in what the phase sees anyway."""
     messages = [entry.message for entry in entries] + [
-        item.message for item in phase_run.progress.own
+        item.message for item in phase_run.messages.own
     ]
     text = "\n".join(message.text for message in messages)
     return all(leaf in text for leaf in _leaves(values))
@@ -361,7 +365,7 @@ def _leaves(value: Any) -> list[str]:
 
 def _see_chosen(scene: _Scene, choice: Choice) -> None:
     """The input, the sources, then anchors and chosen messages in session order."""
-    progress, sources = scene.phase_run.progress, scene.gathered.sources
+    phase_run, sources = scene.phase_run, scene.gathered.sources
     given = () if choice.input is None else (_entry(scene, choice.input),)
     entries = tuple(_entry(scene, piece) for piece in choice.in_order())
     entries = without_repeats(entries, *held_by(sources))
@@ -369,12 +373,12 @@ def _see_chosen(scene: _Scene, choice: Choice) -> None:
     if first is not None and first.message.role != "user":
         # Some providers refuse a conversation that begins with the assistant.
         entries = (_entry(scene, _header()), *entries)
-    progress.blocks = Blocks(progress.blocks.system, given, sources, entries)
-    progress.chose = True
+    phase_run.messages.blocks = Blocks(phase_run.messages.blocks.system, given, sources, entries)
+    phase_run.choice.made = True
     # What was asked for stands for the phase; anchors age as they would have in a snowball.
     picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
     count = scene.phase_run.info.counter.message
-    progress.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
+    phase_run.choice.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
 
 
 def _entry(scene: _Scene, piece: Piece) -> Entry:
@@ -409,15 +413,15 @@ class Base:
 
 def base_of(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
     """What a phase can go on from."""
-    last = run.progress.last
-    if last is None or not last.progress.chose or last.info.name != phase_run.info.name:
+    last = run.session.last_phase
+    if last is None or not last.choice.made or last.info.name != phase_run.info.name:
         return Base(snowball)
     reason = f"goes on from what {last.phase.name} saw"
-    own = show(last.progress.own, reason)
+    own = show(last.messages.own, reason)
     if last.rule.output_only:
-        own = output_only(last.progress.own, reason)
-    before = assemble(replace(last.progress.blocks, system=()), own)
-    return Base(apply(before, last.progress.edits), chosen=True)
+        own = output_only(last.messages.own, reason)
+    before = assemble(replace(last.messages.blocks, system=()), own)
+    return Base(apply(before, last.window.edits), chosen=True)
 
 
 # ---- asking a helper model -------------------------------------------------------------------
@@ -481,7 +485,7 @@ async def ask_selector(
     except WindlassError as error:
         failed = f"the selector {info.name} gave no answer: {error}"
         return SelectorReply(question, failure=failed, columns={"model": info.name})
-    price = run.charge(info, reply.usage, saved=0)
+    price = run.charge(info, reply.usage)
     run.net.spent += price or 0.0
     columns = usage_columns(info.name, reply.usage, price)
     return SelectorReply(question, reply.message.text, columns=columns)
@@ -503,19 +507,23 @@ def record_choice(
 
     `why_kept` says why it sees all that was said before (empty: it sees its choice).
     """
-    rule, progress = phase_run.rule.choosing, phase_run.progress
+    rule = phase_run.rule.choosing
     assert rule is not None
     anchors = [piece for piece in (choice.input, *choice.anchors) if piece is not None]
-    shown = assemble(progress.blocks, show(progress.own, ""))
+    shown = phase_run.messages.entries
     count = phase_run.info.counter.message
-    full = len(progress.whole or ()) + len(progress.blocks.system) + len(progress.own)
+    full = (
+        len(phase_run.choice.whole or ())
+        + len(phase_run.messages.blocks.system)
+        + len(phase_run.messages.own)
+    )
     chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
     way = worth.go_on if why_kept else worth.select
     saved = worth.whole.tokens - way.tokens
     text = _sentence(phase_run, choice, why_kept)
     strategy = choice.strategy
     if why_kept:
-        strategy = "go_on" if progress.chose else "snowball"
+        strategy = "go_on" if phase_run.choice.made else "snowball"
     metadata = {
         "semantic_actor": "auto_context",
         "selection_type": "inter_phase",
@@ -573,7 +581,7 @@ def record_choice(
         **columns,
     )
     run.record.append([row])
-    progress.choice_text = text
+    phase_run.choice.text = text
     if choice.warning:
         run.emit(Noted(phase_run.phase.name, f"phase {phase_run.phase.name!r}: {choice.warning}"))
 
@@ -592,7 +600,7 @@ def _sentence(phase_run: PhaseRun, choice: Choice, why_kept: str) -> str:
     name = phase_run.phase.name
     if why_kept:
         goes_on = "goes on from what the phase before saw"
-        seen = goes_on if phase_run.progress.chose else "sees all that was said"
+        seen = goes_on if phase_run.choice.made else "sees all that was said"
         return f"phase {name!r} {seen}: {why_kept}"
     anchors = len(choice.anchors) + (choice.input is not None)
     text = (

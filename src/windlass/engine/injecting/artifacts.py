@@ -22,7 +22,7 @@ _LONGEST = 12_000
 
 def artifacts(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tuple[Artifact, ...]:
     """The pictures of the session and the files that tools wrote, newest first, each once."""
-    if LOOK not in phase_run.progress.tools:
+    if LOOK not in phase_run.tools.by_name:
         return ()
     in_sight = {one.sha256 for entry in shown for one in entry.message.pictures}
     by_name: dict[str, Artifact] = {}

@@ -99,7 +99,7 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     A message that stands in a request that goes on stays as it is: what is different for this
     phase is told behind all that is cached. Else it is made anew.
     """
-    held, progress = phase_run.injection, phase_run.progress
+    held, messages = phase_run.injection, phase_run.messages
     if held is None:
         return
     count, name = phase_run.info.counter.text, phase_run.phase.name
@@ -110,17 +110,17 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
         if text := too_long_tools(phase_run.allowed, count, placed.cap):
             _warn(run, name, text)
     blocks = blocks_of(held.placed, Tier.SESSION, now, count, share(run, phase_run, held))
-    first = progress.blocks.system[0].message.key if progress.blocks.system else ""
+    first = messages.blocks.system[0].message.key if messages.blocks.system else ""
     specs = [spec.to_openai() for spec in phase_run.allowed]
     head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context
     goes_on = last is not None and last.head == head and phase_run.rule.mode == "snowball"
-    if last is None or not goes_on or not run.cache_of(phase_run.info).prices.caches:
+    if last is None or not goes_on or not run.caches.of(phase_run.info).prices.caches:
         run.injected.context = last = new_context(run, phase_run, blocks, head)
     else:
         tell_changes(run, phase_run, held, blocks)
     if last.item is not None and last.message is not None:
         entry = Entry(last.item, last.message, USER_CONTEXT)
-        progress.blocks = replace(progress.blocks, context=(entry,))
+        messages.blocks = replace(messages.blocks, context=(entry,))
 
 
 def _situation(run: CascadeRun, phase: Phase, task: str) -> Situation:
@@ -129,11 +129,11 @@ def _situation(run: CascadeRun, phase: Phase, task: str) -> Situation:
         session_id=run.record.session_id,
         phase=phase.name,
         task=task,
-        call=run.progress.calls + 1,
+        call=run.totals.call_number + 1,
         input=run.input,
-        state=run.progress.state,
+        state=run.session.state,
         root=run.settings.root.resolve(),
-        closed=run.closed,
+        closed=run.record.store.folder,
         banks=tuple(banks.read) if banks else (),
         memories=_memories(run),
         failures=run.injected.failures,
@@ -200,7 +200,7 @@ def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
 
 def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str) -> None:
     """Report what the user wrote and looks volatile, with its place and the price of a change."""
-    paid = run.cache_of(info).paid
+    paid = run.caches.of(info).paid
     for volatile in looks_volatile(system):
         tokens = info.counter.text(system[volatile.at :])
         price = f"{tokens:,} tokens written anew"

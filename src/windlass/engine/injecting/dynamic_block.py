@@ -40,13 +40,13 @@ def prepare_blocks(
 ) -> None:
     """Render the blocks of the next call and put them into the record, once a turn."""
     held = phase_run.injection
-    if held is None or held.turn == phase_run.progress.turn or not entries:
+    if held is None or held.turn == phase_run.now.turn or not entries:
         return
     entries = as_it_stands(run, phase_run, entries)
     _look_again(run, phase_run, held)
     _keep_news(run, held, entries)
-    gap = run.cache_of(phase_run.info).pauses.gap_at(run.record.clock())
-    shown, start, _ = phase_run.progress.driver.with_older_blocks(entries, tools, gap)
+    gap = run.caches.of(phase_run.info).pauses.gap_at(run.record.clock())
+    shown, start, _ = phase_run.window.driver.with_older_blocks(entries, tools, gap)
     if not shown.gone and _rewrite(run, phase_run, held, shown.entries, start):
         shown = with_blocks(_with_context(run, entries), run.injected.attached)
     _render(run, phase_run, held, shown.entries)
@@ -78,20 +78,20 @@ def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[
     held.now = record_blocks(
         run,
         phase_run.phase.name,
-        phase_run.progress.turn,
+        phase_run.now.turn,
         blocks,
-        attempt=phase_run.progress.attempt,
+        attempt=phase_run.now.attempt,
         parent_id=phase_run.trace_id,
     )
     held.text = seen.style.separator.join(block.text for block in blocks if block.text)
     held.lasting, held.changes = held.changes, ""
-    held.turn = phase_run.progress.turn
+    held.turn = phase_run.now.turn
 
 
 def _look_again(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> None:
     """Have the call told what has changed of what the SESSION tier shows."""
     again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
-    if again and run.injected.context is not None and phase_run.progress.turn > 1:
+    if again and run.injected.context is not None and phase_run.now.turn > 1:
         seen, left = situation(run, phase_run, held), share(run, phase_run, held)
         blocks = blocks_of(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
         tell_changes(run, phase_run, held, blocks)
@@ -224,7 +224,7 @@ def note_sent(
     messages = [entry.message for entry in entries]
     if phase_run.injection is None and not _has_blocks(run):
         return {}
-    prices = run.cache_of(info).prices
+    prices = run.caches.of(info).prices
     notes = {ident: one.note_alone for ident, one in state.attached.items()}
     noted = with_blocks(bare, {ident: one for ident, one in notes.items() if one}).entries
     short = [one.message for one in (entries[0], *noted[1:-1], entries[-1])][-len(bare) :]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.caching.meter import Meter
 from windlass.history.details import BlockDetails
@@ -82,6 +83,31 @@ class Injected:
     described: dict[str, str] = field(default_factory=dict[str, str])
     files: list[str] = field(default_factory=list[str])
     warned: set[str] = field(default_factory=set[str])
+
+    def fork(self) -> Injected:
+        """A copy for a sounding; injectors that were made and what was told are shared."""
+        return replace(
+            self,
+            attached=dict(self.attached),
+            touched=dict(self.touched),
+            context=copy.deepcopy(self.context),
+            kept=copy.deepcopy(self.kept),
+            dropped=copy.deepcopy(self.dropped),
+            described=dict(self.described),
+            files=list(self.files),
+        )
+
+    def for_task(self) -> Injected:
+        """What a task begins with, which goes on with nothing that was said before."""
+        return Injected(placed=self.placed, warned=self.warned)
+
+    def adopt(self, taken: Injected) -> None:
+        """Take over all that the sounding that was taken holds."""
+        self.attached = taken.attached
+        self.failures, self.touched = taken.failures, taken.touched
+        self.skills, self.context = taken.skills, taken.context
+        self.kept, self.dropped = taken.kept, taken.dropped
+        self.described, self.files = taken.described, taken.files
 
 
 @dataclass(slots=True)

@@ -21,8 +21,7 @@ from windlass.injectors.variation import PLAIN, style_of
 from windlass.messages import Message, Text, system, user
 from windlass.text.templates import render
 from windlass.text.tokens import request_tokens
-from windlass.window.assemble import assemble
-from windlass.window.entries import Entry, show
+from windlass.window.entries import Entry
 
 ROLE = "system_role"
 
@@ -32,13 +31,13 @@ ROLE = "system_role"
 
 def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
     """What the injectors of a phase may look at, now."""
-    specs, turn = phase_run.allowed, phase_run.progress.turn
+    specs, turn = phase_run.allowed, phase_run.now.turn
     templates = [f"{{{{ {expression} }}}}" for expression in held.moved.values()]
     values = _render_now(run, phase_run, held, templates) if templates else []
     return replace(
         held.look(),
         turn=max(1, turn),
-        state=phase_run.progress.state,
+        state=phase_run.now.state,
         tools=tuple(spec.name for spec in specs),
         definitions=specs,
         style=style_of(run.record.seed, phase_run.phase.name, turn) if held.vary else PLAIN,
@@ -54,7 +53,7 @@ def role_now(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> str:
 def _render_now(
     run: Run, phase_run: PhaseRun, held: PhaseInjected, templates: Iterable[str]
 ) -> list[str]:
-    values = {**run.template_values(), "state": phase_run.progress.state}
+    values = {**run.template_values(), "state": phase_run.now.state}
     moments = moments_of(run)
     return [render(each, **values, where=held.where, moments=moments) for each in templates]
 
@@ -64,7 +63,7 @@ def moments_of(run: Run) -> dict[str, str]:
     now = datetime.fromtimestamp(run.record.clock(), UTC)
     return {
         "now": f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        "call": str(run.progress.calls + 1),
+        "call": str(run.totals.call_number + 1),
         "session_id": run.record.session_id,
     }
 
@@ -74,7 +73,7 @@ def share(
 ) -> float:
     """The share of their caps that blocks have: less where little room is left."""
     counter = phase_run.info.counter
-    shown = entries or assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
+    shown = entries or phase_run.messages.entries
     messages = [entry.message for entry in shown]
     sent = request_tokens(counter, messages, run.definitions(phase_run.allowed, messages))
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
@@ -118,7 +117,7 @@ def _record_block(
 
 def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: str) -> UserContext:
     """The SESSION message out of its blocks, in the record."""
-    turn = phase_run.progress.turn
+    turn = phase_run.now.turn
     recorded = record_blocks(run, phase_run.phase.name, turn, blocks)
     shown = {block.injector: block.items for block in blocks}
     parts = tuple(Text(block.text) for block in blocks if block.text)
@@ -155,15 +154,15 @@ def tell_changes(
     changes = "\n".join(texts)
     held.changes = "\n".join(filter(None, (held.changes, changes)))
     tokens = phase_run.info.counter.text(changes)
-    prices = run.cache_of(phase_run.info).prices
-    behind = sum(size for _, size in run.progress.previous)
+    prices = run.caches.of(phase_run.info).prices
+    behind = sum(size for _, size in run.caches.previous)
     rewrite = round((prices.write - prices.read) * behind)
     run.record.decide(
         phase_run.phase.name,
         f"the user context has changed: told in {tokens:,} tokens at the end of the next call;"
         f" written anew in its place it would cost the worth of up to {rewrite:,}",
         kind="user_context",
-        turn=phase_run.progress.turn,
+        turn=phase_run.now.turn,
         tokens=tokens,
         rewrite=rewrite,
         changes=changes,

@@ -73,7 +73,7 @@ async def answers_to(
     """
     answers: dict[int, ToolOutput] = {}
     for at, call in enumerate(calls):
-        tool = phase_run.progress.tools.get(call.name)
+        tool = phase_run.tools.by_name.get(call.name)
         if tool is None:
             continue
         asking = AskingCall(place, at, call)
@@ -93,7 +93,7 @@ async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: To
         asked.append(Question(phase_run.phase.name, question, options))
         return ""
 
-    output = await run_tool(tool, asking.call, replace(phase_run.progress.context, ask=ask))
+    output = await run_tool(tool, asking.call, replace(phase_run.tools.context, ask=ask))
     return ToolOutput(await _answer(run, asking, asked[0])) if asked else output
 
 
@@ -106,7 +106,7 @@ async def _refusal_of(
     says so.
     """
     name, phase = asking.call.name, phase_run.phase.name
-    known_as = phase_run.progress.approve.get(name)
+    known_as = phase_run.tools.approve.get(name)
     if known_as is None:
         return None
     if (wrong := await wrong_arguments(tool, asking.call)) is not None:

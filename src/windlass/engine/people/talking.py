@@ -65,7 +65,7 @@ def cascade_of(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
 
 def take_up(run: CascadeRun) -> None:
     """Let a run know what its session's record holds."""
-    record, progress, store = run.record, run.progress, run.record.store
+    record, session, store = run.record, run.session, run.record.store
     rows = record.rows()
     for stored in rows:
         if stored.id is not None:
@@ -74,39 +74,38 @@ def take_up(run: CascadeRun) -> None:
         if stored.row.tokens_in is not None:
             row = stored.row
             used = Usage(row.tokens_in or 0, row.tokens_out or 0, row.tokens_cached or 0)
-            run.add_up(used, row.cost)
-            progress.saved_tokens += row.tokens_saved or 0
+            run.totals.add(used, row.cost, row.tokens_saved or 0)
     record.born = record.items()
     for edit in store.edits(record.session_id):
         because: Any = edit.because
         if edit.kind == "drop" or edit.replacement is None:
-            progress.edits[edit.message_id] = Drop(edit.message_id, because, edit.reason)
+            session.edits[edit.message_id] = Drop(edit.message_id, because, edit.reason)
         else:
-            progress.edits[edit.message_id] = Replace(
+            session.edits[edit.message_id] = Replace(
                 edit.message_id, edit.replacement, because, edit.reason
             )
     for change in store.state(record.session_id):
-        progress.state[change.key] = change.value
+        session.state[change.key] = change.value
     for outcome in store.outcomes(record.session_id):
         if outcome.phase is not None:
-            progress.outputs[outcome.phase] = phase_output(record, outcome.phase)
+            session.outputs[outcome.phase] = phase_output(record, outcome.phase)
 
 
 async def answer_message(run: CascadeRun, text: str) -> Result:
     """What the last phase of a run answers a person, as the run's next piece."""
-    phase, progress = run.cascade.phases[-1], run.progress
+    phase, session = run.cascade.phases[-1], run.session
 
     async def beginning() -> PhaseRun:
         _close_calls(run)
         before = [stored.row.turn or 0 for stored in run.record.rows(phase.name)]
         phase_run = await begin(run, phase, message=text)
-        phase_run.progress.turn = max(before, default=0)
+        phase_run.now.turn = max(before, default=0)
         return phase_run
 
     async def work() -> Ending:
         ending, _ = await settle(run, phase, try_phase(run, phase, beginning()))
-        progress.outputs.pop(phase.name, None)  # so that it is the last
-        progress.outputs[phase.name] = phase_output(run.record, phase.name)
+        session.outputs.pop(phase.name, None)  # so that it is the last
+        session.outputs[phase.name] = phase_output(run.record, phase.name)
         return ending
 
     return await run_session(run, work())
@@ -139,5 +138,7 @@ def goes_on(held: CascadeRun, run: CascadeRun) -> CascadeRun:
         caches=held.caches,
         net=held.net,
         injected=held.injected,
-        progress=held.progress,
+        session=held.session,
+        totals=held.totals,
+        notices=held.notices,
     )

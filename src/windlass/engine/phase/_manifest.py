@@ -58,7 +58,7 @@ async def choose_tools(
         ),
         what=", choice of tools",
     )
-    price = run.charge(phase_run.info, reply.usage, saved=0)
+    price = run.charge(phase_run.info, reply.usage)
     chosen, by = _chosen(reply.message.text, names), "model"
     if not chosen:
         chosen, by = by_words(instructions, specs), "words in common"

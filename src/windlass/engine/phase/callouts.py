@@ -60,9 +60,9 @@ def refresh(run: Run, phase_run: PhaseRun) -> None:
     Somebody outside may have marked more since the last phase began.
     """
     rows = run.record.rows()
-    run.progress.callouts = {callout.message_id: callout.name for callout in called_out(rows)}
-    for entry in assemble(phase_run.progress.blocks, ()):
-        if entry.item.id in run.progress.callouts:
+    run.session.callouts = {callout.message_id: callout.name for callout in called_out(rows)}
+    for entry in assemble(phase_run.messages.blocks, ()):
+        if entry.item.id in run.session.callouts:
             _keep(phase_run, entry.item.id, entry.message)
 
 
@@ -71,7 +71,7 @@ def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
     called = checked_name(name)
     word = ref.strip().casefold()
     if word in (THIS, LAST):
-        own = phase_run.progress.own
+        own = phase_run.messages.own
         reply = max(at for at, item in enumerate(own) if item.message.role == "assistant")
         item = own[reply if word == THIS else reply - 1]
         message_id, message = item.id, item.message
@@ -100,10 +100,10 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
 def pin(phase_run: PhaseRun) -> None:
     """Keep what the phase's window holds already, and what was marked after it was said."""
     conversation = phase_run.conversation
-    if not phase_run.progress.kept:
+    if not phase_run.window.kept:
         return
     for at, item in enumerate(conversation.items):
-        if item.id in phase_run.progress.kept and conversation.pins.get(at, 0) != _FOR_EVER:
+        if item.id in phase_run.window.kept and conversation.pins.get(at, 0) != _FOR_EVER:
             conversation.pin(item.id)
 
 
@@ -113,7 +113,7 @@ def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, (policy and policy.max_input_tokens) or room)
     tokens = phase_run.info.counter.message(message)
-    kept = phase_run.progress.kept
+    kept = phase_run.window.kept
     if sum(kept.values()) - kept.get(message_id, 0) + tokens > KEPT_SHARE * limit:
         return False
     kept[message_id] = tokens
@@ -135,11 +135,11 @@ def _mark(
     row = run.record.row(
         NodeType.DECISION,
         phase=phase_run.phase.name,
-        turn=phase_run.progress.turn,
-        attempt=phase_run.progress.attempt,
+        turn=phase_run.now.turn,
+        attempt=phase_run.now.attempt,
         parent_id=run.record.traces.get(message_id),
         metadata=mark_of(message_id, name, by, kept=kept, **details),
     )
     run.record.append([row])
-    run.progress.callouts[message_id] = name
+    run.session.callouts[message_id] = name
     return kept

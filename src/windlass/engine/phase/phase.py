@@ -15,7 +15,9 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import OutputExtraction, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
-from windlass.engine._state import Generation, PhaseProgress, PhaseRun, Run, StateCopy
+from windlass.engine._phase_state import PhaseMessages, PhaseTools, PhaseWindow, TurnState
+from windlass.engine._session_state import StateCopy
+from windlass.engine._state import Generation, PhaseRun, Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.search_context import SEARCH, search_session
@@ -169,9 +171,9 @@ async def settle(
         run.record.append([run.record.failure(name, error)], outcomes=[failed])
         raise
     phase_run, ending, output = tried.phase_run, tried.ending, tried.output
-    run.progress.state.update(phase_run.progress.state)
-    run.progress.edits.update(lasting_edits(phase_run))
-    run.progress.last = phase_run
+    run.session.state.update(phase_run.now.state)
+    run.session.edits.update(lasting_edits(phase_run))
+    run.session.last_phase = phase_run
     outcome = Outcome(
         ending.status,
         run.record.clock(),
@@ -182,9 +184,9 @@ async def settle(
         reason=ending.reason,
     )
     run.record.append(
-        outcomes=[outcome], state=[*phase_run.progress.state.changes(name), *tried.changes]
+        outcomes=[outcome], state=[*phase_run.now.state.changes(name), *tried.changes]
     )
-    run.progress.state.update({change.key: change.value for change in tried.changes})
+    run.session.state.update({change.key: change.value for change in tried.changes})
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
     return ending, output
@@ -258,7 +260,7 @@ async def begin(
         ends_run=message is None and _ends_run(run, phase) and not is_judged(run, phase),
     )
     if rule.mode == "snowball" and gathered.sources:
-        phase_run.progress.position_cost = position_report(run, phase_run)
+        phase_run.messages.position_cost = position_report(run, phase_run)
     return phase_run
 
 
@@ -302,7 +304,7 @@ async def open_phase(
     (None: it has none). `before` is done once its tools are known, before its windows are decided.
     `ends_run`: the run is over with its last reply.
     """
-    record, state, generation = run.record, StateCopy(run.progress.state), run.generation_of(phase)
+    record, state, generation = run.record, StateCopy(run.session.state), run.generation_of(phase)
     provider, info = run.resolve(generation.model)
     row = record.row(NodeType.USER, instructions, phase=phase.name, turn=0, attempt=1)
     own = record.append([row])
@@ -311,8 +313,8 @@ async def open_phase(
         phase=phase.name,
         root=run.settings.root.resolve(),
         state=state,
-        readable=run.progress.readable,
-        closed=run.closed,
+        readable=run.session.readable,
+        closed=run.record.store.folder,
         modules=run.registry.modules,
         recall=partial(recall_original, record),
         search_folder=run.settings.search_folder,
@@ -328,20 +330,19 @@ async def open_phase(
         info=info,
         injected=tuple(entry.item for entry in injected if entry.item.phase == phase.name),
         trace_id=row.trace_id,
-        progress=PhaseProgress(
-            blocks=blocks,
-            own=own,
-            state=state,
-            context=context,
+        messages=PhaseMessages(blocks, own),
+        now=TurnState(state),
+        tools=PhaseTools(context),
+        window=PhaseWindow(
+            Driver(Conversation(), run.caches.of(info)),
             newest_within=_newest_within(rule, generation, info),
-            driver=Driver(Conversation(), run.cache_of(info)),
         ),
         injection=injection,
         ends_run=ends_run,
     )
     if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
         refresh(run, phase_run)
-    phase_run.progress.context = replace(
+    phase_run.tools.context = replace(
         context,
         callout=partial(call_out, run, phase_run),
         memory=memory_callbacks(run, phase),
@@ -358,13 +359,13 @@ async def open_phase(
         if rule.choosing is not None:
             what += " where all of it fits"
         _tell_switched_off(run, phase.name, rule.not_choosing, what)
-    phase_run.progress.tools = await _tools(run, phase, phase_run, instructions.text)
-    tools = phase_run.progress.tools.values()
-    phase_run.progress.approve = needing_approval(run.registry, phase, tools)
+    phase_run.tools.by_name = await _tools(run, phase, phase_run, instructions.text)
+    tools = phase_run.tools.by_name.values()
+    phase_run.tools.approve = needing_approval(run.registry, phase, tools)
     if before is not None:
         await before(phase_run)
     open_context(run, phase_run)
-    phase_run.progress.driver = open_driver(run, phase_run)
+    phase_run.window.driver = open_driver(run, phase_run)
     return phase_run
 
 
@@ -372,24 +373,24 @@ async def _attempts(
     run: CascadeRun, phase: Phase, phase_run: PhaseRun
 ) -> tuple[Ending, Item | None]:
     """Attempts until one is accepted; returns how the phase ended, and its output."""
-    rules, name, progress = phase.rules, phase.name, phase_run.progress
+    rules, name, now = phase.rules, phase.name, phase_run.now
     while True:
         cut_short = await _turns(run, phase_run, rules.max_turns)
-        output = last_said(progress.own)
-        last = last_said([item for item in progress.own if item.attempt == progress.attempt])
+        output = last_said(phase_run.messages.own)
+        last = last_said(phase_run.messages.of_attempt(now.attempt))
         text = last.message.text if last else ""
         verdict = await judge(run, phase_run, text, rules.loop_until, cut_short, recorded=True)
         if verdict is None:
             return (Ending("incomplete", cut_short) if cut_short else COMPLETED), output
-        repairs = verdict.by_schema and cut_short in (None, "length") and not progress.repaired
+        repairs = verdict.by_schema and cut_short in (None, "length") and not now.repaired
         _record_verdict(run, phase_run, text, verdict, repairs=repairs)
         if verdict.valid:
             return COMPLETED, output
         if repairs:
-            progress.repaired = True
+            now.repaired = True
             _say(run, phase_run, repair_text(verdict.reason))
             continue
-        if progress.attempt >= rules.max_attempts:
+        if now.attempt >= rules.max_attempts:
             if rules.on_exhausted == "continue":
                 return Ending("incomplete", cut_short or "turns"), output
             kind = OutputInvalid if verdict.by_schema else PhaseFailed
@@ -397,12 +398,10 @@ async def _attempts(
                 f"phase {name!r} used up its {rules.max_attempts} attempts;"
                 f" the last was refused: {verdict.reason or 'no reason given'}"
             )
-        progress.attempt += 1
         # A failed attempt leaves no trace in the state.
-        progress.state = StateCopy(run.progress.state)
-        progress.context = replace(progress.context, state=progress.state)
-        progress.forced_done = progress.repaired = False
-        text = retry_text(verdict.reason, progress.attempt)
+        now.begin_attempt(StateCopy(run.session.state))
+        phase_run.tools.use_state(now.state)
+        text = retry_text(verdict.reason, now.attempt)
         if phase_run.generation.wanted:
             text += f"\n\n{call_wanted(phase_run.generation)}"
         _say(run, phase_run, text)
@@ -411,7 +410,7 @@ async def _attempts(
 def _record_verdict(
     run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
 ) -> None:
-    attempt, reason = phase_run.progress.attempt, verdict.reason
+    attempt, reason = phase_run.now.attempt, verdict.reason
     metadata = {"attempt": attempt, "output": text, "validation_reason": reason}
     metadata |= {"valid": verdict.valid, **({"repair": True} if repairs else {})}
     run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(phase_run))])
@@ -420,14 +419,14 @@ def _record_verdict(
 
 def _say(run: Run, phase_run: PhaseRun, text: str) -> None:
     """Say something to the model, as the user."""
-    phase_run.progress.own.append(run.record.add(NodeType.USER, user(text), **_place(phase_run)))
+    phase_run.messages.own.append(run.record.add(NodeType.USER, user(text), **_place(phase_run)))
 
 
 def _place(phase_run: PhaseRun) -> dict[str, Any]:
     return {
         "phase": phase_run.phase.name,
-        "turn": phase_run.progress.turn,
-        "attempt": phase_run.progress.attempt,
+        "turn": phase_run.now.turn,
+        "attempt": phase_run.now.attempt,
         "parent_id": phase_run.trace_id,
     }
 
@@ -437,7 +436,7 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
 
     To mend its output an attempt has one turn.
     """
-    repairs = phase_run.progress.repaired
+    repairs = phase_run.now.repaired
     for _ in range(1 if repairs else most):
         _say_message(run, phase_run)
         reply = await _take_turn(run, phase_run)
@@ -449,9 +448,9 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
         name = phase_run.phase.name
         run.tell(name, text, kind="limit", max_turns=most)
         run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
-        phase_run.progress.closing = True
+        phase_run.now.closing = True
         reply = await _take_turn(run, phase_run)
-        phase_run.progress.closing = False
+        phase_run.now.closing = False
         if not reply.message.tool_calls:
             return _cut_short(run, phase_run, reply) or "turns"
     return "turns"
@@ -471,8 +470,8 @@ async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
 def _say_message(run: Run, phase_run: PhaseRun) -> None:
     """Say what a fork adds, before the first call that is not answered in its origin."""
-    journal, progress = run.journal, phase_run.progress
-    at = run.record.sounding_index, progress.attempt, progress.turn + 1
+    journal, now = run.journal, phase_run.now
+    at = run.record.sounding_index, now.attempt, now.turn + 1
     if journal.message and turn_place(phase_run.phase.name, *at) not in journal.replies:
         _say(run, phase_run, journal.message)
         journal.message = ""
@@ -489,8 +488,8 @@ def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     elif reply.finish == "window":
         reason = "length"
     elif not any(map(is_output, reply.message.parts)):
-        attempt = phase_run.progress.attempt
-        own = [item for item in phase_run.progress.own if item.attempt == attempt]
+        attempt = phase_run.now.attempt
+        own = [item for item in phase_run.messages.own if item.attempt == attempt]
         made = any(item.message.pictures for item in own if item.message.role == "tool")
         reason = None if made else "empty"
     if reason is not None:
@@ -528,7 +527,7 @@ def _snowball(run: CascadeRun) -> tuple[Entry, ...]:
     for name, items in by_phase.items():
         reason = f"snowball: said in {name}"
         entries += output_only(items, reason) if name in hidden else show(items, reason)
-    return apply(entries, run.progress.edits)
+    return apply(entries, run.session.edits)
 
 
 def _tell_switched_off(run: CascadeRun, phase: str, setting: str, what: str) -> None:
@@ -599,10 +598,10 @@ def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
     them), and the input cost in US dollars if it does (None: the model has no price).
     """
     info = phase_run.info
-    report: dict[str, Any] = {"chosen": phase_run.progress.blocks.position}
+    report: dict[str, Any] = {"chosen": phase_run.messages.blocks.position}
     for place in ("start", "end"):
         entries = assemble(
-            replace(phase_run.progress.blocks, position=place), show(phase_run.progress.own, "")
+            replace(phase_run.messages.blocks, position=place), show(phase_run.messages.own, "")
         )
         messages = [entry.message for entry in entries]
         weighed = weigh(
@@ -612,7 +611,7 @@ def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
             tools_first=info.tools_first,
         )
         total = sum(tokens for _, tokens in weighed)
-        shared = shared_tokens(weighed, run.progress.previous)
+        shared = shared_tokens(weighed, run.caches.previous)
         price = rate(info.name) if not info.free else None
         dollars = (
             None
@@ -670,16 +669,16 @@ async def judge(
     if validator is None:
         return None if schema is None else Verdict(valid=True)
     if recorded:
-        progress = phase_run.progress
-        at = run.record.sounding_index, progress.attempt, progress.turn
+        now = phase_run.now
+        at = run.record.sounding_index, now.attempt, now.turn
         told = run.journal.verdict(turn_place(phase_run.phase.name, *at), output)
         if told is not None:
             return Verdict(told["valid"], told["validation_reason"])
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
-    given = {"output": output, "state": dict(phase_run.progress.state), "input": dict(run.input)}
+    given = {"output": output, "state": dict(phase_run.now.state), "input": dict(run.input)}
     arguments = arguments_of(tool, given, phase_run.phase.name)
     call = ToolCall("validation", tool.spec.name, json.dumps(arguments, default=str))
-    answer = await run_tool(tool, call, phase_run.progress.context)
+    answer = await run_tool(tool, call, phase_run.tools.context)
     if answer.error:
         raise PhaseFailed(
             f"phase {phase_run.phase.name!r}: the validator {validator!r} failed: {answer.text}"

@@ -36,7 +36,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
             if run.is_sounding:
                 check_memory(text, key)
                 write = partial(banks.remember, bank, text, key=key, expires=until, by=by)
-                run.progress.remembered.append(write)
+                run.session.remembered.append(write)
                 return f"to be remembered in bank {bank!r} if this attempt is the one taken"
             kept = banks.remember(bank, text, key=key, expires=until, by=by)
         except (UsageError, StoreError) as error:

@@ -70,7 +70,7 @@ class Sounding:
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """The pictures that were made in it, each once."""
-        own = self.tried.phase_run.progress.own[1:] if self.tried else []
+        own = self.tried.phase_run.messages.own[1:] if self.tried else []
         found = {p.sha256 or p.url: p for item in own for p in item.message.pictures}
         return tuple(found.values())
 
@@ -134,12 +134,12 @@ async def _picked_by_function(
     """The index a function picks (None: a tie), or why its answer says none."""
     tool = run.registry.resolve(name) if ":" in name else run.registry.get(name)
     outputs = [each.text for each in standing]
-    given = {"outputs": outputs, "state": dict(run.progress.state), "input": dict(run.input)}
+    given = {"outputs": outputs, "state": dict(run.session.state), "input": dict(run.input)}
     arguments = arguments_of(tool, given, phase.name, "outputs")
     call = ToolCall("evaluation", tool.spec.name, json.dumps(arguments, default=str))
     first = standing[0].tried
     assert first is not None
-    answer = await run_tool(tool, call, first.phase_run.progress.context)
+    answer = await run_tool(tool, call, first.phase_run.tools.context)
     if answer.error:
         return f"the evaluator {name!r} failed: {answer.text}"
     place = read_winner(answer.text, range(len(standing)))
@@ -299,7 +299,7 @@ async def _ask(
         "answer": answer,
         **details,
     }
-    price = run.charge(info, reply.usage, saved=0)
+    price = run.charge(info, reply.usage)
     columns = usage_columns(info.name, reply.usage, price)
     row = run.record.row(NodeType.DECISION, phase=phase.name, turn=0, metadata=metadata, **columns)
     run.record.append([row])

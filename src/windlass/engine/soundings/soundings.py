@@ -9,14 +9,12 @@ back, so that the others read from the cache what it wrote.
 from __future__ import annotations
 
 import asyncio
-import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
-from typing import Any, Final
+from typing import Any
 
 from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
-from windlass.engine._meters import ModelCache
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
     CallEnded,
@@ -27,7 +25,6 @@ from windlass.engine.events import (
     TextArrived,
     Waiting,
 )
-from windlass.engine.injecting.injected import Injected
 from windlass.engine.phase.phase import Children, Tried, after, begin, extracted, settle, try_phase
 from windlass.engine.soundings.evaluating import Sounding, accepted, evaluate, join_outputs
 from windlass.errors import (
@@ -54,7 +51,6 @@ from windlass.safety.fairness import fair
 from windlass.text.prompts import VARIATIONS, refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
-from windlass.wire.base import Usage
 
 
 async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
@@ -228,15 +224,14 @@ class SoundedPhase:
         emit: Callable[[Event], None],
     ) -> Sounding:
         """One attempt with a run of its own; what it used is added to the whole."""
-        name, calls = self.phase.name, self.run.progress.calls
+        name = self.phase.name
         changes: dict[str, Any] = {} if model is None else {"model": model}
         if self.wanted.joins is not None:
             changes["output_extraction"] = None  # it is of what is made of all
         phase, whole = self.phase.model_copy(update=changes), self.run.cascade
         phases = tuple(phase if each is self.phase else each for each in whole.phases)
-        self.run.cache_of(self.run.resolve(self.run.generation_of(phase).model)[1])
+        self.run.caches.of(self.run.resolve(self.run.generation_of(phase).model)[1])
         own = own_run(self.run, name, index, emit)
-        spent = spent_by(own)
         own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
         tried: Tried | None = None
         error: WindlassError | None = None
@@ -248,25 +243,15 @@ class SoundedPhase:
             error = failure
             own.record.append([own.record.failure(name, failure)])
         finally:
-            self._add_up(own, calls, spent)
+            self._add_up(own)
         ended = Sounding(index, own, tried, error)
         self._tell_of(ended, own, number, model=own.generation_of(phase).model)
         return ended
 
-    def _add_up(
-        self, own: CascadeRun, calls: int, spent: Mapping[str, tuple[float, float]]
-    ) -> None:
-        """Count what an attempt took; it began with so many calls, and with so much spent."""
-        progress, total = own.progress, self.run.progress
-        self.run.add_up(progress.usage, progress.cost)
-        total.saved_tokens += progress.saved_tokens
-        total.calls += progress.calls - calls
-        for used, cache in own.caches.items():
-            before = spent.get(used, (0.0, 0.0))
-            counted = self.run.caches.setdefault(used, cache)
-            if counted is not cache:
-                counted.spent += cache.spent - before[0]
-                counted.spent_whole += cache.spent_whole - before[1]
+    def _add_up(self, own: CascadeRun) -> None:
+        """Count what an attempt took."""
+        self.run.totals.add_all(own.totals)
+        self.run.caches.add_spent(own.caches)
 
     def _tell_of(self, ended: Sounding, by: CascadeRun, number: int, **more: Any) -> None:
         """Record how an attempt of a round ended."""
@@ -310,21 +295,15 @@ class SoundedPhase:
         """What the winner said, and what it holds, is the phase's."""
         run, own = self.run, won.run
         run.record.take_over(own.record)
-        for each in fields(Injected):
-            setattr(run.injected, each.name, getattr(own.injected, each.name))
-        for model, cache in own.caches.items():  # the next call goes on from what it was sent
-            total = run.caches[model]
-            cache.spent, cache.spent_whole = total.spent, total.spent_whole
-            run.caches[model] = cache
-        progress = own.progress
-        run.progress.callouts, run.progress.previous = progress.callouts, progress.previous
-        run.progress.readable = progress.readable
+        run.injected.adopt(own.injected)
+        run.caches.adopt(own.caches)
+        run.session.adopt(own.session)
         self._remember([won])
 
     def _remember(self, soundings: Sequence[Sounding]) -> None:
-        writes = [write for each in soundings for write in each.run.progress.remembered]
+        writes = [write for each in soundings for write in each.run.session.remembered]
         if self.run.is_sounding:
-            self.run.progress.remembered += writes
+            self.run.session.remembered += writes
             return
         for write in writes:
             try:
@@ -358,9 +337,6 @@ class SoundedPhase:
         return f"{self.place.format(names.index(self.phase.name))}.{key}"
 
 
-_OWN: Final[Mapping[str, Any]] = {"usage": Usage(0, 0), "cost": 0.0, "saved_tokens": 0}
-
-
 def standing_of(found: Iterable[Sounding]) -> list[Sounding]:
     """Those that have an answer; where none has, those that did not fail."""
     listed = list(found)
@@ -373,46 +349,15 @@ def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], Non
     What a provider caches is shared: the meters of models' caches are. What the last call was sent
     is its own.
     """
-    whole, injected = run.progress, run.injected
-    progress = replace(
-        whole,
-        state=dict(whole.state),
-        outputs=dict(whole.outputs),
-        edits=dict(whole.edits),
-        callouts=dict(whole.callouts),
-        previous=list(whole.previous),
-        remembered=[],
-        choosing=None,
-        **_OWN,
-    )
-    own = replace(
-        injected,
-        attached=dict(injected.attached),
-        touched=dict(injected.touched),
-        context=copy.deepcopy(injected.context),
-        kept=copy.deepcopy(injected.kept),
-        dropped=copy.deepcopy(injected.dropped),
-        described=dict(injected.described),
-        files=list(injected.files),
-    )
     return replace(
         run,
         record=run.record.apart(phase, index),
-        injected=own,
-        progress=progress,
+        injected=run.injected.fork(),
+        session=run.session.fork(),
+        totals=run.totals.fork(),
+        caches=run.caches.fork(),
         emit=emit,
-        caches=own_caches(run),
     )
-
-
-def own_caches(run: CascadeRun) -> dict[str, ModelCache]:
-    """What is known of the models' caches, to be changed by one attempt."""
-    return {name: copy.copy(cache) for name, cache in run.caches.items()}
-
-
-def spent_by(run: CascadeRun) -> dict[str, tuple[float, float]]:
-    """What a run spent with each model so far, and what it would have without windows."""
-    return {name: (cache.spent, cache.spent_whole) for name, cache in run.caches.items()}
 
 
 def variations(mutate: Variations, factor: int) -> list[str | None]:

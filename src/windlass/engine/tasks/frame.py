@@ -116,7 +116,7 @@ class Material:
             root, here = self.run.settings.root, Path.cwd()
             folders = [root / name for name in task.folders]
             folders = [f.relative_to(here) if f.is_relative_to(here) else f for f in folders]
-            closed = [self.run.closed] if self.run.closed is not None else []
+            closed = [record.store.folder]
             self.looks[key] = Associations(banks, task.banks, folders, closed=closed)
         return self.looks[key]
 

@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from windlass.engine._meters import ModelCache
 from windlass.engine.cards.indexer import options_of
 from windlass.engine.cards.maker import Summariser
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.injected import Injected
 from windlass.engine.tasks.frame import ContextPiece, Material
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
@@ -27,7 +25,6 @@ from windlass.tasks.compile import Program
 from windlass.tasks.model import Format, Task
 from windlass.text.tokens import Counter
 from windlass.window.originals import reference
-from windlass.wire.base import Usage
 
 NOTES_TOKENS: Final = 300
 """The most tokens that `notes_only` carries of a step."""
@@ -99,34 +96,25 @@ class Job:
         return self.run.record.store.message(done.key).text if done.key else ""
 
     @contextmanager
-    def apart(self, *, aside: bool = False, **changes: Any) -> Iterator[Job]:
+    def for_task(self, *, parallel: bool = False, **changes: Any) -> Iterator[Job]:
         """The same job with a run of its own: what one task says is no burden to the next.
 
-        What it used is added to the whole. `aside`: it runs beside others, so that it has its own
-        state and knows its own part of the models' caches only.
+        What it used is added to the whole. `parallel`: it runs beside others, so that it has its
+        own state and knows its own part of the models' caches only.
         """
-        run, whole = self.run, self.run.progress
-        progress = replace(
-            whole,
-            state=dict(whole.state) if aside else whole.state,
-            outputs=dict(whole.outputs) if aside else whole.outputs,
-            edits={},
-            callouts={},
-            previous=[],
-            usage=Usage(0, 0),
-            cost=0.0,
-            saved_tokens=0,
-        )
-        if aside:
-            changes["caches"] = dict[str, ModelCache]()
-        injected = Injected(placed=run.injected.placed, warned=run.injected.warned)
+        run, totals = self.run, self.run.totals.fork()
+        changes |= {
+            "session": run.session.for_task(parallel=parallel),
+            "caches": run.caches.for_task(parallel=parallel),
+            "injected": run.injected.for_task(),
+            "totals": totals,
+        }
         try:
             with run.record.anew() as record:
-                changes |= {"record": record, "injected": injected, "progress": progress}
-                yield replace(self, run=replace(run, **changes))
+                yield replace(self, run=replace(run, record=record, **changes))
         finally:
-            run.add_up(progress.usage, progress.cost)
-            whole.saved_tokens += progress.saved_tokens
+            # Calls are numbered from the first of each task.
+            run.totals.add(totals.usage, totals.cost, totals.saved_tokens)
 
 
 def carried(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:
@@ -220,6 +208,6 @@ async def write_notes(job: Job, done: Done) -> None:
         phase=done.path,
         turn=0,
         metadata={**metadata, "text": f"notes on {done.path} by {name}", "answer": answer},
-        **usage_columns(name, usage, run.charge(info, usage, saved=0)),
+        **usage_columns(name, usage, run.charge(info, usage)),
     )
     run.record.append([row])

@@ -98,7 +98,7 @@ async def _run_leaf(
     Where these alone do not complete it, or where it would ask something else now and that is
     accepted, it is run anew.
     """
-    with job.apart() as own:
+    with job.for_task() as own:
         record = own.run.record
         try:
             done = await run_atomic(own, task, parent, previous, path=path, item=item)
@@ -116,7 +116,7 @@ async def _run_leaf(
             if not record.finds_all or limit is not None or needed is not None:
                 raise
             why = f"it failed by what was answered ({error})"
-    with job.apart() as own:
+    with job.for_task() as own:
         run_anew(own, path, why)
         return await run_atomic(own, task, parent, previous, path=path, item=item)
 
@@ -196,7 +196,7 @@ async def _run_steps(
         done.append(result)
         if how == "notes_only" and index + 1 < len(task.steps):
             await write_notes(job, result)
-        job.run.progress.outputs[step.path] = output_of(job, result)
+        job.run.session.outputs[step.path] = output_of(job, result)
     return ended_with(done[-1], done)
 
 
@@ -329,7 +329,7 @@ async def run_one(inner: Inner, index: int, item: Given) -> Done:
     job = inner.job
     value = item.value if item.value is not None else item.read()
     values = {**job.run.input, "item": value, "index": index}
-    with job.apart(aside=True, input=values, emit=partial(_quiet, job.run.emit)) as own:
+    with job.for_task(parallel=True, input=values, emit=partial(_quiet, job.run.emit)) as own:
         path = f"{inner.path}[{index}]"
         return await run_task(own, inner.task, inner.frame, path=path, item=item)
 
@@ -375,7 +375,7 @@ async def _reduced(
         if len(groups) == 1:
             pieces = _pieces(job, level, called, 0)
             done = await run_task(job, reduction, frame, pieces, path=of_it)
-            job.run.progress.outputs[reduction.path] = output_of(job, done)
+            job.run.session.outputs[reduction.path] = output_of(job, done)
             return ended_with(done, [*results, done])
         largest = max(each.tokens for each in level)
         if len(groups) == len(level) or largest > room:
@@ -403,7 +403,7 @@ async def _level(
     job = inner.job
 
     async def reduced(index: int, _: Given) -> Done:
-        with job.apart(aside=True, emit=partial(_quiet, job.run.emit)) as own:
+        with job.for_task(parallel=True, emit=partial(_quiet, job.run.emit)) as own:
             path = f"{inner.path}-{index}]"
             return await run_task(own, inner.task, inner.frame, groups[index](), path=path)
 
@@ -524,10 +524,10 @@ def _restore(job: Job) -> None:
     record = job.run.record
     for path, done in job.finished.items():
         if "[" not in path:
-            job.run.progress.outputs[path] = output_of(job, done)
+            job.run.session.outputs[path] = output_of(job, done)
     for change in record.store.state(record.session_id):
         if "[" not in change.phase and change.phase in job.finished:
-            job.run.progress.state[change.key] = change.value
+            job.run.session.state[change.key] = change.value
 
 
 def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:

@@ -33,33 +33,33 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     a person is asked and nobody answers.
     """
     name = phase_run.phase.name
-    progress = phase_run.progress
-    place = turn_place(name, run.record.sounding_index, progress.attempt, progress.turn)
+    now, tools = phase_run.now, phase_run.tools
+    place = turn_place(name, run.record.sounding_index, now.attempt, now.turn)
     tried = run.journal.tools_at(place, reply.tool_calls)
     if tried is not None:
         await _answer_again(run, phase_run, reply, tried, parent)
         return
     run.check_time()
     run.record.pass_to(None)
-    started, before = run.record.clock(), dict(progress.state.snapshot())
+    started, before = run.record.clock(), dict(now.state.snapshot())
     try:
         # A person is asked before anything is done: without an answer nothing of it is.
         answers = await answers_to(run, phase_run, place, reply.tool_calls)
         calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
         for call in calls:
             run.emit(ToolStarted(name, call.name, call.arguments))
-        named = [call.name for call in calls if call.name in progress.tools]
-        if lasting := [each for each in named if progress.tools[each].effects == "external"]:
+        named = [call.name for call in calls if call.name in tools.by_name]
+        if lasting := [each for each in named if tools.by_name[each].effects == "external"]:
             told = {STEP: place, "tools": lasting}
             run.record.decide(name, f"{place}: {', '.join(lasting)} run", kind=STARTED, **told)
-        ran = iter(await run_tools(calls, progress.tools, progress.context))
+        ran = iter(await run_tools(calls, tools.by_name, tools.context))
         outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
     except asyncio.CancelledError:
         stopped = ToolOutput(BROKEN_OFF, error=True)
         _record(run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started)
         raise
     answered = list(zip(reply.tool_calls, outputs, strict=True))
-    state = progress.state.changed_since(before)
+    state = now.state.changed_since(before)
     _record(run, phase_run, parent, answered, started, state)
     note_results(run, phase_run, answered)
     for call, output in answered:
@@ -75,19 +75,19 @@ async def _answer_again(
 
     Tools that act on the run itself run again; they cost nothing and touch nothing outside.
     """
-    progress = phase_run.progress
+    now, tools = phase_run.now, phase_run.tools
     inner = [
         call
         for call, each in zip(reply.tool_calls, tried, strict=True)
-        if call.name in _INNER and call.name in progress.tools and not each.message.failed
+        if call.name in _INNER and call.name in tools.by_name and not each.message.failed
     ]
     if inner:
-        await run_tools(inner, progress.tools, progress.context)
+        await run_tools(inner, tools.by_name, tools.context)
     state = dict[str, Any]()
     for each in tried:
         state |= each.metadata.get(STATE, {})
     for key, value in state.items():
-        progress.state[key] = value
+        now.state[key] = value
     answered = [
         (call, ToolOutput(each.message.text, each.message.pictures, each.message.failed))
         for call, each in zip(reply.tool_calls, tried, strict=True)
@@ -115,14 +115,14 @@ def _record(  # noqa: PLR0917
     state: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     milliseconds = (run.record.clock() - started) * 1_000
-    tools = phase_run.progress.tools
+    tools = phase_run.tools.by_name
     rows = [
         run.record.row(
             NodeType.TOOL_RESULT,
             tool(call, Text(output.text), *output.pictures, failed=output.error),
             phase=phase_run.phase.name,
-            turn=phase_run.progress.turn,
-            attempt=phase_run.progress.attempt,
+            turn=phase_run.now.turn,
+            attempt=phase_run.now.attempt,
             parent_id=parent,
             keep_pictures=True,
             duration_ms=milliseconds,
@@ -143,10 +143,10 @@ def _record(  # noqa: PLR0917
         for at, (call, output) in enumerate(answered)
     ]
     results = run.record.append(rows)
-    phase_run.progress.own += results
+    phase_run.messages.own += results
     mark_matches(run, phase_run, results)
     forced = phase_run.generation.tool_choice
-    phase_run.progress.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
+    phase_run.now.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
 
 
 STATE: Final = "state"
@@ -164,7 +164,7 @@ def note_results(
     """Take note of the results of a turn's calls, in their order."""
     state = run.injected
     for call, output in answered:
-        names = names_touched(phase_run.progress.tools.get(call.name), call)
+        names = names_touched(phase_run.tools.by_name.get(call.name), call)
         about = frozenset(f"{call.name} {name}" for group in names.values() for name in group)
         result = FailedCall(call.name, call.arguments, output.text.strip().partition("\n")[0])
         mended: list[FailedCall] = []
@@ -180,7 +180,7 @@ def note_results(
 
 def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     """Show the plan as it is now, and put it into the record."""
-    plan = plan_in(phase_run.progress.state)
+    plan = plan_in(phase_run.now.state)
     if plan is None:
         return
     steps = tuple((step.status, step.text, step.conclusion) for step in plan.steps)
@@ -191,7 +191,7 @@ def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
         phase_run.phase.name,
         plan.in_line(),
         kind="plan",
-        turn=phase_run.progress.turn,
+        turn=phase_run.now.turn,
         plan=plan.as_state(),
     )
 

@@ -34,8 +34,8 @@ def take_report(
 
     Returns the reply, with a usage that is possible, and what to record of the call.
     """
-    cache, driver = run.cache_of(phase_run.info), phase_run.progress.driver
-    run.progress.calls += 1
+    cache, driver = run.caches.of(phase_run.info), phase_run.window.driver
+    run.totals.calls += 1
     cache.pauses.note(at, answer=False)
     driver.call_made(plan.call)
     trust = cache.trust if driver.planner is not None else None  # else nothing is counted on
@@ -104,7 +104,7 @@ def _saves(run: Run, phase_run: PhaseRun) -> bool:
     """Whether the phase leaves anything out to save money, and not only to keep to limits."""
     policy = phase_run.rule.policy
     shortens = policy is not None and policy.enabled
-    return (shortens or phase_run.progress.whole is not None) and not run.settings.tripped
+    return (shortens or phase_run.choice.whole is not None) and not run.settings.tripped
 
 
 def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
@@ -116,7 +116,7 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
     most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
-    edits = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.values()]
+    edits = [*phase_run.window.edits.values(), *phase_run.conversation.pending.values()]
     leave = {"expire"}
     if policy and (policy.keep_recent_turns or policy.keep_recent_images):
         leave.add("prune")
@@ -139,7 +139,7 @@ def _hear(
     """Change what is counted on from now on, and tell where that is another thing."""
     before = cache.trust
     cache.trust = before.heard(
-        run.progress.calls,
+        run.totals.call_number,
         expected=expected,
         total=billed.tokens,
         cached=reply.usage.tokens_cached,
@@ -147,27 +147,25 @@ def _hear(
         goes_on=billed.goes_on,
     )
     was, now = _planned_as(before), _planned_as(cache.trust)
-    if was == now or phase_run.progress.driver.planner is None:
+    if was == now or phase_run.window.driver.planner is None:
         return
     name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
     notice = f"phase {name!r}: {phase_run.info.name}: {text}"
-    run.record.decide(name, notice, kind="cache", turn=phase_run.progress.turn, planned_as=now)
+    run.record.decide(name, notice, kind="cache", turn=phase_run.now.turn, planned_as=now)
     run.emit(Noted(name, notice, detail=True))
 
 
 def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     """The call as it would have been without a window."""
-    if phase_run.rule.policy is None and phase_run.progress.whole is None:
+    if phase_run.rule.policy is None and phase_run.choice.whole is None:
         return plan.weighed
     blocks = (
-        phase_run.progress.blocks
-        if phase_run.progress.whole is None
-        else Blocks(phase_run.progress.blocks.system)
+        phase_run.messages.blocks
+        if phase_run.choice.whole is None
+        else Blocks(phase_run.messages.blocks.system)
     )
-    entries = assemble(
-        blocks, (*(phase_run.progress.whole or ()), *show(phase_run.progress.own, ""))
-    )
+    entries = assemble(blocks, (*(phase_run.choice.whole or ()), *show(phase_run.messages.own, "")))
     messages = [entry.item.message for entry in entries]
     first = phase_run.info.tools_first
     return weigh(phase_run.info.counter, messages, plan.tools, tools_first=first)
@@ -175,7 +173,7 @@ def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
 
 def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, TierDetails]:
     """How each tier of the injectors is cached: the place of its mark, and for how long."""
-    marks, count = call.sent.marks, len(phase_run.progress.blocks.system)
+    marks, count = call.sent.marks, len(phase_run.messages.blocks.system)
     head = next((place for place in marks.places if place[0] < count), None)
     kept = "long" if marks.long else "short"
     return {

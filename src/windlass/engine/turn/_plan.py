@@ -68,16 +68,16 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     weighed = weigh(counter, messages, tools, tools_first=phase_run.info.tools_first)
     sent = sum(tokens for _, tokens in weighed)
     # What a snowball would have sent here: all that was said, unedited, and its tools.
-    snowball = [entry.message for entry in phase_run.progress.blocks.system]
+    snowball = [entry.message for entry in phase_run.messages.blocks.system]
     snowball += [item.message for item in run.record.born]
     whole = request_tokens(counter, snowball, run.definitions(phase_run.allowed, snowball))
     check_fits(phase_run, call.entries, sent)
     details: CallDetails = {
         "tool_choice": choice,
-        "prefix": prefix_report(run.progress.previous, weighed),
+        "prefix": prefix_report(run.caches.previous, weighed),
     }
-    if phase_run.progress.position_cost is not None:
-        details["position"] = phase_run.progress.position_cost
+    if phase_run.messages.position_cost is not None:
+        details["position"] = phase_run.messages.position_cost
     if budget := check_budget(phase_run, sent):
         details["budget"] = budget
     if decision := _decision(phase_run):
@@ -105,7 +105,7 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
     weighed = [*plan.weighed, *((e.message.key, counter.message(e.message)) for e in tail)]
     details: CallDetails = {
         "tool_choice": plan.choice,
-        "prefix": prefix_report(run.progress.previous, weighed),
+        "prefix": prefix_report(run.caches.previous, weighed),
     }
     if "injectors" in plan.details:
         details["injectors"] = plan.details["injectors"]
@@ -148,13 +148,13 @@ def entries_of(
     run: Run, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
     """What the next call shows before blocks are added, its tools, and its tool choice."""
-    inserted = phase_run.progress.inserted
+    inserted = phase_run.window.inserted
     entries = tuple(
         replace(entry, item=inserted[entry.item.id]) if entry.item.id in inserted else entry
         for entry in phase_run.conversation.window().entries
     )
     tools, choice = _tools(run, phase_run, entries)
-    if phase_run.rule.sliding or phase_run.progress.replanned:
+    if phase_run.rule.sliding or phase_run.window.replanned:
         entries = _newest(phase_run, entries, tools)
     return entries, tools, choice
 
@@ -163,18 +163,18 @@ def next_call(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
 ) -> NextCall:
     """What the phase's next call shows of `entries` with its blocks, and its marks."""
-    counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.progress.blocks
+    counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
-    return phase_run.progress.driver.next_call(
+    return phase_run.window.driver.next_call(
         as_it_stands(run, phase_run, entries),
         tools,
-        gap=run.cache_of(phase_run.info).pauses.gap_at(now),
+        gap=run.caches.of(phase_run.info).pauses.gap_at(now),
         size=counter.text,
         fits=lambda messages: request_tokens(counter, messages, tools) <= room,
         block=held.text if held else "",
         lasting=held.lasting if held else "",
         cut_point=len(blocks.system) + len(blocks.context) if blocks.context else 0,
-        last=phase_run.ends_run and (phase_run.progress.closing or not tools),
+        last=phase_run.ends_run and (phase_run.now.closing or not tools),
     )
 
 
@@ -195,7 +195,7 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         breakpoints=plan.call.sent.places,
         long_breakpoints=plan.call.sent.marks.long,
         cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,
-        drops_thinking=phase_run.progress.driver.drops_thinking,
+        drops_thinking=phase_run.window.driver.drops_thinking,
         server_clear=phase_run.server_clear,
     )
 
@@ -218,10 +218,10 @@ def _tools(
         # A call that is folded keeps its definition: a list that changes breaks the cache.
         shown = [item.message for item in phase_run.conversation.items]
     tools = run.definitions(phase_run.allowed, shown)
-    if not phase_run.progress.tools or phase_run.progress.closing:
+    if not phase_run.tools.by_name or phase_run.now.closing:
         return tools, "none"
     # A forced tool is forced until it was called; else the phase could not end.
-    return tools, "auto" if phase_run.progress.forced_done else phase_run.generation.tool_choice
+    return tools, "auto" if phase_run.now.forced_done else phase_run.generation.tool_choice
 
 
 def _newest(
@@ -229,10 +229,10 @@ def _newest(
 ) -> tuple[Entry, ...]:
     """The newest whole turns that fit `newest_within`, with system prompt and instructions."""
     counter = phase_run.info.counter
-    head = (*phase_run.progress.blocks.system, *phase_run.progress.blocks.context)
+    head = (*phase_run.messages.blocks.system, *phase_run.messages.blocks.context)
     pinned = {phase_run.instructions.id, *(entry.item.id for entry in head)}
     fixed = [entry.message for entry in entries if entry.item.id in pinned]
-    room = phase_run.progress.newest_within - request_tokens(counter, fixed, tools)
+    room = phase_run.window.newest_within - request_tokens(counter, fixed, tools)
     rest = [entry for entry in entries if entry.item.id not in pinned]
     shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
     return from_user([entry for entry in entries if entry.item.id in shown])

@@ -44,22 +44,22 @@ _LEAST_SAID: Final = 200
 
 async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     """Do all that acts before the phase's next call is planned; returns the edits that fell due."""
-    driver, conversation = phase_run.progress.driver, phase_run.conversation
+    driver, conversation = phase_run.window.driver, phase_run.conversation
     _feed(run, phase_run)
     driver.count_on_cache()
-    driver.count_blocks({ident: item.id for ident, item in phase_run.progress.inserted.items()})
+    driver.count_blocks({ident: item.id for ident, item in phase_run.window.inserted.items()})
     edits = expired(
         [
             one
-            for one in (*phase_run.injected, *phase_run.progress.own)
-            if one.id not in phase_run.progress.kept
+            for one in (*phase_run.injected, *phase_run.messages.own)
+            if one.id not in phase_run.window.kept
         ],
         phase_run.rule.expiry,
-        turn=phase_run.progress.turn,
+        turn=phase_run.now.turn,
         instructions=phase_run.instructions.id,
-        committed=phase_run.progress.edits,
+        committed=phase_run.window.edits,
     )
-    phase_run.progress.edits.update((edit.id, edit) for edit in edits)
+    phase_run.window.edits.update((edit.id, edit) for edit in edits)
     for edit in edits:
         conversation.settle(edit)
     longest = longest_of(phase_run)
@@ -79,7 +79,7 @@ def longest_of(phase_run: PhaseRun) -> int:
 
 def _count_all(run: Run, phase_run: PhaseRun) -> None:
     """Count the tokens of all messages that a plan weighs; the counter remembers them."""
-    for item in (*run.record.born, *phase_run.progress.own):
+    for item in (*run.record.born, *phase_run.messages.own):
         phase_run.info.counter.message(item.message)
 
 
@@ -102,16 +102,16 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     conversation, pruned = phase_run.conversation, phase_run.rule.policy is not None
     if not pruned and phase_run.rule.mode == "selective":
         raise refused
-    before = phase_run.progress.newest_within, phase_run.progress.replanned
+    before = phase_run.window.newest_within, phase_run.window.replanned
     policies = conversation.policies
     room = corrected_room(plan.sent, refused)
-    phase_run.progress.newest_within = min(phase_run.progress.newest_within, room)
-    phase_run.progress.replanned = not pruned
+    phase_run.window.newest_within = min(phase_run.window.newest_within, room)
+    phase_run.window.replanned = not pruned
     _narrow(run, phase_run, room)
     _record_inserts(run, phase_run, conversation.window())
     shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
-        phase_run.progress.newest_within, phase_run.progress.replanned = before
+        phase_run.window.newest_within, phase_run.window.replanned = before
         conversation.policies = policies
         conversation.recount()
         raise refused
@@ -128,7 +128,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         name,
         notice,
         kind="replan",
-        turn=phase_run.progress.turn,
+        turn=phase_run.now.turn,
         tokens_before=plan.sent,
         tokens_after=shorter.sent,
         messages_left_out=left_out,
@@ -149,12 +149,12 @@ def plan_without_thinking(
     """
     if not any(map(thinks, plan.messages)):
         raise refused
-    phase_run.progress.driver.thinking_refused()
+    phase_run.window.driver.thinking_refused()
     _record_inserts(run, phase_run, phase_run.conversation.window())
     again = plan_call(run, phase_run, run.record.clock())
     name = phase_run.phase.name
     text = f"phase {name!r}: the provider refused earlier thinking; sent again without any"
-    run.tell(name, text, kind="thinking", turn=phase_run.progress.turn, refused=str(refused))
+    run.tell(name, text, kind="thinking", turn=phase_run.now.turn, refused=str(refused))
     return again
 
 
@@ -174,7 +174,7 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
 
 def _narrow(run: Run, phase_run: PhaseRun, room: int) -> None:
     """From now on a request of the phase may have `room` tokens at most, by our count."""
-    driver = phase_run.progress.driver
+    driver = phase_run.window.driver
     if driver.most_tokens is not None:
         driver.limit(min(driver.most_tokens, room_for_messages(run, phase_run, room)))
 
@@ -185,8 +185,8 @@ def _feed(run: Run, phase_run: PhaseRun) -> None:
     Before anything else is decided: a step that is planned again after it was sent could
     come out differently.
     """
-    for item in phase_run.progress.own[phase_run.progress.fed :]:
-        phase_run.progress.fed += 1
+    for item in phase_run.messages.own[phase_run.window.fed :]:
+        phase_run.window.fed += 1
         if not says_nothing(item.message):
             at = run.record.times.get(item.id)
             phase_run.conversation.append(item, "said in this phase", at=at)
@@ -196,17 +196,17 @@ def _feed(run: Run, phase_run: PhaseRun) -> None:
 def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
     """Put into the record what the window brings in unasked, once each."""
     for new in window.inserts:
-        if new.item.id not in phase_run.progress.inserted:
+        if new.item.id not in phase_run.window.inserted:
             row = run.record.row(
                 NodeType.CONTEXT_INJECTION,
                 new.item.message,
                 phase=phase_run.phase.name,
-                turn=phase_run.progress.turn,
-                attempt=phase_run.progress.attempt,
+                turn=phase_run.now.turn,
+                attempt=phase_run.now.attempt,
                 parent_id=phase_run.trace_id,
                 metadata={"kind": "expand", "reason": new.reason},
             )
-            (phase_run.progress.inserted[new.item.id],) = run.record.append([row])
+            (phase_run.window.inserted[new.item.id],) = run.record.append([row])
 
 
 async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
@@ -216,9 +216,9 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
     the window stands without the text.
     """
     for want in phase_run.conversation.window().wants:
-        if want.key in phase_run.progress.requested:
+        if want.key in phase_run.window.requested:
             continue
-        phase_run.progress.requested.add(want.key)
+        phase_run.window.requested.add(want.key)
         metadata: dict[str, Any] = {"kind": "summary", "key": want.key}
         usage = Usage(0, 0)
         try:
@@ -236,13 +236,13 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         row = run.record.row(
             NodeType.DECISION,
             phase=phase_run.phase.name,
-            turn=phase_run.progress.turn,
-            attempt=phase_run.progress.attempt,
+            turn=phase_run.now.turn,
+            attempt=phase_run.now.attempt,
             model=phase_run.info.name,
             tokens_in=usage.tokens_in,
             tokens_out=usage.tokens_out,
             tokens_cached=usage.tokens_cached,
-            cost=run.charge(phase_run.info, usage, saved=0),
+            cost=run.charge(phase_run.info, usage),
             metadata=metadata,
         )
         run.net.spent += row.cost or 0.0

@@ -83,7 +83,7 @@ def _near(phase_run: PhaseRun, tokens: int) -> str:
 
 def tell_choice(run: Run, phase_run: PhaseRun, sent: int, snowball: int) -> None:
     """Say once what the phase chose, with the tokens of its first call, which windows shorten."""
-    text, phase_run.progress.choice_text = phase_run.progress.choice_text, ""
+    text, phase_run.choice.text = phase_run.choice.text, ""
     if text:
         text += f"; its first call sends {sent:,} tokens, sending everything {snowball:,}"
         run.emit(Noted(phase_run.phase.name, text, detail=True))

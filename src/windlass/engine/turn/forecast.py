@@ -110,9 +110,9 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     finally:
         await servers.stop()
     entries = assemble(
-        phase_run.progress.blocks, show(phase_run.progress.own, "said in this phase")
+        phase_run.messages.blocks, show(phase_run.messages.own, "said in this phase")
     )
-    phase_run.progress.turn = 1
+    phase_run.now.turn = 1
     prepare_blocks(run, phase_run, entries, phase_run.allowed)
     shown = next_call(run, phase_run, entries, phase_run.allowed, run.record.clock())
     messages = tuple(entry.message for entry in shown.entries)
@@ -169,7 +169,7 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         models=seeing,
         phase=first.name,
         messages=messages,
-        tools=tuple(phase_run.progress.tools),
+        tools=tuple(phase_run.tools.by_name),
         tokens=request_tokens(phase_run.info.counter, messages, phase_run.allowed),
         priced_as=names,
         dollars=cost(name, hosted, 0),

@@ -28,7 +28,7 @@ def with_asks(run: CascadeRun, phase: Phase, instructions: Message) -> Message:
     """The instructions with all that the phase asks for in words at their end."""
     generation = run.generation_of(phase)
     asks = [call_wanted(generation)] if generation.wanted else []
-    if generation.output_schema is not None and generation.model in run.progress.no_schemas:
+    if generation.output_schema is not None and generation.model in run.notices.no_schemas:
         asks.append(schema_text(generation.output_schema))
     return instructions.with_parts(*instructions.parts, *map(Text, asks)) if asks else instructions
 
@@ -57,10 +57,10 @@ def schema_refused(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | 
     From then on none is sent to the model in this run, and the user is told once.
     """
     model, schema = phase_run.generation.model, phase_run.generation.output_schema
-    tried = model not in run.progress.no_schemas
+    tried = model not in run.notices.no_schemas
     if schema is None or not (tried and _OF_SCHEMA.search(str(refused))):
         return None
-    run.progress.no_schemas.add(model)
+    run.notices.no_schemas.add(model)
     text = f"{model} takes no output_schema; JSON is asked for in words, and validated"
     run.tell_once(phase_run.phase.name, text, kind="output_schema")
     return schema_text(schema)

@@ -34,10 +34,10 @@ async def send(
     Nothing is sent a second time: whether to try again is the user's decision. `what` tells apart
     what a turn asks beside its call; such a reply has no row of its own.
     """
-    progress, name = phase_run.progress, phase_run.phase.name
-    if request.output_schema is not None and phase_run.info.name in run.progress.no_schemas:
+    now, name = phase_run.now, phase_run.phase.name
+    if request.output_schema is not None and phase_run.info.name in run.notices.no_schemas:
         request = replace(request, output_schema=None)  # it is asked for in words
-    place = turn_place(name, run.record.sounding_index, progress.attempt, progress.turn)
+    place = turn_place(name, run.record.sounding_index, now.attempt, now.turn)
     asked = phase_run.provider, phase_run.info.name, request, on_text
     return await take_step(run, name, f"{place}{what}", *asked, has_row=not what)
 

@@ -47,15 +47,15 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
     await fair()
-    phase_run.progress.turn += 1
+    phase_run.now.turn += 1
 
     # Prepare: all that acts before the call is planned.
     edits = await prepare(run, phase_run)
 
     # Plan: what is sent, and why. Never send what cannot be accepted. What the record holds is
     # planned as of then, and what is new as of now.
-    progress, sounding = phase_run.progress, run.record.sounding_index
-    place = turn_place(phase_run.phase.name, sounding, progress.attempt, progress.turn)
+    now, sounding = phase_run.now, run.record.sounding_index
+    place = turn_place(phase_run.phase.name, sounding, now.attempt, now.turn)
     run.record.pass_to(run.journal.sent_at(place))
     plan = plan_call(run, phase_run, run.record.clock())
     tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
@@ -75,27 +75,27 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
     # Run what it asked for.
     if reply.message.tool_calls:
-        answer = refuse_calls if phase_run.progress.closing else answer_calls
+        answer = refuse_calls if phase_run.now.closing else answer_calls
         await answer(run, phase_run, reply.message, run.record.traces[item.id])
     return reply
 
 
 def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
     """The call that asks for the rest of a reply; None where it has no room."""
-    name, progress, most = phase_run.phase.name, phase_run.progress, phase_run.generation
+    name, now, most = phase_run.phase.name, phase_run.now, phase_run.generation
     question = user(CONTINUE_TEXT)
     added = sum(map(phase_run.info.counter.message, (cut.message, question)))
     if not has_room(phase_run, plan.sent + added):
         return None
     text = f"phase {name!r}: the reply was cut at its output limit of {most.max_output_tokens:,}"
-    told = {"kind": "continuation", "turn": progress.turn}
+    told = {"kind": "continuation", "turn": now.turn}
     run.tell(name, f"{text} tokens; asked once to go on", detail=True, **told)
     asked = run.record.add(
         NodeType.CONTEXT_INJECTION,
         question,
         phase=name,
-        turn=progress.turn,
-        attempt=progress.attempt,
+        turn=now.turn,
+        attempt=now.attempt,
         parent_id=run.record.traces[cut.id],
         metadata={"kind": "continuation"},
     )
@@ -114,26 +114,26 @@ async def _call(
     reply = await _send(run, phase_run, plan)
     reply, reported = take_report(run, phase_run, plan, reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
-    run.progress.previous = plan.weighed
+    run.caches.previous = plan.weighed
     reply, metadata = billed_here(run.journal, reply)
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
     if plan.rest_of is not None:
         metadata |= {CONTINUES: plan.rest_of.id, "rest": reply.message.text}
         reply = replace(reply, message=joined(plan.rest_of.message, reply.message))
         record.take_back(plan.rest_of)
-        phase_run.progress.own.remove(plan.rest_of)
+        phase_run.messages.own.remove(plan.rest_of)
 
     # The reply with what the call saw and why, in one batch.
     new_edits = [*edits, *decided(phase_run)]
     tell_thinking(run, phase_run, new_edits)
     changes = edit_records(new_edits)
-    asked_by_results = phase_run.progress.own[-1].node == NodeType.TOOL_RESULT
+    asked_by_results = phase_run.messages.own[-1].node == NodeType.TOOL_RESULT
     row = record.row(
         NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
         reply.message,
         phase=name,
-        turn=phase_run.progress.turn,
-        attempt=phase_run.progress.attempt,
+        turn=phase_run.now.turn,
+        attempt=phase_run.now.attempt,
         parent_id=phase_run.trace_id,
         model=phase_run.info.name,
         tokens_in=reply.usage.tokens_in,
@@ -170,14 +170,14 @@ async def _call(
         columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
         rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
     items = record.append(rows, calls=[call], edits=changes)
-    phase_run.progress.own += items
+    phase_run.messages.own += items
     cut = None if plan.rest_of is None else plan.rest_of.id
-    phase_run.progress.driver.answered(items[0], goes_on=cut)
+    phase_run.window.driver.answered(items[0], goes_on=cut)
     mark_matches(run, phase_run, items)
     await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
     totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
-    run.emit(CallEnded(name, phase_run.progress.turn, *totals, is_recorded))
+    run.emit(CallEnded(name, phase_run.now.turn, *totals, is_recorded))
     return reply, items[0]
 
 
@@ -185,8 +185,8 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
     name = phase_run.phase.name
     if "budget" in plan.details:
         tell_budget(run, phase_run, plan.sent)
-    progress, tokens = phase_run.progress, (plan.sent, plan.sent + plan.saved)
-    run.emit(CallStarted(name, progress.turn, progress.attempt, *tokens, run.record.finds_all))
+    now, tokens = phase_run.now, (plan.sent, plan.sent + plan.saved)
+    run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.finds_all))
     request = request_of(run, phase_run, plan)
     return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
 

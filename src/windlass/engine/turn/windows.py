@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import compress
 from operator import not_
 from typing import Any, Final
@@ -47,7 +46,7 @@ STRATEGIES: Final[Mapping[str, str]] = {
 
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
     """What a limit of a request leaves for its messages: the definitions of its tools go first."""
-    first = [entry.message for entry in assemble(phase_run.progress.blocks, ())]
+    first = [entry.message for entry in assemble(phase_run.messages.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, first)
     added = phase_run.injection.reserve if phase_run.injection else 0
     return max(1, limit - added - request_tokens(phase_run.info.counter, (), tools))
@@ -59,8 +58,8 @@ def decided(phase_run: PhaseRun) -> list[Edit]:
     new: dict[int, Edit] = {}
     for at, edit in {**conversation.edits, **conversation.pending}.items():
         ident = conversation.items[at].id
-        if phase_run.progress.edits.get(ident) is not edit:
-            phase_run.progress.edits[ident] = edit
+        if phase_run.window.edits.get(ident) is not edit:
+            phase_run.window.edits[ident] = edit
             new[id(edit)] = edit
     return list(new.values())
 
@@ -70,9 +69,9 @@ def lasting_edits(phase_run: PhaseRun) -> Mapping[str, Edit]:
 
     Thinking that had no use in a part of what was said may have one where all of it is shown.
     """
-    rule, own = phase_run.rule, {item.id for item in phase_run.progress.own}
+    rule, own = phase_run.rule, {item.id for item in phase_run.messages.own}
     whole = rule.mode == "snowball" and rule.newest_turns is None
-    edits = phase_run.progress.edits
+    edits = phase_run.window.edits
     return {id_: e for id_, e in edits.items() if whole or e.because != "strip" or id_ in own}
 
 
@@ -92,7 +91,7 @@ def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
         f"{text}: {stripped[0].reason}",
         detail=True,
         kind="thinking",
-        turn=phase_run.progress.turn,
+        turn=phase_run.now.turn,
         messages=sorted(ids),
         tokens=tokens,
     )
@@ -125,8 +124,8 @@ def selection_row(
     """
     pinned = {
         phase_run.instructions.id,
-        *phase_run.progress.kept,
-        *(entry.item.id for entry in phase_run.progress.blocks.system),
+        *phase_run.window.kept,
+        *(entry.item.id for entry in phase_run.messages.blocks.system),
     }
     hashes = [entry.item.message.content_hash for entry in entries]
     anchors = [entry.item.id in pinned for entry in entries]
@@ -136,7 +135,7 @@ def selection_row(
         "semantic_actor": "auto_context",
         "selection_type": "intra_phase",
         "strategy": "+".join(used) or "full",
-        "turn": phase_run.progress.turn,
+        "turn": phase_run.now.turn,
         **{name: columns[name] for name in ("full_history_size", "context_size", "tokens_saved")},
         "masked_count": sum(why.values()),
         "because": dict(why),
@@ -149,8 +148,8 @@ def selection_row(
     return run.record.row(
         NodeType.CONTEXT_SELECTION,
         phase=phase_run.phase.name,
-        turn=phase_run.progress.turn,
-        attempt=phase_run.progress.attempt,
+        turn=phase_run.now.turn,
+        attempt=phase_run.now.attempt,
         metadata=metadata,
         **columns,
     )
@@ -160,12 +159,14 @@ def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None
     """Make the visible file of each tool result that is shown shortened from now on."""
     if not edits:
         return
-    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.progress.own)}
+    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.messages.own)}
     originals |= {item.id: item.message for item in phase_run.conversation.items}
     store, session = run.record.store, run.record.session_id
     for edit in edits:
         for ident in targets(edit):
             original = originals.get(ident)
             if original is not None and original.role == "tool":
-                run.let_read(store.store_tool_result(session, file_name(original), original.key))
-    phase_run.progress.context = replace(phase_run.progress.context, readable=run.progress.readable)
+                run.session.let_read(
+                    store.store_tool_result(session, file_name(original), original.key)
+                )
+    phase_run.tools.let_read(run.session.readable)

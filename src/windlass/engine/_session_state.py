@@ -1,0 +1,171 @@
+"""What a session has come to so far: its state, its totals, and what its user was told of it.
+
+A sounding works on forks of these holders. What it did is added to the whole, and the one that is
+taken hands its holders back.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import UserDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from windlass.errors import ToolError
+from windlass.history.base import StateChange
+from windlass.text.templates import PhaseOutput
+from windlass.window.entries import Edit
+from windlass.wire.base import Usage
+
+if TYPE_CHECKING:
+    from windlass.engine._state import PhaseRun
+    from windlass.engine.turn.record import Recorder
+
+
+class StateCopy(UserDict[str, Any]):
+    """An attempt's own copy of the state; `touched` are the keys it set, in order.
+
+    The winner's copy is taken over; a failed attempt leaves no trace in the state.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.touched: dict[str, None] = {}
+        self._before = dict(values)
+        super().__init__(copy.deepcopy(self._before))  # or a list would be appended to for all
+        self.touched.clear()
+
+    def __setitem__(self, key: str, item: Any) -> None:
+        try:
+            json.dumps(item)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ToolError(f"state {key!r} must be a JSON value ({error})") from error
+        super().__setitem__(key, item)
+        self.touched[key] = None
+
+    def snapshot(self) -> dict[str, str]:
+        """Each value as JSON text, by its key."""
+        return {key: json.dumps(value, default=str) for key, value in self.data.items()}
+
+    def changed_since(self, before: Mapping[str, str]) -> dict[str, Any]:
+        """The values that are other ones than in a snapshot."""
+        now = self.snapshot()
+        return {key: self.data[key] for key, text in now.items() if before.get(key) != text}
+
+    def changes(self, phase: str) -> tuple[StateChange, ...]:
+        """The keys this attempt set, or changed inside, as they are recorded."""
+        inside = [key for key, value in self._before.items() if self.data.get(key) != value]
+        keys = [key for key in dict.fromkeys([*self.touched, *inside]) if key in self.data]
+        return tuple(StateChange(phase, key, self.data[key]) for key in keys)
+
+
+@dataclass(slots=True)
+class SessionState:
+    """What the phases of a session left behind, for the phases after them."""
+
+    readable: tuple[Path, ...] = ()
+    """Folders and files that tools may read besides their own."""
+    state: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The cascade's state, as the accepted attempts left it."""
+    outputs: dict[str, PhaseOutput] = field(default_factory=dict[str, PhaseOutput])
+    """What the phases that ended said last, by their names."""
+    edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
+    """The edits of messages that hold in later phases, too, by occurrence."""
+    callouts: dict[str, str] = field(default_factory=dict[str, str])
+    """The names of messages that were marked as important, by occurrence."""
+    remembered: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    """What a sounding wants kept in memory banks; it is written if that sounding is taken."""
+    choosing: object | None = None
+    """What choosing keeps of the session; `choosing/_session_index.py` makes it and knows its
+    type."""
+    said_in: Recorder | None = None
+    """The session of the sounding that was taken, where its outputs were said (None: here)."""
+    last_phase: PhaseRun | None = None
+    """The phase before the one that runs (None: there was none)."""
+
+    def fork(self) -> SessionState:
+        """A copy for a sounding, which changes nothing of the original."""
+        return replace(
+            self,
+            state=dict(self.state),
+            outputs=dict(self.outputs),
+            edits=dict(self.edits),
+            callouts=dict(self.callouts),
+            remembered=[],
+            choosing=None,
+        )
+
+    def for_task(self, *, parallel: bool) -> SessionState:
+        """What a task begins with: edits and marks of other tasks are not its own.
+
+        `parallel`: others run beside it, so that it has its own copy of state and outputs.
+        """
+        own = replace(self, edits={}, callouts={})
+        if parallel:
+            own.state, own.outputs = dict(self.state), dict(self.outputs)
+        return own
+
+    def adopt(self, taken: SessionState) -> None:
+        """Take over what the sounding that was taken marked and may read.
+
+        Its state, its edits and its output are taken over where its phase ends, as those of any
+        phase are; what it wants remembered is written then.
+        """
+        self.callouts = taken.callouts
+        self.readable = taken.readable
+
+    def let_read(self, file: Path) -> None:
+        """Let the tools of this phase and of later ones read a file outside their folder."""
+        if file not in self.readable:
+            self.readable = (*self.readable, file)
+
+
+@dataclass(slots=True)
+class SessionTotals:
+    """What the calls of a session took."""
+
+    calls: int = 0
+    """Calls of models."""
+    usage: Usage = field(default_factory=lambda: Usage(0, 0))
+    """Tokens that were billed."""
+    cost: float | None = 0.0
+    """US dollars (None: a call had no known price)."""
+    saved_tokens: int = 0
+    """Tokens that a snowball would have sent beyond what was sent."""
+    calls_before: int = 0
+    """Calls of the run that this one was forked from, until then."""
+
+    @property
+    def call_number(self) -> int:
+        """The number of the newest call, from 1, those before the fork included."""
+        return self.calls_before + self.calls
+
+    def fork(self) -> SessionTotals:
+        """Totals that begin at nothing and go on counting calls."""
+        return SessionTotals(calls_before=self.call_number)
+
+    def add(self, usage: Usage, dollars: float | None, saved_tokens: int = 0) -> None:
+        """Add tokens and US dollars (None: nobody knows)."""
+        self.usage = self.usage.plus(usage)
+        # One call without a price makes the sum unknown; it is never counted as zero.
+        self.cost = None if self.cost is None or dollars is None else self.cost + dollars
+        self.saved_tokens += saved_tokens
+
+    def add_all(self, other: SessionTotals) -> None:
+        """Add what a fork or a sub-cascade took, its calls included."""
+        self.add(other.usage, other.cost, other.saved_tokens)
+        self.calls += other.calls
+
+
+@dataclass(slots=True)
+class Notices:
+    """What is found out once for a run and all runs below it, which share it, and told once."""
+
+    told: set[str] = field(default_factory=set[str])
+    """The sentences that are not told again."""
+    assumed_caches: set[str] = field(default_factory=set[str])
+    """Models of whose prompt cache something is assumed."""
+    no_schemas: set[str] = field(default_factory=set[str])
+    """Models whose provider took no `output_schema`."""
