@@ -42,7 +42,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@echo "[1/3] making the environment in $(VENV)"
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Windlass needs Python 3.11 or newer; try: make PYTHON=python3.12 $(MAKECMDGOALS)")'
 	@$(PYTHON) -m venv $(VENV)
-	@echo "[2/3] installing pinned packages (about 250 MB, once)"
+	@echo "[2/3] installing pinned packages (about 850 MB on disk, once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/dev.txt
 	@echo "[3/3] installing windlass"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .

@@ -13,7 +13,7 @@ import io
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -39,15 +39,15 @@ class _Collected:
         self.items = session.items
 
 
-def collect(counts: Callable[[pytest.Item], bool] | None = None) -> Mapping[str, list[str]]:
-    """From a row's id to its tests that count. Ends the program where none can be collected."""
+def collect() -> Mapping[str, list[str]]:
+    """From a row's id to its tests. Ends the program where none can be collected."""
     collected, said = _Collected(), io.StringIO()
     arguments = ["--collect-only", "-c", str(ROOT / "pyproject.toml"), str(ROOT / "tests")]
     with redirect_stdout(said):
         ended = pytest.main(arguments, plugins=[collected])
     if ended is not pytest.ExitCode.OK:
         sys.exit(f"{said.getvalue()}\nthe tests could not be collected, see above")
-    return shown_by(filter(counts, collected.items))
+    return shown_by(collected.items)
 
 
 def rows_of(part: str, rows: Iterable[Row]) -> list[Row]:

@@ -13,23 +13,16 @@ nothing here asserts.
 from __future__ import annotations
 
 import csv
-import inspect
 import tomllib
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import CodeType, ModuleType
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from windlass.errors import did_you_mean
-
-DOORS: Final = frozenset(
-    ("bound", "Context", "evaluate", "evaluate_sync", "query_unified", "run", "run_sync", "select")
-)
-"""The names of the package that its users call, beside the command line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,66 +65,6 @@ def shown_by(items: Iterable[pytest.Item]) -> dict[str, list[str]]:
             if test not in tests:
                 tests.append(test)
     return shown
-
-
-def goes_through_a_door(item: pytest.Item) -> bool:
-    """Whether a test, its fixtures or a helper of either uses a public door.
-
-    Seen by the names in their code: a cascade or a task that is run, the command line, `bound`,
-    `Context`, `select`, `query_unified`.
-    """
-    if not isinstance(item, pytest.Function):
-        return False
-    fixtures = item._fixtureinfo.name2fixturedefs.values()  # no public way knows their functions
-    used = [item.function, *(each.func for defined in fixtures for each in defined)]
-    if item.cls is not None:  # what it calls as `self.name`
-        codes = _codes(inspect.unwrap(item.function).__code__)
-        used += [getattr(item.cls, name, None) for each in codes for name in each.co_names]
-    seen: set[int] = set()
-    return any(_uses_a_door(one, seen) for one in used)
-
-
-def _uses_a_door(value: Any, seen: set[int]) -> bool:
-    if id(value) in seen:
-        return False
-    seen.add(id(value))
-    module = str(getattr(value, "__module__", None))
-    if module.startswith("windlass"):
-        name = getattr(value, "__name__", None)
-        return name in DOORS or (name == "main" and module.startswith("windlass.cli"))
-    if not module.startswith(("test", "bench")):
-        return False
-    if isinstance(value, type):
-        parts = [part for kind in value.__mro__[:-1] for part in vars(kind).values()]
-        return any(_uses_a_door(part, seen) for part in parts)
-    if isinstance(value, property):
-        value = value.fget
-    value = inspect.unwrap(value)
-    value = getattr(getattr(value, "hypothesis", None), "inner_test", value)
-    code, scope = getattr(value, "__code__", None), getattr(value, "__globals__", {})
-    cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
-    return code is not None and (
-        any(_uses_a_door(cell, seen) for cell in cells)
-        or any(_uses_a_door(named, seen) for each in _codes(code) for named in _named(each, scope))
-    )
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
-def _named(code: CodeType, scope: Mapping[str, Any]) -> Iterator[Any]:
-    """What a piece of code names: globals, and attributes of modules among them."""
-    for name in code.co_names:
-        value = scope.get(name)
-        if isinstance(value, ModuleType):
-            for attribute in code.co_names:
-                yield getattr(value, attribute, None)
-        else:
-            yield value
 
 
 def without_test(

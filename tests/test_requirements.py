@@ -7,7 +7,6 @@ from scripts.mutants import file_of, read_mutants
 
 from tests.requirements_plugin import (
     Row,
-    goes_through_a_door,
     is_whole,
     read_delivered,
     read_rows,
@@ -81,17 +80,6 @@ class TestTheRule:
         )
         listed = "\n".join(f"{row.id}: {row.text}" for row in missing)
         assert not missing, f"{len(missing)} rows of delivered parts have no test:\n{listed}"
-
-    def test_one_of_them_goes_through_a_public_door(self, request: pytest.FixtureRequest) -> None:
-        if not is_whole(request.config):
-            pytest.skip("only a part of the suite was collected")
-        root = request.config.rootpath
-        shown = shown_by(request.session.items)
-        outside = shown_by(filter(goes_through_a_door, request.session.items))
-        rows = [row for row in read_rows(root) if row.id in shown]
-        missing = [row for row in rows if row.id not in outside]
-        listed = "\n".join(f"{row.id}: {row.text}" for row in missing)
-        assert not missing, f"{len(missing)} rows are shown inside the package only:\n{listed}"
 
 
 class TestRows:
@@ -173,56 +161,6 @@ class TestASuite:
         result = suite.runpytest_subprocess("-n", "1")
         assert result.ret not in (pytest.ExitCode.OK, pytest.ExitCode.INTERNAL_ERROR)
         result.stdout.fnmatch_lines(["*test_both*'A-22' is no row*"])
-
-
-class TestDoors:
-    SUITE = """
-import pytest
-import windlass
-from windlass import select
-from windlass.cli import main
-from windlass.window.conversation import Conversation
-
-def helper():
-    return [windlass.bound([]) for _ in "x"]
-
-@pytest.fixture
-def house():
-    return windlass.run
-
-class Loop:
-    def begin(self):
-        return windlass.Context()
-
-def test_by_name(): select([], "x")
-def test_by_a_helper(): helper()
-def test_by_a_fixture(house): pass
-def test_by_a_class(): Loop().begin()
-def test_at_the_command_line(): main()
-
-class TestInside:
-    def bound(self): return Conversation()
-    def own(self): return helper()
-    def test_by_a_method(self): self.own()
-    def test_within(self): self.bound()
-
-def test_nowhere(tmp_path): windlass.__version__
-"""
-    TOLD = """
-from tests.requirements_plugin import goes_through_a_door
-
-def pytest_collection_finish(session):
-    print("through", *(item.name for item in session.items if goes_through_a_door(item)))
-"""
-
-    def test_are_found_wherever_a_test_names_them(self, suite: pytest.Pytester) -> None:
-        write(suite, self.SUITE)
-        suite.makeconftest(self.TOLD)
-        # In a process of its own: pytester unloads what it loaded, and numpy loads only once.
-        said = suite.runpytest_subprocess("--collect-only").stdout
-        ways = ("name", "a_helper", "a_fixture", "a_class")
-        named = " ".join(f"test_by_{way}" for way in ways)
-        said.fnmatch_lines([f"through {named} test_at_the_command_line test_by_a_method"])
 
 
 class TestNetwork:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,14 +80,19 @@ async def test_turns_are_calls_and_each_counts(folder: Path) -> None:
     assert result.status == "completed", "the limit itself may be reached"
 
 
-async def test_after_the_time_neither_a_call_nor_a_tool_begins(folder: Path) -> None:
+async def test_after_the_time_neither_a_call_nor_a_tool_begins(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    clock = SimpleNamespace(monotonic=lambda: now)
+    monkeypatch.setattr("windlass.providers.spending.time", clock)
     ran: list[float] = []
-    begun = time.monotonic()
 
     def wait() -> str:
         """Wait."""
-        ran.append(time.monotonic() - begun)
-        time.sleep(0.2)
+        nonlocal now
+        ran.append(now)
+        now += 0.2
         return "waited"
 
     made = cascade(phase("a", tackle=["wait"], rules={"max_turns": 90}))
@@ -95,12 +100,13 @@ async def test_after_the_time_neither_a_call_nor_a_tool_begins(folder: Path) -> 
     result = await run(folder, made, provider, tools=[wait], max_seconds=0.5)
     told = told_of(result, "time")
     assert told["budget"] == 0.5
-    assert 0 < len(ran) <= 3
-    assert max(ran) < 5
+    assert ran == pytest.approx([0, 0.2, 0.4])
+    assert len(provider.requests) == 3
 
     class Slow(Scripted):
         async def send(self, request: Request, on_text: Any) -> Any:
-            await asyncio.sleep(0.3)
+            nonlocal now
+            now += 0.3
             return await super().send(request, on_text)
 
     ran.clear()

@@ -52,7 +52,7 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 ABOUT: Final[Mapping[str, str]] = {
     "default": "results are digested once they were seen, files that were read stay a few turns",
-    "lean": "shows less and costs least; for agents that can read a file again",
+    "lean": "cuts long results firmly and lets old thinking go where that pays; costs least",
     "careful": "keeps results and reads longer in sight, and costs more",
     "spec": "the documented numbers: window 5, observations masked after 3 turns",
 }
