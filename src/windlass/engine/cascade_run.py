@@ -30,8 +30,8 @@ class CascadeRun(Run):
     parent_phase: str | None = None
     sounding: int | None = None
     """Which of the soundings of a whole cascade it is (None: of none); `parent` asked for them."""
-    behind: tuple[Part, ...] = ()
-    """What stands behind the instructions of the first phase."""
+    appended: tuple[Part, ...] = ()
+    """What is appended to the instructions of the first phase."""
 
     @property
     def is_sounding(self) -> bool:

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from windlass.caching.rates import money
@@ -17,7 +18,7 @@ from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase, memory_of
 from windlass.engine._state import PhaseRun, Run
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.injecting.session_tier import (
     ROLE,
     moments_of,
@@ -27,6 +28,7 @@ from windlass.engine.injecting.session_tier import (
     situation,
     tell_changes,
 )
+from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
 from windlass.injectors.base import Situation, Tier
 from windlass.injectors.known import place
@@ -38,6 +40,7 @@ from windlass.injectors.values import looks_volatile
 from windlass.memory.banks import Banks, Memory
 from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
+from windlass.settings.modules import Modules
 from windlass.text.templates import render
 from windlass.window.entries import Entry
 
@@ -57,7 +60,11 @@ def open_head(
     """
     prompt = phase.system or run.cascade.system or ""
     injectors = injectors_of(run.cascade, phase)
-    values = {**run.template_values(), "moments": moments_of(run), "where": where}
+    values = {
+        **run.template_values(),
+        "moments": moments_of(run.record, run.totals),
+        "where": where,
+    }
     if injectors is None:
         if volatile := move(prompt, state=False).values:
             text = (
@@ -71,7 +78,13 @@ def open_head(
     # Values that change by themselves leave the stable part.
     moved = move(prompt, state=not phase.system)
     look = partial(_situation, run, phase, task)
-    held = PhaseInjected(_placed(run, injectors), look, prompt, where, vary=injectors.vary)
+    held = PhaseInjected(
+        _placed(run.injected, run.registry.modules, injectors),
+        look,
+        prompt,
+        where,
+        vary=injectors.vary,
+    )
     if injectors.volatile == "in_place":
         held.in_place, moved = bool(moved.values), Moved(prompt, {})
     elif VALUES not in injectors.specs:
@@ -83,7 +96,7 @@ def open_head(
 
     others = [each for each in held.placed if not isinstance(each.injector, ToolDefinitions)]
     blocks = blocks_of(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
-    held.stable = record_blocks(run, phase.name, 0, blocks)
+    held.stable = record_blocks(run.record, phase.name, 0, blocks)
     for block in blocks:
         if block.over:
             _warn(run, phase.name, _too_long(block))
@@ -105,7 +118,7 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     count, name = phase_run.info.counter.text, phase_run.phase.name
     now = situation(run, phase_run, held)
     tools = [each for each in held.placed if isinstance(each.injector, ToolDefinitions)]
-    held.stable += record_blocks(run, name, 0, blocks_of(tools, Tier.STABLE, now, count))
+    held.stable += record_blocks(run.record, name, 0, blocks_of(tools, Tier.STABLE, now, count))
     for placed in tools:
         if text := too_long_tools(phase_run.allowed, count, placed.cap):
             _warn(run, name, text)
@@ -135,19 +148,21 @@ def _situation(run: CascadeRun, phase: Phase, task: str) -> Situation:
         root=run.settings.root.resolve(),
         closed=run.record.store.folder,
         banks=tuple(banks.read) if banks else (),
-        memories=_memories(run),
+        memories=_memories(run.record),
         failures=run.injected.failures,
         skills=run.injected.skills if phase.context is not None else (),
         tools=tuple(phase.tackle) if phase.tackle != "manifest" else (),
     )
 
 
-def _memories(run: Run) -> Callable[[Sequence[str]], Sequence[Memory]]:
-    banks = Banks(run.record.store, run.record.clock, run.record.new_id)
+def _memories(record: Recorder) -> Callable[[Sequence[str]], Sequence[Memory]]:
+    banks = Banks(record.store, record.clock, record.new_id)
     return lambda names: [memory for name in names for memory in banks.memories(name)]
 
 
-def skill_callback(run: Run, held: PhaseInjected | None) -> Callable[[str], str] | None:
+def skill_callback(
+    injected: Injected, root: Path, held: PhaseInjected | None
+) -> Callable[[str], str] | None:
     """What `use_skill` asks; None: the phase has no skills."""
     injectors = [each.injector for each in held.placed] if held else []
     skills = next((each for each in injectors if isinstance(each, Skills)), None)
@@ -155,24 +170,24 @@ def skill_callback(run: Run, held: PhaseInjected | None) -> Callable[[str], str]
         return None
 
     def ask(name: str) -> str:
-        listed = skills.skills(run.settings.root.resolve())
+        listed = skills.skills(root.resolve())
         if not listed:
             raise ToolError(f"there are no skills in the folder {skills.folder!r}")
         text = ask_for_skill(listed, name)
-        run.injected.skills = tuple(dict.fromkeys([*run.injected.skills, name.strip()]))
+        injected.skills = tuple(dict.fromkeys([*injected.skills, name.strip()]))
         return text
 
     return ask
 
 
-def _placed(run: Run, injectors: PhaseInjectors) -> tuple[Placed, ...]:
+def _placed(injected: Injected, modules: Modules, injectors: PhaseInjectors) -> tuple[Placed, ...]:
     """The phase's injectors in order; the same declaration is made once a run."""
     placed: list[Placed] = []
     for spec in injectors.specs.values():
         key = json.dumps([spec.use, spec.cap, spec.priority, spec.options], default=str)
-        if key not in run.injected.placed:
-            run.injected.placed[key] = place(spec, run.registry.modules)
-        placed.append(run.injected.placed[key])
+        if key not in injected.placed:
+            injected.placed[key] = place(spec, modules)
+        placed.append(injected.placed[key])
     return tuple(in_order(placed))
 
 

@@ -11,9 +11,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from windlass.engine._session_state import SessionTotals
 from windlass.engine._state import PhaseRun, Run
 from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
 from windlass.engine.turn.fitting import input_room
+from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType
 from windlass.injectors.base import Situation, Tier
 from windlass.injectors.orchestrate import Block, shrunk
@@ -54,17 +56,17 @@ def _render_now(
     run: Run, phase_run: PhaseRun, held: PhaseInjected, templates: Iterable[str]
 ) -> list[str]:
     values = {**run.template_values(), "state": phase_run.now.state}
-    moments = moments_of(run)
+    moments = moments_of(run.record, run.totals)
     return [render(each, **values, where=held.where, moments=moments) for each in templates]
 
 
-def moments_of(run: Run) -> dict[str, str]:
+def moments_of(record: Recorder, totals: SessionTotals) -> dict[str, str]:
     """What `now`, `call` and `session_id` are in templates: the time in UTC to the second."""
-    now = datetime.fromtimestamp(run.record.clock(), UTC)
+    now = datetime.fromtimestamp(record.clock(), UTC)
     return {
         "now": f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        "call": str(run.totals.call_number + 1),
-        "session_id": run.record.session_id,
+        "call": str(totals.call_number + 1),
+        "session_id": record.session_id,
     }
 
 
@@ -86,24 +88,24 @@ def share(
 
 
 def record_blocks(
-    run: Run, phase: str, turn: int, blocks: Iterable[Block], **columns: Any
+    record: Recorder, phase: str, turn: int, blocks: Iterable[Block], **columns: Any
 ) -> tuple[RecordedBlock, ...]:
     """The blocks as rows of the record; one of which nothing fitted is a decision."""
-    return tuple(_record_block(run, phase, turn, block, columns) for block in blocks)
+    return tuple(_record_block(record, phase, turn, block, columns) for block in blocks)
 
 
 def _record_block(
-    run: Run, phase: str, turn: int, block: Block, columns: Mapping[str, Any]
+    record: Recorder, phase: str, turn: int, block: Block, columns: Mapping[str, Any]
 ) -> RecordedBlock:
     recorded = RecordedBlock(block)
     details: dict[str, Any] = {**recorded.details()}
     if not block.text:
         left = ", ".join(block.cut)
         text = f"injector {block.injector}: nothing fits its cap of {block.cap:,}: {left}"
-        run.record.decide(phase, text, kind="injector", turn=turn, **details)
+        record.decide(phase, text, kind="injector", turn=turn, **details)
         return recorded
     del details["id"]  # it is that of the row
-    item = run.record.add(
+    item = record.add(
         NodeType.CONTEXT_INJECTION,
         # What stands at the head of every request is no message of anybody's.
         system(block.text) if block.tier is Tier.STABLE else user(block.text),
@@ -118,7 +120,7 @@ def _record_block(
 def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: str) -> UserContext:
     """The SESSION message out of its blocks, in the record."""
     turn = phase_run.now.turn
-    recorded = record_blocks(run, phase_run.phase.name, turn, blocks)
+    recorded = record_blocks(run.record, phase_run.phase.name, turn, blocks)
     shown = {block.injector: block.items for block in blocks}
     parts = tuple(Text(block.text) for block in blocks if block.text)
     if not parts:

@@ -11,7 +11,8 @@ from windlass.engine._state import PhaseRun
 from windlass.engine._subcascades import phase_output
 from windlass.engine.cascade import run_session
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.phase.phase import begin, settle, try_phase
+from windlass.engine.phase.opening import begin_phase
+from windlass.engine.phase.phase import settle, try_phase
 from windlass.engine.result import Result
 from windlass.errors import UsageError
 from windlass.history.base import CHAT, RAN, Ending, NodeType
@@ -98,7 +99,7 @@ async def answer_message(run: CascadeRun, text: str) -> Result:
     async def beginning() -> PhaseRun:
         _close_calls(run)
         before = [stored.row.turn or 0 for stored in run.record.rows(phase.name)]
-        phase_run = await begin(run, phase, message=text)
+        phase_run = await begin_phase(run, phase, message=text)
         phase_run.now.turn = max(before, default=0)
         return phase_run
 

@@ -24,7 +24,7 @@ from windlass.text.prompts import (
     output_text,
     state_text,
 )
-from windlass.window.entries import Entry, Item
+from windlass.window.entries import Edit, Entry, Item, apply, show
 from windlass.window.replayed import held_by, replay, text_only, without_repeats
 
 
@@ -229,3 +229,16 @@ def output_only(items: Sequence[Item], reason: str) -> tuple[Entry, ...]:
     if output is None:
         return ()
     return (text_only(Entry(output, output.message, reason), "retention"),)
+
+
+def snowball_of(record: Recorder, edits: Mapping[str, Edit]) -> tuple[Entry, ...]:
+    """All that was said in earlier phases, less what their retention hides, under these edits."""
+    hidden = {o.phase for o in record.store.outcomes(record.session_id) if o.hidden}
+    entries: list[Entry] = []
+    by_phase: dict[str, list[Item]] = {}
+    for stored in record.items():
+        by_phase.setdefault(stored.phase or "", []).append(stored)
+    for name, items in by_phase.items():
+        reason = f"snowball: said in {name}"
+        entries += output_only(items, reason) if name in hidden else show(items, reason)
+    return apply(entries, edits)

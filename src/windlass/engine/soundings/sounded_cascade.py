@@ -49,11 +49,11 @@ class _SoundedCascade(SoundedPhase):
         index: int,
         number: int,
         model: str | None,
-        behind: Sequence[Part],
+        appended: Sequence[Part],
         emit: Callable[[Event], None],
     ) -> Sounding:
         """One attempt in a session of its own; what it used is added to the whole."""
-        own = open_attempt(self.run, index, model, behind, emit)
+        own = open_attempt(self.run, index, model, appended, emit)
         tried, session_id = None, own.record.session_id
         try:
             result = await self._attempt(own)
@@ -99,7 +99,7 @@ def open_attempt(
     run: CascadeRun,
     index: int,
     model: str | None,
-    behind: Sequence[Part],
+    appended: Sequence[Part],
     emit: Callable[[Event], None],
 ) -> CascadeRun:
     """The run of one attempt at a cascade, with nothing done yet."""
@@ -113,7 +113,7 @@ def open_attempt(
         children=run.children,
         on_event=emit,
         sounding=index,
-        behind=tuple(behind),
+        appended=tuple(appended),
     )
     own.session.state.update(copy.deepcopy(run.session.state))
     return replace(own, caches=run.caches.fork(), notices=run.notices)

@@ -25,7 +25,15 @@ from windlass.engine.events import (
     TextArrived,
     Waiting,
 )
-from windlass.engine.phase.phase import Children, Tried, after, begin, extracted, settle, try_phase
+from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.opening import begin_phase
+from windlass.engine.phase.phase import (
+    Children,
+    Tried,
+    run_after_children,
+    settle,
+    try_phase,
+)
 from windlass.engine.soundings.evaluating import Sounding, accepted, evaluate, join_outputs
 from windlass.errors import (
     PersonNeeded,
@@ -58,7 +66,7 @@ async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Endi
     await fair()
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
-    trying = after(children, work.carry_out)
+    trying = run_after_children(children, work.carry_out)
     ending, _ = await settle(run, phase, trying, lambda _: {"soundings": work.summary})
     return ending
 
@@ -109,8 +117,8 @@ class SoundedPhase:
                 break
             where = self.run.cascade.where(place)
             honing = render(reforge.honing_prompt, **self.run.template_values(), where=where)
-            behind: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
-            found = await self._round(number, reforge.factor_per_step, reforge.mutate, behind)
+            appended: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
+            found = await self._round(number, reforge.factor_per_step, reforge.mutate, appended)
             standing = [each for each in found if each.stands]
             if not standing:
                 text = f"all refinements of round {number} failed; sounding {best.index} stands"
@@ -174,12 +182,12 @@ class SoundedPhase:
 
     async def _extracted(self, output: Item) -> Sequence[StateChange]:
         """What is taken from the joined output."""
-        return await extracted(self.run, self.phase, output)
+        return await extract_state(self.run, self.phase, output)
 
     # ---- one round -------------------------------------------------------------------
 
     async def _round(
-        self, number: int, factor: int, mutate: Variations, behind: Sequence[Part] = ()
+        self, number: int, factor: int, mutate: Variations, appended: Sequence[Part] = ()
     ) -> list[Sounding]:
         """So many attempts side by side, each to its end; the first of each model goes ahead."""
         begun, models = len(self.all), self._models(factor)
@@ -190,7 +198,7 @@ class SoundedPhase:
         async def one(index: int, model: str | None, variation: str | None) -> None:
             leads = (model or "") not in sent
             gate = sent.setdefault(model or "", asyncio.Event())
-            parts = [*behind, *([Text(variation)] if variation else [])]
+            parts = [*appended, *([Text(variation)] if variation else [])]
             if not leads:
                 await gate.wait()
             async with slots:
@@ -220,7 +228,7 @@ class SoundedPhase:
         index: int,
         number: int,
         model: str | None,
-        behind: Sequence[Part],
+        appended: Sequence[Part],
         emit: Callable[[Event], None],
     ) -> Sounding:
         """One attempt with a run of its own; what it used is added to the whole."""
@@ -236,7 +244,7 @@ class SoundedPhase:
         tried: Tried | None = None
         error: WindlassError | None = None
         try:
-            tried = await try_phase(own, phase, begin(own, phase, behind))
+            tried = await try_phase(own, phase, begin_phase(own, phase, appended))
         except (PersonNeeded, StepDiffers, StoreError):
             raise
         except WindlassError as failure:

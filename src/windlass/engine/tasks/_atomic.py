@@ -10,7 +10,8 @@ from windlass.cascade.model import Phase
 from windlass.engine._state import PhaseRun
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.phase.phase import carry_out, open_phase
+from windlass.engine.phase.opening import Opening, open_phase
+from windlass.engine.phase.phase import settle, try_phase
 from windlass.engine.tasks.frame import (
     ContextPiece,
     Found,
@@ -77,7 +78,8 @@ async def run_atomic(
         return done[-1].details
 
     beginning = _begin(job, task, phase, parent, previous, item=item, worked_on=worked_on)
-    ending, _ = await carry_out(job.run, phase, beginning, details)
+    trying = try_phase(job.run, phase, beginning)
+    ending, _ = await settle(job.run, phase, trying, details)
     return replace(done[-1], status=ending.status, reason=ending.reason)
 
 
@@ -118,17 +120,16 @@ async def _begin(
     tell_fresh(job, phase.name, fresh)
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
-    opening = with_asks(run, phase, user(*parts))
-    if run.record.recorded is not None and run.record.recorded.differs(phase.name, opening):
+    instructions = with_asks(run, phase, user(*parts))
+    if run.record.recorded is not None and run.record.recorded.differs(phase.name, instructions):
         run_anew(job, phase.name, "what it works on has changed since")
     system, injection = _system(job, phase, info, text)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.
     run.record.born += [entry.item for entry in sections]
     blocks = Blocks(system=system, sources=sections)
-    return await open_phase(
-        run, phase, rule, blocks, opening, injected=sections, injection=injection
-    )
+    opening = Opening(rule, blocks, instructions, injected=sections, injection=injection)
+    return await open_phase(run, phase, opening)
 
 
 def run_anew(job: Job, path: str, why: str) -> None:
