@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from windlass.caching.rates import search_fee
-from windlass.cascade.rules import Rule
+from windlass.engine._call_needs import CallPhase, CallRule, CallSettings
 from windlass.engine._meters import ModelCaches, Net
 from windlass.engine._phase_state import (
     ContextChoice,
@@ -34,34 +33,9 @@ from windlass.tools.registry import Registry
 from windlass.window.assemble import tools_needed
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
-from windlass.window.options import plain
 from windlass.window.thoughts import Thoughts
 from windlass.wire.base import Usage
-from windlass.wire.editing import ServerClear, clears_tool_uses
-
-
-class CallPhase(Protocol):
-    """What a call needs of what its phase says."""
-
-    @property
-    def name(self) -> str:
-        """What the phase is called."""
-
-    @property
-    def callouts(self) -> Mapping[str, str]:
-        """Patterns of messages that are called out, by the name that these get."""
-
-
-class CallSettings(Protocol):
-    """What a call needs of the user's settings."""
-
-    @property
-    def root(self) -> Path:
-        """The folder that tools work in."""
-
-    @property
-    def tripped(self) -> bool:
-        """Whether windows are off because they lost money."""
+from windlass.wire.editing import ServerClear
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +142,7 @@ class PhaseRun:
 
     phase: CallPhase
     """The phase as the cascade declares it."""
-    rule: Rule
+    rule: CallRule
     """What it may see, compiled."""
     generation: Generation
     """How its replies are asked for."""
@@ -192,6 +166,8 @@ class PhaseRun:
     """What it chose of its context, if it chooses."""
     injection: PhaseInjected | None = None
     """What it holds of injectors (None: it has none)."""
+    server_clear: ServerClear | None = None
+    """What the provider is asked to clear of its calls (None: nothing)."""
     ends_run: bool = False
     """Whether the run is over with its last reply: then its last call has nothing to cache."""
 
@@ -204,15 +180,6 @@ class PhaseRun:
     def conversation(self) -> Conversation:
         """What was said, and what each call sees of it."""
         return self.window.driver.conversation
-
-    @property
-    def server_clear(self) -> ServerClear | None:
-        """What the provider is asked to clear of its calls (None: nothing)."""
-        policy = self.rule.policy
-        if policy is None or not policy.enabled or not clears_tool_uses(self.info.name):
-            return None
-        wanted = policy.server_clear
-        return None if wanted is None else ServerClear(**plain(wanted))
 
     @property
     def allowed(self) -> tuple[ToolSpec, ...]:

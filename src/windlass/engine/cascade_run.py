@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
-from windlass.engine._state import Generation, Run
+from windlass.cascade.rules import Rule
+from windlass.engine._state import Generation, PhaseRun, Run
 from windlass.messages import Part
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
@@ -75,3 +76,11 @@ class CascadeRun(Run):
             reasoning_effort=written.reasoning_effort,
             output_schema=written.output_schema,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadePhaseRun(PhaseRun):
+    """A phase in hand that holds all that its user wrote of its context."""
+
+    rule: Rule
+    """What it may see, compiled."""

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from windlass.cascade.rules import Choosing
-from windlass.engine._state import PhaseRun, Run
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine._state import Run
+from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.choosing._anchors import (
     Ground,
     Piece,
@@ -76,7 +76,7 @@ class _Scene:
     """
 
     run: CascadeRun
-    phase_run: PhaseRun
+    phase_run: CascadePhaseRun
     rule: Choosing
     ground: Ground
     gathered: Gathered
@@ -86,7 +86,7 @@ class _Scene:
 
 async def choose(
     run: CascadeRun,
-    phase_run: PhaseRun,
+    phase_run: CascadePhaseRun,
     instructions: str,
     gathered: Gathered,
     snowball: tuple[Entry, ...],
@@ -162,7 +162,9 @@ async def _by_score(
     return request, picked
 
 
-def _ground(run: CascadeRun, phase_run: PhaseRun, rule: Choosing, gathered: Gathered) -> Ground:
+def _ground(
+    run: CascadeRun, phase_run: CascadePhaseRun, rule: Choosing, gathered: Gathered
+) -> Ground:
     record, session = run.record, session_of(run, phase_run.info)
     ran = dict.fromkeys(item.phase or "" for item in session.index.items)
     outcomes = {each.phase: each for each in record.store.outcomes(record.session_id) if each.phase}
@@ -224,7 +226,7 @@ def _role(scene: _Scene) -> Role:
     return scene.rule.anchors.as_role if scene.phase_run.info.system_anywhere else "user"
 
 
-def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
+def _cap(phase_run: CascadePhaseRun, rule: Choosing) -> int:
     """The most tokens of anchors and chosen messages: the user's, or half of what fits."""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     policy, budget = phase_run.rule.policy, phase_run.rule.budget.limit
@@ -346,7 +348,7 @@ def _go_on(scene: _Scene, choice: Choice) -> None:
     phase_run.choice.made = base.chosen
 
 
-def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
+def _is_said(values: Any, entries: Sequence[Entry], phase_run: CascadePhaseRun) -> bool:
     """Whether each value of the input stands in what the phase sees anyway."""
     messages = [entry.message for entry in entries] + [
         item.message for item in phase_run.messages.own
@@ -411,7 +413,7 @@ class Base:
         return frozenset(shown.union(*({item.id for item in e.covers} for e in self.entries)))
 
 
-def base_of(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> Base:
+def base_of(run: CascadeRun, phase_run: CascadePhaseRun, snowball: tuple[Entry, ...]) -> Base:
     """What a phase can go on from."""
     last = run.session.last_phase
     if last is None or not last.choice.made or last.info.name != phase_run.info.name:
@@ -453,7 +455,7 @@ class SelectorReply:
 
 
 def selector_of(
-    run: CascadeRun, phase_run: PhaseRun, rule: Choosing
+    run: CascadeRun, phase_run: CascadePhaseRun, rule: Choosing
 ) -> tuple[Selector | None, str]:
     """The model that the phase's strategy asks (None: nobody), and why not where it would."""
     strategy = rule.selection.strategy
@@ -496,7 +498,7 @@ async def ask_selector(
 
 def record_choice(
     run: Run,
-    phase_run: PhaseRun,
+    phase_run: CascadePhaseRun,
     choice: Choice,
     worth: Worth,
     *,
@@ -596,7 +598,7 @@ def _anchor_told(piece: Piece, tokens: int) -> Mapping[str, Any]:
     }
 
 
-def _sentence(phase_run: PhaseRun, choice: Choice, why_kept: str) -> str:
+def _sentence(phase_run: CascadePhaseRun, choice: Choice, why_kept: str) -> str:
     name = phase_run.phase.name
     if why_kept:
         goes_on = "goes on from what the phase before saw"

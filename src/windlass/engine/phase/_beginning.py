@@ -10,8 +10,7 @@ from windlass.caching.claims import SHARE
 from windlass.caching.meter import Cleared, pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.cascade.compile import compile_rule
-from windlass.engine._state import PhaseRun
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.windows import room_for_messages
@@ -20,18 +19,19 @@ from windlass.window.assemble import assemble
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Item
-from windlass.window.options import Policy
+from windlass.window.options import Policy, plain
 from windlass.window.originals import file_name, reference
 from windlass.window.proposals import Facts
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.thoughts import Thinking
+from windlass.wire.editing import ServerClear, clears_tool_uses
 from windlass.wire.thinking import drops_thinking
 
 READ: Final = "read_file"
 """The tool that opens the files of shortened results."""
 
 
-def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
+def open_driver(run: CascadeRun, phase_run: CascadePhaseRun) -> Driver:
     """What drives the phase's conversation: what it begins with, and who decides on it."""
     cache, policy = run.caches.of(phase_run.info), phase_run.rule.policy
     counter = phase_run.info.counter
@@ -56,7 +56,15 @@ def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
     return driver
 
 
-def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversation:
+def server_clear_of(policy: Policy | None, model: str) -> ServerClear | None:
+    """What the provider of a model is asked to clear of calls (None: nothing)."""
+    if policy is None or not policy.enabled or not clears_tool_uses(model):
+        return None
+    wanted = policy.server_clear
+    return None if wanted is None else ServerClear(**plain(wanted))
+
+
+def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> Conversation:
     """An empty conversation that the policy decides on."""
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = min(room, policy.max_input_tokens or room)
@@ -93,7 +101,7 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
     )
 
 
-def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:
+def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:
     """What becomes of edits that make thinking invalid; stripped where none can be dropped."""
     wanted: Thinking = "keep" if policy is None else policy.thinking
     provider, _, model = phase_run.info.name.partition("/")
@@ -105,7 +113,7 @@ def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:
     return "strip"
 
 
-def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
+def _calls_to_come(run: CascadeRun, phase_run: CascadePhaseRun) -> int:
     """The least calls that later phases make of the same model with all that this one says."""
     name, phases = phase_run.phase.name, run.cascade.phases
     later = [at for at, phase in enumerate(phases, start=1) if phase.name == name]
@@ -122,7 +130,7 @@ def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
     return calls
 
 
-def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
+def _prices(run: CascadeRun, phase_run: CascadePhaseRun) -> Prices:
     """What the cache of the phase's model charges; what is assumed of it is told once a run."""
     name, cache = phase_run.info.name, run.caches.of(phase_run.info)
     if cache.assumed and name not in run.notices.assumed_caches:
@@ -131,7 +139,7 @@ def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
     return cache.prices
 
 
-def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -> bool:
+def _goes_on(run: CascadeRun, phase_run: CascadePhaseRun, conversation: Conversation) -> bool:
     """Whether the model was sent most of what counts as sent, so that it is cached.
 
     It was not where the phase begins with other tools, another system prompt or another

@@ -14,15 +14,14 @@ from windlass.cascade.model import Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
 from windlass.engine._phase_state import PhaseMessages, PhaseTools, PhaseWindow, TurnState
 from windlass.engine._session_state import StateCopy
-from windlass.engine._state import PhaseRun
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.search_context import search_session
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.injecting.session_tier import moments_of
-from windlass.engine.phase._beginning import open_driver
+from windlass.engine.phase._beginning import open_driver, server_clear_of
 from windlass.engine.phase._manifest import tools_of
 from windlass.engine.phase.callouts import call_out, refresh
 from windlass.engine.phase.remembering import memory_callbacks
@@ -63,7 +62,7 @@ class Opening:
     """The messages that its sources brought."""
     injection: PhaseInjected | None = None
     """What it has of injectors (None: it has none)."""
-    choose: Callable[[PhaseRun], Awaitable[None]] | None = None
+    choose: Callable[[CascadePhaseRun], Awaitable[None]] | None = None
     """Has it choose its context, once its tools are known and before its windows are decided."""
     ends_run: bool = False
     """Whether the run is over with its last reply."""
@@ -71,7 +70,7 @@ class Opening:
 
 async def begin_phase(
     run: CascadeRun, phase: Phase, appended: Sequence[Part] = (), message: str | None = None
-) -> PhaseRun:
+) -> CascadePhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions.
 
     What is `appended` to the instructions is a sounding's own. `message` is what a person says in
@@ -107,7 +106,7 @@ async def begin_phase(
         snowball = without_repeats(snowball, *held_by(gathered.sources))
     blocks = Blocks(system, gathered.input, gathered.sources, snowball, rule.position)
 
-    async def choose_context(phase_run: PhaseRun) -> None:
+    async def choose_context(phase_run: CascadePhaseRun) -> None:
         await choose(run, phase_run, instructions, gathered, snowball)
         refresh(run, phase_run)  # what was called out is kept where it is shown
 
@@ -180,7 +179,7 @@ def _is_judged(run: CascadeRun, phase: Phase) -> bool:
     return run.generation_of(phase).output_schema is not None or phase.rules.loop_until is not None
 
 
-async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> PhaseRun:
+async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> CascadePhaseRun:
     """The phase in hand: what it sees is fixed, and its instructions are said."""
     rule, injected = opening.rule, opening.injected
     generation = run.generation_of(phase)
@@ -191,7 +190,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> PhaseRu
     context = _tool_context(run, phase, state)
     room = input_room(info, generation.max_output_tokens)
     newest_within = min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
-    phase_run = PhaseRun(
+    phase_run = CascadePhaseRun(
         phase=phase,
         rule=rule,
         generation=generation,
@@ -204,6 +203,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> PhaseRu
         tools=PhaseTools(context),
         window=PhaseWindow(Driver(Conversation(), run.caches.of(info)), newest_within),
         injection=opening.injection,
+        server_clear=server_clear_of(rule.policy, info.name),
         ends_run=opening.ends_run,
     )
     if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
@@ -248,7 +248,7 @@ def _tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContex
     )
 
 
-def _tell_switched_off(run: CascadeRun, phase_run: PhaseRun) -> None:
+def _tell_switched_off(run: CascadeRun, phase_run: CascadePhaseRun) -> None:
     """Tell which settings keep the phase from shortening or choosing what it sees."""
     rule, name = phase_run.rule, phase_run.phase.name
     fits = " where all of it fits" if rule.choosing is not None else ""
@@ -262,7 +262,7 @@ def _tell_switched_off(run: CascadeRun, phase_run: PhaseRun) -> None:
             run.tell(name, text, kind="switched_off", setting=setting, origin=origin)
 
 
-def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
+def position_report(run: CascadeRun, phase_run: CascadePhaseRun) -> dict[str, Any]:
     """What it costs that injected sources stand where they stand, beside the other place.
 
     For each place: tokens that still stand as in the request before (a cache may hold

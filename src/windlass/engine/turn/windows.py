@@ -11,13 +11,13 @@ from itertools import compress
 from operator import not_
 from typing import Any, Final
 
+from windlass.engine._call_needs import CallPolicy
 from windlass.engine._state import PhaseRun, Run
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Replace, targets
-from windlass.window.options import Policy
 from windlass.window.originals import file_name
 from windlass.wire.thinking import without_thinking
 
@@ -115,7 +115,7 @@ def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
 
 
 def selection_row(
-    run: Run, phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry], **columns: Any
+    run: Run, phase_run: PhaseRun, policy: CallPolicy, entries: Sequence[Entry], **columns: Any
 ) -> Row:
     """The `context_selection` record of a call: what it saw of the session, and by which rules.
 
