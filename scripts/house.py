@@ -20,18 +20,10 @@ from typing import Final
 import grimp
 
 PACKAGE: Final = Path(__file__).resolve().parent.parent / "src" / "windlass"
-SMALL: Final = 80
-"""Lines of code below which a module with a single importer could be part of it."""
-
-FAMILIES: Final = (
-    "windlass.selection.strategies",
-    "windlass.injectors",
-    "windlass.window.encode",
-    "windlass.window.policies",
-)
-"""Packages whose modules are siblings of one shape, so that a small one stays a module."""
-
 TURN: Final = "windlass.engine.turn.turn"
+TOLD: Final = 12
+"""How many of the largest are named behind a number."""
+
 _LAYOUT: Final = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -71,15 +63,69 @@ def lines_of_code(path: Path) -> int:
     return len(code - docstrings)
 
 
-def small_modules(graph: grimp.ImportGraph) -> dict[str, str]:
-    """Small modules that a single other one imports, with that one; families stand apart."""
-    importers = {}
+def loose_modules() -> list[str]:
+    """Modules that stand in the root of the package itself, its doors apart."""
+    return sorted(
+        path.stem for path in PACKAGE.glob("*.py") if path.stem not in {"__init__", "__main__"}
+    )
+
+
+def repeated_file_names() -> dict[str, list[str]]:
+    """Names that several files have, an underscore in front apart, with their folders."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in module_files().values():
+        if path.name != "__init__.py":
+            folder = path.relative_to(PACKAGE).parent.as_posix()
+            homes[path.stem.removeprefix("_")].append(folder)
+    return {name: folders for name, folders in sorted(homes.items()) if len(folders) > 1}
+
+
+def parameters() -> Iterator[tuple[int, str]]:
+    """Public functions and methods: how many parameters each has, `self` and `cls` apart."""
     for module, path in module_files().items():
-        importing = graph.find_modules_that_directly_import(module)
-        is_apart = path.name == "__init__.py" or module.rpartition(".")[0] in FAMILIES
-        if len(importing) == 1 and not is_apart and lines_of_code(path) < SMALL:
-            importers[module] = min(importing)
-    return importers
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                count = sum(argument.arg not in {"self", "cls"} for argument in every)
+                if not node.name.startswith("_"):
+                    yield count, f"{module}.{node.name}"
+
+
+def mutable_fields() -> Iterator[tuple[int, str]]:
+    """Classes that change: how many attributes each declares or assigns to `self`."""
+    for module, path in module_files().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not _is_value(node):
+                yield len(_attributes(node)), f"{module}.{node.name}"
+
+
+def _is_value(node: ast.ClassDef) -> bool:
+    """Whether a class is frozen, or a model, a protocol, an enum, a tuple or an error."""
+    decorators = " ".join(ast.unparse(one) for one in node.decorator_list)
+    bases = " ".join(ast.unparse(one) for one in node.bases)
+    values = ("Model", "Protocol", "Enum", "NamedTuple", "TypedDict", "Error", "Options")
+    return "frozen=True" in decorators or any(value in bases for value in values)
+
+
+def _attributes(node: ast.ClassDef) -> set[str]:
+    declared = {
+        line.target.id
+        for line in node.body
+        if isinstance(line, ast.AnnAssign)
+        and isinstance(line.target, ast.Name)
+        and "ClassVar" not in ast.unparse(line.annotation)
+    }
+    for method in ast.walk(node):
+        targets: list[ast.expr] = []
+        if isinstance(method, ast.Assign):
+            targets = method.targets
+        elif isinstance(method, ast.AnnAssign):
+            targets = [method.target]
+        for target in targets:
+            match target:
+                case ast.Attribute(value=ast.Name(id="self"), attr=name):
+                    declared.add(name)
+    return declared
 
 
 def repeated_class_names() -> dict[str, list[str]]:
@@ -111,12 +157,26 @@ def measures() -> Iterator[tuple[str, int, list[str]]]:
         sum(lines.values()),
         [f"{count:6} {module}" for module, count in lines.items()],
     )
-    small = small_modules(graph)
+    loose = loose_modules()
+    yield "loose modules in the root", len(loose), loose
+    most = sorted(parameters(), reverse=True)[:TOLD]
+    yield "parameters of the public function that has most", most[0][0], _counted(most)
+    fields = sorted(mutable_fields(), reverse=True)[:TOLD]
+    yield "fields of the mutable class that has most", fields[0][0], _counted(fields)
+    names = repeated_file_names()
     yield (
-        f"modules under {SMALL} lines of code with a single importer, families apart",
-        len(small),
-        [f"{lines[module]:4} {module} (by {importer})" for module, importer in small.items()],
+        "names that several files have",
+        len(names),
+        [f"{name}: {', '.join(folders)}" for name, folders in names.items()],
     )
+    longest = sorted(
+        (
+            (len(path.read_text(encoding="utf-8").splitlines()), module)
+            for module, path in module_files().items()
+        ),
+        reverse=True,
+    )[:TOLD]
+    yield "lines of the longest file", longest[0][0], _counted(longest)
     reached = graph.find_upstream_modules(TURN)
     yield f"modules that {TURN} reaches by imports", len(reached), sorted(reached)
     repeated = repeated_class_names()
@@ -127,6 +187,10 @@ def measures() -> Iterator[tuple[str, int, list[str]]]:
     )
     circles = import_circles(graph)
     yield "circles of imports", len(circles), [", ".join(circle) for circle in circles]
+
+
+def _counted(rows: list[tuple[int, str]]) -> list[str]:
+    return [f"{count:5} {name}" for count, name in rows]
 
 
 def main(arguments: list[str]) -> int:
