@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from windlass.engine.tasks.frame import Frame
 from windlass.engine.tasks.job import Done
-from windlass.engine.tasks.running import Inner, finished_before
 from windlass.engine.tasks.task_inputs import Given
+from windlass.engine.tasks.task_runner import Inner, finished_before
 from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.safety.imports import logging_unchanged
 from windlass.wire.base import Usage

@@ -264,7 +264,7 @@ async def evaluate(
         from windlass.engine.resume.resuming import alone, known
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.tasks.job import Job
-        from windlass.engine.tasks.running import rules_of, run_program, what_was_begun
+        from windlass.engine.tasks.task_runner import rules_of, run_program, what_was_begun
         from windlass.engine.turn.approving import approvable
         from windlass.tasks.parse import read_task
 
@@ -567,7 +567,7 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.setup import prepare
         from windlass.engine.tasks.job import Job
-        from windlass.engine.tasks.running import Inner, run_one
+        from windlass.engine.tasks.task_runner import Inner, run_one
         from windlass.tasks.parse import read_task
 
         settings, at_hand, closing = resources

@@ -6,59 +6,16 @@ taken hands its holders back.
 
 from __future__ import annotations
 
-import copy
-import json
-from collections import UserDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from windlass.errors import ToolError
-from windlass.history.base import StateChange
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.turn.record import Recorder
 from windlass.text.templates import PhaseOutput
 from windlass.window.entries import Edit
 from windlass.wire.base import Usage
-
-if TYPE_CHECKING:
-    from windlass.engine._state import PhaseRun
-    from windlass.engine.turn.record import Recorder
-
-
-class StateCopy(UserDict[str, Any]):
-    """An attempt's own copy of the state; `touched` are the keys it set, in order.
-
-    The winner's copy is taken over; a failed attempt leaves no trace in the state.
-    """
-
-    def __init__(self, values: Mapping[str, Any]) -> None:
-        self.touched: dict[str, None] = {}
-        self._before = dict(values)
-        super().__init__(copy.deepcopy(self._before))  # or a list would be appended to for all
-        self.touched.clear()
-
-    def __setitem__(self, key: str, item: Any) -> None:
-        try:
-            json.dumps(item)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ToolError(f"state {key!r} must be a JSON value ({error})") from error
-        super().__setitem__(key, item)
-        self.touched[key] = None
-
-    def snapshot(self) -> dict[str, str]:
-        """Each value as JSON text, by its key."""
-        return {key: json.dumps(value, default=str) for key, value in self.data.items()}
-
-    def changed_since(self, before: Mapping[str, str]) -> dict[str, Any]:
-        """The values that are other ones than in a snapshot."""
-        now = self.snapshot()
-        return {key: self.data[key] for key, text in now.items() if before.get(key) != text}
-
-    def changes(self, phase: str) -> tuple[StateChange, ...]:
-        """The keys this attempt set, or changed inside, as they are recorded."""
-        inside = [key for key, value in self._before.items() if self.data.get(key) != value]
-        keys = [key for key in dict.fromkeys([*self.touched, *inside]) if key in self.data]
-        return tuple(StateChange(phase, key, self.data[key]) for key in keys)
 
 
 @dataclass(slots=True)

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.cascade.model import Cascade, Phase, Rules
-from windlass.engine._state import PhaseRun
+from windlass.engine._phase_run import PhaseRun
 from windlass.engine._subcascades import phase_output
 from windlass.engine.cascade import run_session
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.phase.opening import begin_phase
 from windlass.engine.phase.phase import settle, try_phase
+from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.result import Result
 from windlass.errors import UsageError
 from windlass.history.base import CHAT, RAN, Ending, NodeType

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from windlass.cascade.model import Phase
-from windlass.engine._session_state import StateCopy
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun, StateCopy
+from windlass.engine._run import Run
 from windlass.engine.events import LimitHit, Validated
-from windlass.engine.phase.judging import Verdict, judge
 from windlass.engine.phase.sources import last_said
+from windlass.engine.phase.validating import Verdict, judge
 from windlass.engine.resume.journal import turn_place
 from windlass.engine.turn.in_words import call_wanted, schema_refused
 from windlass.engine.turn.turn import take_turn

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from windlass.cascade.model import Phase, memory_of, without_bank
-from windlass.engine._state import PhaseRun
+from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.search_context import SEARCH
 from windlass.engine.events import Noted

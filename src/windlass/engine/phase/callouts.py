@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._run import Run
 from windlass.engine.turn.fitting import input_room
 from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType

@@ -1,7 +1,7 @@
 """One phase: it is opened, tried until an output is accepted, and settled in the record.
 
-`opening.py` fixes what it sees, `_attempts.py` makes its turns, `judging.py` says whether an output
-will do, `extraction.py` takes state from it.
+`phase_setup.py` fixes what it sees, `_attempts.py` makes its turns, `validating.py` says whether
+an output will do, `extraction.py` takes state from it.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from windlass.cascade.model import Phase
-from windlass.engine._state import PhaseRun
+from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.extraction import extract_state
-from windlass.engine.phase.opening import begin_phase
+from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
     PersonNeeded,

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from windlass.cascade.model import Evaluator, Phase
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.phase.judging import arguments_of, judge
 from windlass.engine.phase.phase import Tried
+from windlass.engine.phase.validating import arguments_of, judge
 from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step

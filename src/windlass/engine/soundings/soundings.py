@@ -26,7 +26,6 @@ from windlass.engine.events import (
     Waiting,
 )
 from windlass.engine.phase.extraction import extract_state
-from windlass.engine.phase.opening import begin_phase
 from windlass.engine.phase.phase import (
     Children,
     Tried,
@@ -34,6 +33,7 @@ from windlass.engine.phase.phase import (
     settle,
     try_phase,
 )
+from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.soundings.evaluating import Sounding, accepted, evaluate, join_outputs
 from windlass.errors import (
     PersonNeeded,

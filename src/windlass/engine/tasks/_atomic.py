@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.cascade.model import Phase
-from windlass.engine._state import PhaseRun
+from windlass.engine._phase_run import PhaseRun
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.phase.opening import Opening, open_phase
 from windlass.engine.phase.phase import settle, try_phase
+from windlass.engine.phase.phase_setup import Opening, open_phase
 from windlass.engine.tasks.frame import (
     ContextPiece,
     Found,

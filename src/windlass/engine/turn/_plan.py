@@ -8,7 +8,8 @@ from typing import Any
 
 from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._run import Run
 from windlass.engine.injecting.dynamic_block import as_it_stands, block_details
 from windlass.engine.turn.fitting import check_budget, check_fits, input_room
 from windlass.history.details import CallDetails

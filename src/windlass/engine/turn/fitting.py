@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._run import Run
 from windlass.engine.events import Noted
 from windlass.errors import BudgetExceeded, ContextTooLong
 from windlass.history.details import BudgetDetails

@@ -17,7 +17,7 @@ from windlass.engine.cascade import add_server_tools, needed_servers, start_sess
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.choose import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.injecting.dynamic_block import prepare_blocks
-from windlass.engine.phase.opening import begin_phase
+from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
 from windlass.engine.turn._plan import next_call
 from windlass.engine.turn.fitting import input_room

@@ -9,7 +9,8 @@ import re
 from typing import Final
 
 from windlass.cascade.model import Phase
-from windlass.engine._state import Generation, PhaseRun, Run
+from windlass.engine._phase_run import Generation, PhaseRun
+from windlass.engine._run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import BadRequest
 from windlass.messages import Message, Text

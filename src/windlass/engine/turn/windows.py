@@ -12,7 +12,8 @@ from operator import not_
 from typing import Any, Final
 
 from windlass.engine._call_needs import CallPolicy
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._run import Run
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens

@@ -7,7 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._run import Run
 from windlass.engine.resume.journal import turn_place
 from windlass.errors import (
     PhaseFailed,

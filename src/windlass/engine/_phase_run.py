@@ -1,18 +1,80 @@
-"""What a phase has come to so far: its messages, its turns, its tools, its window, its choice."""
+"""One phase of a run: what it was set up with, and the holders of what it comes to.
+
+The story is told in `turn/turn.py` and `phase/phase.py`.
+"""
 
 from __future__ import annotations
 
+import copy
+import json
+from collections import UserDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from windlass.engine._session_state import StateCopy
+from windlass.engine._call_needs import CallPhase, CallRule
+from windlass.engine.injecting.injected import PhaseInjected
+from windlass.errors import ToolError
+from windlass.history.base import StateChange
 from windlass.messages import ToolSpec
+from windlass.providers.base import ModelInfo, Provider
 from windlass.tools.base import Tool, ToolContext
 from windlass.window.assemble import Blocks, assemble
+from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Edit, Entry, Item, show
+from windlass.wire.editing import ServerClear
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """How a phase's replies are asked for: its own settings over the cascade's."""
+
+    model: str
+    max_output_tokens: int
+    tool_choice: str
+    wanted: str = ""
+    """The tool that is asked for in words (`required`: any), where the model cannot be forced."""
+    temperature: float | None = None
+    reasoning_effort: str | None = None
+    output_schema: Mapping[str, Any] | None = None
+
+
+class StateCopy(UserDict[str, Any]):
+    """An attempt's own copy of the state; `touched` are the keys it set, in order.
+
+    The winner's copy is taken over; a failed attempt leaves no trace in the state.
+    """
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.touched: dict[str, None] = {}
+        self._before = dict(values)
+        super().__init__(copy.deepcopy(self._before))  # or a list would be appended to for all
+        self.touched.clear()
+
+    def __setitem__(self, key: str, item: Any) -> None:
+        try:
+            json.dumps(item)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ToolError(f"state {key!r} must be a JSON value ({error})") from error
+        super().__setitem__(key, item)
+        self.touched[key] = None
+
+    def snapshot(self) -> dict[str, str]:
+        """Each value as JSON text, by its key."""
+        return {key: json.dumps(value, default=str) for key, value in self.data.items()}
+
+    def changed_since(self, before: Mapping[str, str]) -> dict[str, Any]:
+        """The values that are other ones than in a snapshot."""
+        now = self.snapshot()
+        return {key: self.data[key] for key, text in now.items() if before.get(key) != text}
+
+    def changes(self, phase: str) -> tuple[StateChange, ...]:
+        """The keys this attempt set, or changed inside, as they are recorded."""
+        inside = [key for key, value in self._before.items() if self.data.get(key) != value]
+        keys = [key for key in dict.fromkeys([*self.touched, *inside]) if key in self.data]
+        return tuple(StateChange(phase, key, self.data[key]) for key in keys)
 
 
 @dataclass(slots=True)
@@ -124,3 +186,54 @@ class ContextChoice:
     """What a snowball would have shown (None: the phase does not choose)."""
     text: str = ""
     """The choice in a sentence, until its first call is planned: then its tokens are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRun:
+    """One phase of a run: what it was set up with, and what it has come to."""
+
+    phase: CallPhase
+    """The phase as the cascade declares it."""
+    rule: CallRule
+    """What it may see, compiled."""
+    generation: Generation
+    """How its replies are asked for."""
+    provider: Provider
+    """Who is called."""
+    info: ModelInfo
+    """What is known of the model."""
+    injected: tuple[Item, ...]
+    """The messages that its sources brought and that it may let expire."""
+    trace_id: str
+    """The row of its instructions."""
+    messages: PhaseMessages
+    """Its messages, as they came."""
+    now: TurnState
+    """Where it is: its attempt and its turn."""
+    tools: PhaseTools
+    """Its tools, and what they may use."""
+    window: PhaseWindow
+    """What decides which messages its calls see."""
+    choice: ContextChoice = field(default_factory=ContextChoice)
+    """What it chose of its context, if it chooses."""
+    injection: PhaseInjected | None = None
+    """What it holds of injectors (None: it has none)."""
+    server_clear: ServerClear | None = None
+    """What the provider is asked to clear of its calls (None: nothing)."""
+    ends_run: bool = False
+    """Whether the run is over with its last reply: then its last call has nothing to cache."""
+
+    @property
+    def instructions(self) -> Item:
+        """The phase's instructions, as they occurred."""
+        return self.messages.instructions
+
+    @property
+    def conversation(self) -> Conversation:
+        """What was said, and what each call sees of it."""
+        return self.window.driver.conversation
+
+    @property
+    def allowed(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of the phase's tools."""
+        return self.tools.specs

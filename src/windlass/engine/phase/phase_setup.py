@@ -12,8 +12,13 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
-from windlass.engine._phase_state import PhaseMessages, PhaseTools, PhaseWindow, TurnState
-from windlass.engine._session_state import StateCopy
+from windlass.engine._phase_run import (
+    PhaseMessages,
+    PhaseTools,
+    PhaseWindow,
+    StateCopy,
+    TurnState,
+)
 from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.search_context import search_session

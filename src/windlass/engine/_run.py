@@ -1,7 +1,4 @@
-"""A run and a phase of it: what they were set up with, and the holders of what they come to.
-
-The story is told in `turn.py`, `phase.py` and `cascade.py`.
-"""
+"""A session while it runs: what it was set up with, and the holders of what it comes to."""
 
 from __future__ import annotations
 
@@ -10,18 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windlass.caching.rates import search_fee
-from windlass.engine._call_needs import CallPhase, CallRule, CallSettings
+from windlass.engine._call_needs import CallSettings
 from windlass.engine._meters import ModelCaches, Net
-from windlass.engine._phase_state import (
-    ContextChoice,
-    PhaseMessages,
-    PhaseTools,
-    PhaseWindow,
-    TurnState,
-)
 from windlass.engine._session_state import Notices, SessionState, SessionTotals
 from windlass.engine.events import Event, Noted
-from windlass.engine.injecting.injected import Injected, PhaseInjected
+from windlass.engine.injecting.injected import Injected
 from windlass.engine.people.questions import AnswerSource
 from windlass.engine.resume.journal import Journal
 from windlass.engine.turn.record import Recorder
@@ -31,25 +21,8 @@ from windlass.providers.spending import Allowance, usage_cost
 from windlass.tools.base import Spent, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import tools_needed
-from windlass.window.conversation import Conversation
-from windlass.window.entries import Item
 from windlass.window.thoughts import Thoughts
 from windlass.wire.base import Usage
-from windlass.wire.editing import ServerClear
-
-
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """How a phase's replies are asked for: its own settings over the cascade's."""
-
-    model: str
-    max_output_tokens: int
-    tool_choice: str
-    wanted: str = ""
-    """The tool that is asked for in words (`required`: any), where the model cannot be forced."""
-    temperature: float | None = None
-    reasoning_effort: str | None = None
-    output_schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,54 +107,3 @@ class Run:
             dollars = None if tokens is None or fee is None else tokens + fee
         self.totals.add(spent.usage, dollars)
         return dollars
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseRun:
-    """One phase of a run: what it was set up with, and what it has come to."""
-
-    phase: CallPhase
-    """The phase as the cascade declares it."""
-    rule: CallRule
-    """What it may see, compiled."""
-    generation: Generation
-    """How its replies are asked for."""
-    provider: Provider
-    """Who is called."""
-    info: ModelInfo
-    """What is known of the model."""
-    injected: tuple[Item, ...]
-    """The messages that its sources brought and that it may let expire."""
-    trace_id: str
-    """The row of its instructions."""
-    messages: PhaseMessages
-    """Its messages, as they came."""
-    now: TurnState
-    """Where it is: its attempt and its turn."""
-    tools: PhaseTools
-    """Its tools, and what they may use."""
-    window: PhaseWindow
-    """What decides which messages its calls see."""
-    choice: ContextChoice = field(default_factory=ContextChoice)
-    """What it chose of its context, if it chooses."""
-    injection: PhaseInjected | None = None
-    """What it holds of injectors (None: it has none)."""
-    server_clear: ServerClear | None = None
-    """What the provider is asked to clear of its calls (None: nothing)."""
-    ends_run: bool = False
-    """Whether the run is over with its last reply: then its last call has nothing to cache."""
-
-    @property
-    def instructions(self) -> Item:
-        """The phase's instructions, as they occurred."""
-        return self.messages.instructions
-
-    @property
-    def conversation(self) -> Conversation:
-        """What was said, and what each call sees of it."""
-        return self.window.driver.conversation
-
-    @property
-    def allowed(self) -> tuple[ToolSpec, ...]:
-        """What the model is told of the phase's tools."""
-        return self.tools.specs
