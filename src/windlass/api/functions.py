@@ -264,7 +264,7 @@ async def evaluate(
         from windlass.engine.resume.resuming import alone, known
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.tasks.job import Job
-        from windlass.engine.tasks.task_runner import rules_of, run_program, what_was_begun
+        from windlass.engine.tasks.task_file import rules_of, run_program, what_was_begun
         from windlass.engine.turn.approving import approvable
         from windlass.tasks.parse import read_task
 

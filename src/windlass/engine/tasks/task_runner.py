@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
-from windlass.cascade.rules import Rule
-from windlass.engine.cascade import (
-    add_server_tools,
-    models_seeing,
-    needed_servers,
-    run_session,
-)
-from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, SessionStarted, Waiting
-from windlass.engine.result import Result
-from windlass.engine.resume.resuming import ran_with
+from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
 from windlass.engine.tasks._atomic import described, run_anew, run_atomic, tell_fresh
-from windlass.engine.tasks.frame import FRESH_TOKENS, ContextPiece, Frame, assemble
-from windlass.engine.tasks.job import Done, Job, carried, helper_of, write_notes
+from windlass.engine.tasks._grouping import PIECE_TOKENS, grouped, room_for_results
+from windlass.engine.tasks._parallel import side_by_side
+from windlass.engine.tasks.frame import ContextPiece, Frame, assemble
+from windlass.engine.tasks.job import Done, Job, carried, write_notes
 from windlass.engine.tasks.task_inputs import Given, digest, given_by
-from windlass.engine.turn.breaker import check_breaker
 from windlass.engine.turn.fitting import input_room
 from windlass.errors import (
     ContextTooLong,
@@ -32,24 +22,17 @@ from windlass.errors import (
     StepFailed,
     StoreError,
     TaskError,
-    UsageError,
     WindlassError,
     person_needed_in,
     run_limit_in,
 )
 from windlass.history.base import (
-    Ending,
-    NodeType,
     Outcome,
-    SessionStart,
-    Store,
     ending_of,
     in_words,
 )
-from windlass.tasks.model import OPERATORS, Task
+from windlass.tasks.model import Task
 from windlass.text.templates import PhaseOutput
-from windlass.text.tokens import request_tokens
-from windlass.tools.mcp import Servers
 
 
 async def run_task(
@@ -230,12 +213,6 @@ def texts_of(
     ]
 
 
-PIECE_TOKENS: Final = 24
-"""What stands round a result beside its own tokens, at most."""
-MARGIN_TOKENS: Final = 64
-"""What stands round the sections of a request, at most."""
-
-
 async def run_reduce(
     job: Job, task: Task, parent: Frame, previous: tuple[ContextPiece, ...], *, path: str
 ) -> Done:
@@ -277,43 +254,6 @@ async def run_reduce(
         raise StepFailed(sentence, step=task.reduction.name, index=1, notes=notes) from error
 
 
-async def side_by_side(
-    given: Sequence[Given],
-    work: Callable[[int, Given], Awaitable[Done]],
-    limit: int,
-    ended: Callable[[int], None],
-) -> tuple[list[Done | None], list[tuple[int, WindlassError]]]:
-    """Run `work` on every input, at most `limit` at a time, begun in order.
-
-    Returns the results in the order of the inputs, and what failed with its index. After a
-    failure nothing new is begun; what is in flight is awaited. StoreError and StepDiffers stop
-    everything.
-    """
-    results: list[Done | None] = [None] * len(given)
-    failed: list[tuple[int, WindlassError]] = []
-    todo = iter(range(len(given)))
-
-    async def worker() -> None:
-        for index in todo:
-            if failed:
-                return
-            try:
-                results[index] = await work(index, given[index])
-            except (StoreError, StepDiffers):
-                raise
-            except WindlassError as error:
-                failed.append((index, error))
-            ended(index)
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(min(limit, len(given))):
-                group.create_task(worker())
-    except BaseExceptionGroup as several:
-        raise several.exceptions[0] from several
-    return results, failed
-
-
 @dataclass(frozen=True, slots=True)
 class Inner:
     """What the inner tasks of a reduce share: the task, its parent's context, its path."""
@@ -351,9 +291,6 @@ def _watcher(job: Job, path: str, names: Sequence[str]) -> Callable[[int], None]
     return ended
 
 
-# ---- the reduction -------------------------------------------------------------------
-
-
 async def _reduced(
     job: Job,
     task: Task,
@@ -368,7 +305,7 @@ async def _reduced(
     reduction = task.reduction
     assert reduction is not None
     of_it = joined(path, reduction.name, root=root)
-    room = _room(job, reduction, frame)
+    room = room_for_results(job, reduction, frame)
     level, called, depth = list(results), list(names), 0
     while True:
         groups = list(grouped([each.tokens + PIECE_TOKENS for each in level], room))
@@ -414,26 +351,6 @@ async def _level(
     return [result for result in results if result is not None]
 
 
-def grouped(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:
-    """Neighbours in as few groups as fit `room` each, as (first, behind the last).
-
-    Groups are of about the same size, so that no result is weighed against many alone. What is
-    larger than the room makes a group by itself.
-
-    >>> list(grouped([5, 5, 5, 5], 12))
-    [(0, 2), (2, 4)]
-    """
-    total = sum(sizes)
-    fair = total / max(1, -(-total // max(1, room)))
-    first = held = 0
-    for index, size in enumerate(sizes):
-        if index > first and (held + size > room or held + size / 2 > fair):
-            yield first, index
-            first, held = index, 0
-        held += size
-    yield first, len(sizes)
-
-
 def _pieces(
     job: Job, level: Sequence[Done], names: Sequence[str], first: int
 ) -> tuple[ContextPiece, ...]:
@@ -441,142 +358,3 @@ def _pieces(
         ContextPiece(f"result {number}: {name}", job.text(result))
         for number, (result, name) in enumerate(zip(level, names, strict=True), start=first)
     )
-
-
-def _room(job: Job, reduction: Task, frame: Frame) -> int:
-    """The tokens of results that one request of the reduction has room for."""
-    info, reply = job.info(reduction)
-    leaf = reduction.first_leaf.leaf
-    assert leaf is not None
-    phase = job.program.cascade.phases[leaf]
-    budget = job.program.rule(reduction.first_leaf, job.run.settings).budget.limit
-    room = input_room(info, reply)
-    limit = min(room, budget or room)
-    specs = () if isinstance(phase.tackle, str) else phase.tackle
-    tools = [tool.spec for tool in job.run.registry.of_tackle(specs)]
-    texts = [described(job, reduction), phase.system or "", *(i.value for i in reduction.inputs)]
-    if reduction.context.inherit_context != "none":
-        texts += [piece.text for piece in frame.whole]
-    fixed = request_tokens(info.counter, (), tools) + sum(map(info.counter.text, texts))
-    looked = reduction.context.fresh_context and (reduction.banks or reduction.folders)
-    fresh = min(FRESH_TOKENS, room // 4) if looked else 0
-    return max(1, limit - fixed - fresh - MARGIN_TOKENS - PIECE_TOKENS * len(frame.whole))
-
-
-# ---- a task file from its start to its end ----------------------------------------------------
-
-_FORM: Final = 1
-"""The form in which a session keeps its task file."""
-
-
-async def run_program(job: Job, context: str = "", *, resumed: bool = False) -> Result:
-    """Run a task file and record how the session ended, as `run_session` does.
-
-    `context` is the context of the root's parent, in words of the caller's.
-    """
-    servers = needed_servers(job.run)
-    try:
-        return await _run(job, context, servers, resumed=resumed)
-    finally:
-        job.material.close()
-        await servers.stop()
-
-
-async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Result:
-    run, task, record = job.run, job.program.task, job.run.record
-    models = models_seeing(run, *filter(None, [helper_of(job)]))
-    if not resumed:
-        record.append(start=_start(job, models, context))
-    run.emit(SessionStarted(record.session_id, run.cascade.cascade_id, models))
-    if resumed:
-        text = f"taken up again; {len(job.finished):,} finished tasks are not repeated"
-        run.tell("", text, kind="resume", finished=len(job.finished))
-        _restore(job)
-        record.pass_to(record.store.start(record.session_id).timestamp)
-    for warning in job.program.warnings:
-        run.emit(Noted("", f"warning: {warning}"))
-    run = check_breaker(run)
-    done: list[Done] = []
-
-    async def work() -> Ending:
-        try:
-            await add_server_tools(run, servers)
-            own = replace(job, run=run)
-            done.append(await run_task(own, task, _parent(job, context), path=task.path))
-        except (StoreError, StepDiffers):
-            raise
-        except WindlassError as error:
-            if run_limit_in(error) is None and person_needed_in(error) is None:
-                metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
-                record.append([record.row(NodeType.ERROR, metadata=metadata)])
-            raise
-        return done[0].ending
-
-    result = await run_session(run, work())
-    if not done:
-        return replace(result, output=None)
-    output = job.text(done[0])
-    return replace(result, output=output, outputs=result.outputs or {task.path: output})
-
-
-def _restore(job: Job) -> None:
-    """Let templates see what finished tasks left; inner tasks leave nothing to others."""
-    record = job.run.record
-    for path, done in job.finished.items():
-        if "[" not in path:
-            job.run.session.outputs[path] = output_of(job, done)
-    for change in record.store.state(record.session_id):
-        if "[" not in change.phase and change.phase in job.finished:
-            job.run.session.state[change.key] = change.value
-
-
-def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
-    source = job.program.source
-    data = {
-        OPERATORS: _FORM,
-        "file": source.file,
-        "xml": source.raw.decode("utf-8", "surrogateescape"),
-        "context": context,
-        **ran_with(job.run, source.raw.decode("utf-8", "surrogateescape"), rules_of(job)),
-    }
-    name = job.program.cascade.cascade_id
-    return SessionStart(name, ", ".join(models), job.run.input, data, job.run.record.clock())
-
-
-def rules_of(job: Job) -> list[Rule]:
-    """The rules of the atomic tasks, in their order."""
-    program, settings = job.program, job.run.settings
-    return [program.rule(task, settings) for task in program.task.walk() if task.leaf is not None]
-
-
-def _parent(job: Job, context: str) -> Frame:
-    """What the caller hands the root: its words, and the input where the file does not place it."""
-    pieces = [ContextPiece("the caller", context)] if context.strip() else []
-    if job.run.input and not job.program.source.uses_input:
-        text = json.dumps(job.run.input, indent=2, ensure_ascii=False)
-        pieces.append(ContextPiece("the input", text))
-    return Frame(inherited=tuple(pieces))
-
-
-def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[str, Done]]:
-    """How a session of a task file began, and which of its tasks are finished, by path.
-
-    Raises UsageError where it is unknown, is no task's, or has nothing left to do.
-    """
-    start = store.start(session_id)
-    if start.cascade.get(OPERATORS) != _FORM:
-        raise UsageError(
-            f"session {session_id!r} ran a cascade, not a task file; only tasks can be resumed"
-        )
-    finished: dict[str, Done] = {}
-    for outcome in store.outcomes(session_id):
-        if outcome.phase is None:
-            if outcome.status == "completed":
-                raise UsageError(
-                    f"session {session_id!r} completed; there is nothing to resume."
-                    f" What it did: windlass show {session_id}"
-                )
-        elif outcome.status == "completed" and "key" in outcome.details:
-            done = Done(outcome.phase, outcome.status, **outcome.details, at=outcome.timestamp)
-            finished[outcome.phase] = done
-    return start, finished
