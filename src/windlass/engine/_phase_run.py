@@ -229,6 +229,11 @@ class PhaseRun:
         return self.messages.instructions
 
     @property
+    def room(self) -> int:
+        """Input tokens that its model takes with a reply of the most tokens."""
+        return self.info.input_room(self.generation.max_output_tokens)
+
+    @property
     def conversation(self) -> Conversation:
         """What was said, and what each call sees of it."""
         return self.window.driver.conversation

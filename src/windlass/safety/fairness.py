@@ -26,7 +26,7 @@ _Queue: TypeAlias = deque["asyncio.Future[None]"]
 _QUEUES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue]] = WeakKeyDictionary()
 
 
-async def fair() -> None:
+async def wait_for_round() -> None:
     """Wait for a round of the event loop in which no other piece of work begins.
 
     To be awaited before work of some milliseconds; those that wait are served in order.
@@ -54,7 +54,7 @@ _DONE: Final[dict[Callable[[], None], Future[None]]] = {}
 _LOCK: Final = threading.Lock()
 
 
-async def beside(chars: int, work: Callable[[], T]) -> T:
+async def run_in_thread(chars: int, work: Callable[[], T]) -> T:
     """What `work` comes to; in a thread where it is about a text of many characters.
 
     The work must not touch what others use meanwhile. Whoever cancels waits for its end.

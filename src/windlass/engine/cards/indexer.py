@@ -21,7 +21,7 @@ from windlass.errors import StoreError, UsageError
 from windlass.history.base import BANK, Batch, NodeType, Row, SessionInfo, Store, StoredRow
 from windlass.history.card_rows import FAILED, CardMarks, item_of, mark_cards
 from windlass.messages import Message
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_round
 from windlass.selection.card import BY_RULE, Card
 from windlass.selection.kept import NONE, WORDLLAMA, CardOptions
 from windlass.selection.making import wants_card
@@ -222,7 +222,7 @@ class CardIndexer:
         failures = 0
         while True:
             self._queue.arrived.clear()
-            await fair()
+            await wait_for_round()
             try:
                 await self._worker.work_off(self._queue)
                 await self._follow_marks()

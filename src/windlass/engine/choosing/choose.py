@@ -41,14 +41,13 @@ from windlass.engine.choosing._session_index import (
 from windlass.engine.choosing._worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
 from windlass.engine.events import Noted
 from windlass.engine.phase.sources import Gathered, output_only
-from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType
 from windlass.messages import Message, Role, Text, user
 from windlass.providers.base import ModelInfo, Provider
-from windlass.safety.fairness import beside
+from windlass.safety.fairness import run_in_thread
 from windlass.selection.index import Query
 from windlass.selection.scoring import Picked, Selecting, SelectionRequest
 from windlass.selection.strategies import selecting
@@ -102,7 +101,7 @@ async def choose(
     ground, onward = _ground(run, phase_run, rule, gathered), base_of(run, phase_run, snowball)
     scene = _Scene(run, phase_run, rule, ground, gathered, snowball, onward)
     longest = max((item.message.chars for item in run.record.born), default=0)
-    base = await beside(longest, partial(_anchored, scene))
+    base = await run_in_thread(longest, partial(_anchored, scene))
     request = request_of(rule, ground, base, Query.of(instructions), embedder_for(run))
     selector, why_not = selector_of(run, phase_run, rule)
     base.note = "; ".join(note for note in (base.note, why_not) if note)
@@ -112,7 +111,7 @@ async def choose(
     if request is not None:
         request, picked = await _by_score(scene, base, request)
         choice = with_picked(base, ground, request, picked)
-    choice.outline = await beside(longest, partial(_outline, scene, choice))
+    choice.outline = await run_in_thread(longest, partial(_outline, scene, choice))
     asks, question = _question(rule, request) if selector and request else (None, "")
     worth = _worth(scene, choice, selector, question)
     why_kept = _why_kept(scene, worth)
@@ -124,7 +123,7 @@ async def choose(
             choice.note = f"{reply.failure}; chosen by score alone"
         else:
             choice = with_picked(base, ground, request, answered(asks, reply.text))
-            choice.outline = await beside(longest, partial(_outline, scene, choice))
+            choice.outline = await run_in_thread(longest, partial(_outline, scene, choice))
     if why_kept:
         _go_on(scene, choice)
     else:
@@ -228,7 +227,7 @@ def _role(scene: _Scene) -> Role:
 
 def _cap(phase_run: CascadePhaseRun, rule: Choosing) -> int:
     """The most tokens of anchors and chosen messages: the user's, or half of what fits."""
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     policy, budget = phase_run.rule.policy, phase_run.rule.budget.limit
     limit = min(room, (policy and policy.max_input_tokens) or room, budget or room)
     return min(rule.selection.max_tokens, max(1, int(CHOSEN_SHARE * limit)))
@@ -313,7 +312,7 @@ def _why_kept(scene: _Scene, worth: Worth) -> str:
     excluded = any(entry.item.phase in rule.exclude for entry in base.entries)
     if (rule.at_once and not rule.only_to_fit) or excluded or not base.entries:
         return ""
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     if worth.go_on.tokens > min(room, phase_run.rule.budget.limit or room):
         return ""
     if rule.only_to_fit:

@@ -15,7 +15,6 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
 from windlass.engine._session_state import SessionTotals
 from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
-from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType
 from windlass.injectors.base import Situation, Tier
@@ -79,7 +78,7 @@ def share(
     shown = entries or phase_run.messages.entries
     messages = [entry.message for entry in shown]
     sent = request_tokens(counter, messages, run.definitions(phase_run.allowed, messages))
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     limit = phase_run.rule.budget.limit
     room = min(room, limit) if limit is not None else room
     return shrunk(held.placed, room - sent)

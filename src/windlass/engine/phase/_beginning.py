@@ -12,7 +12,6 @@ from windlass.caching.prices import Prices
 from windlass.cascade.compile import compile_rule
 from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.events import Noted
-from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.windows import room_for_messages
 from windlass.messages import Message
 from windlass.window.assemble import assemble
@@ -66,7 +65,7 @@ def server_clear_of(policy: Policy | None, model: str) -> ServerClear | None:
 
 def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> Conversation:
     """An empty conversation that the policy decides on."""
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     limit = min(room, policy.max_input_tokens or room)
     can_read = READ in phase_run.tools.by_name
     prices = _prices(run, phase_run)

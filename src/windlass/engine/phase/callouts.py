@@ -14,7 +14,6 @@ from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
-from windlass.engine.turn.fitting import input_room
 from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.callout_rows import By, called_out, checked_name, find_message, mark_of
@@ -111,7 +110,7 @@ def pin(phase_run: PhaseRun) -> None:
 def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:
     """Have a message stay as it is in the phase's windows; False: there is no room for it."""
     policy = phase_run.rule.policy
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     limit = min(room, (policy and policy.max_input_tokens) or room)
     tokens = phase_run.info.counter.message(message)
     kept = phase_run.window.kept

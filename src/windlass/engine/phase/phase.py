@@ -32,7 +32,7 @@ from windlass.history.base import (
     StateChange,
     ending_of,
 )
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_round
 from windlass.window.entries import Item
 
 Children: TypeAlias = Callable[[], Awaitable[Ending]]
@@ -49,7 +49,7 @@ async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
-    await fair()
+    await wait_for_round()
 
     async def try_once() -> Tried:
         return await try_phase(run, phase, begin_phase(run, phase))

@@ -32,7 +32,6 @@ from windlass.engine.phase.callouts import call_out, refresh
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.sources import gather, snowball_of
 from windlass.engine.turn.approving import needing_approval
-from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.in_words import tell_wanted, with_asks
 from windlass.engine.turn.recall import recall_original
 from windlass.errors import (
@@ -193,7 +192,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
     own = run.record.append([row])
     state = StateCopy(run.session.state)
     context = _tool_context(run, phase, state)
-    room = input_room(info, generation.max_output_tokens)
+    room = info.input_room(generation.max_output_tokens)
     newest_within = min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
     phase_run = CascadePhaseRun(
         phase=phase,

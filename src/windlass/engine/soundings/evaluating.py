@@ -17,7 +17,6 @@ from windlass.cascade.model import Evaluator, Phase
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.validating import arguments_of, judge
-from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import StoreError, WindlassError
@@ -245,7 +244,7 @@ def _question(
     texts = (task.text if isinstance(task, Text) else "", asked or "")
     fence = fence_of(run.record.seed, *texts, *(each.text for each in shown))
     asks = task_text(*texts, fence)
-    room = input_room(info, ANSWER_TOKENS)
+    room = info.input_room(ANSWER_TOKENS)
     longest = max((len(each.text) for each in shown), default=0)
     while True:
         parts: list[Part] = [Text(asks)]

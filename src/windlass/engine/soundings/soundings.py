@@ -55,7 +55,7 @@ from windlass.history.base import (
     in_words,
 )
 from windlass.messages import Part, Text, assistant
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_round
 from windlass.text.prompts import VARIATIONS, refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
@@ -63,7 +63,7 @@ from windlass.window.entries import Item
 
 async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
     """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
-    await fair()
+    await wait_for_round()
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
     trying = run_after_children(children, work.carry_out)

@@ -22,14 +22,13 @@ from windlass.engine.tasks.frame import (
 )
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_inputs import Given, digest, given_by
-from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.in_words import with_asks
 from windlass.errors import NoContext
 from windlass.history.base import NodeType
 from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.providers.spending import Allowance
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_round
 from windlass.tasks.model import Task
 from windlass.text.templates import render
 from windlass.window.assemble import Blocks
@@ -61,7 +60,7 @@ async def run_atomic(
 
     Raises what its phase raises; the outcome is in the record then, too.
     """
-    await fair()
+    await wait_for_round()
     assert task.leaf is not None
     template = job.program.cascade.phases[task.leaf]
     phase = template if path == template.name else template.model_copy(update={"name": path})
@@ -106,7 +105,7 @@ async def _begin(
     given = _inputs(job, task, item)
     worked_on += [content for _, content in given]
     about = "\n\n".join([text, *worked_on])[: len(text) + MATCHED_CHARS]
-    room = input_room(info, generation.max_output_tokens)
+    room = info.input_room(generation.max_output_tokens)
     frame, fresh = assemble(
         job.material,
         task,

@@ -8,7 +8,6 @@ from typing import Final
 from windlass.engine.tasks._atomic import described
 from windlass.engine.tasks.frame import FRESH_TOKENS, Frame
 from windlass.engine.tasks.job import Job
-from windlass.engine.turn.fitting import input_room
 from windlass.tasks.model import Task
 from windlass.text.tokens import request_tokens
 
@@ -47,7 +46,7 @@ def room_for_results(job: Job, reduction: Task, frame: Frame) -> int:
     assert leaf is not None
     phase = job.program.cascade.phases[leaf]
     budget = job.program.rule(reduction.first_leaf, job.run.settings).budget.limit
-    room = input_room(info, reply)
+    room = info.input_room(reply)
     limit = min(room, budget or room)
     specs = () if isinstance(phase.tackle, str) else phase.tackle
     tools = [tool.spec for tool in job.run.registry.of_tackle(specs)]

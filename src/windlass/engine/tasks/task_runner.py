@@ -14,7 +14,6 @@ from windlass.engine.tasks._parallel import side_by_side
 from windlass.engine.tasks.frame import ContextPiece, Frame, assemble
 from windlass.engine.tasks.job import Done, Job, carried, write_notes
 from windlass.engine.tasks.task_inputs import Given, digest, given_by
-from windlass.engine.turn.fitting import input_room
 from windlass.errors import (
     ContextTooLong,
     InputFailed,
@@ -124,7 +123,7 @@ def framed(
     """The context of an operator, which its tasks inherit from."""
     info, reply = job.info(task)
     text = described(job, task)
-    room = input_room(info, reply)
+    room = info.input_room(reply)
     frame, fresh = assemble(
         job.material, task, text, parent, previous, counter=info.counter, room=room
     )

@@ -17,7 +17,6 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
 from windlass.engine.events import Noted
 from windlass.engine.turn._plan import Plan
-from windlass.engine.turn.fitting import input_room
 from windlass.history.details import CallDetails, MarkDetails, TierDetails
 from windlass.text.tokens import Reading
 from windlass.window.assemble import Blocks, assemble
@@ -114,7 +113,7 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     The model takes less, or the user's limits do, or the user had messages leave by themselves.
     """
     policy, budget = phase_run.rule.policy, phase_run.rule.budget
-    most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
+    most = [phase_run.room]
     most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
     edits = [*phase_run.window.edits.values(), *phase_run.conversation.pending.values()]

@@ -11,7 +11,7 @@ from windlass.caching.meter import prefix_report, weigh
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
 from windlass.engine.injecting.dynamic_block import as_it_stands, block_details
-from windlass.engine.turn.fitting import check_budget, check_fits, input_room
+from windlass.engine.turn.fitting import check_budget, check_fits
 from windlass.history.details import CallDetails
 from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.text.tokens import request_tokens
@@ -165,7 +165,7 @@ def next_call(
 ) -> NextCall:
     """What the phase's next call shows of `entries` with its blocks, and its marks."""
     counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     return phase_run.window.driver.next_call(
         as_it_stands(run, phase_run, entries),
         tools,

@@ -19,13 +19,12 @@ from windlass.engine.events import Noted
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
-from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
 from windlass.history.base import NodeType
 from windlass.messages import Message, system, user
-from windlass.safety.fairness import beside
+from windlass.safety.fairness import run_in_thread
 from windlass.text.prompts import UNFINISHED, cut_text
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import says_nothing
@@ -64,10 +63,10 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     for edit in edits:
         conversation.settle(edit)
     longest = longest_of(phase_run)
-    await beside(longest, conversation.window)  # kept until something is said
+    await run_in_thread(longest, conversation.window)  # kept until something is said
     await _write_texts(run, phase_run)
     _record_inserts(run, phase_run, conversation.window())
-    await beside(longest, partial(_count_all, run, phase_run))
+    await run_in_thread(longest, partial(_count_all, run, phase_run))
     entries, tools, _ = entries_of(run, phase_run)
     prepare_blocks(run, phase_run, entries, tools)
     return edits
@@ -252,7 +251,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
 
 def _request(phase_run: PhaseRun, want: Want) -> Request:
     """The question for a text; where the model could not take it whole, each message is cut."""
-    counter, room = phase_run.info.counter, input_room(phase_run.info, want.max_tokens)
+    counter, room = phase_run.info.counter, phase_run.info.input_room(want.max_tokens)
     longest = max((message.chars for message in want.messages), default=0)
     while True:
         texts = "\n\n".join(

@@ -20,7 +20,6 @@ from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
 from windlass.engine.turn._plan import next_call
-from windlass.engine.turn.fitting import input_room
 from windlass.messages import Message
 from windlass.text.tokens import FamilyCounter, request_tokens
 from windlass.window.assemble import assemble
@@ -138,7 +137,7 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         turns = 2 * attempts * (phase.rules.max_turns + closing + repairs)
         turns = times * (turns + (phase.tackle == "manifest"))
         calls += turns
-        room = input_room(info, generation.max_output_tokens)
+        room = info.input_room(generation.max_output_tokens)
         per_call = cost(name, room, generation.max_output_tokens)
         most = None if most is None or per_call is None else most + turns * per_call
         rule = compile_rule(of_run.cascade, phase, run.settings)
@@ -160,7 +159,7 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
             _, info = run.resolve(asker or of_run.generation_of(phase).model)
             name = names[info.name] = priced_as(info.name, price_as, free=info.free)
             answer = max(ANSWER_TOKENS, of_run.generation_of(phase).max_output_tokens)
-            asking = cost(name, input_room(info, ANSWER_TOKENS), answer)
+            asking = cost(name, info.input_room(ANSWER_TOKENS), answer)
             calls += times
             most = None if most is None or asking is None else most + times * asking
     name = names[phase_run.info.name]

@@ -35,7 +35,7 @@ from windlass.engine.turn.windows import (
 from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
 from windlass.history.base import CONTINUES, CallRecord, NodeType, ShownMessage, request_hash
 from windlass.messages import user
-from windlass.safety.fairness import beside, fair
+from windlass.safety.fairness import run_in_thread, wait_for_round
 from windlass.text.prompts import CONTINUE_TEXT
 from windlass.window.entries import Edit, Entry, Item
 from windlass.wire.base import Reply
@@ -47,7 +47,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
-    await fair()
+    await wait_for_round()
     phase_run.now.turn += 1
 
     # Prepare: all that acts before the call is planned.
@@ -59,7 +59,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     place = turn_place(phase_run.phase.name, sounding, now.attempt, now.turn)
     run.record.pass_to(run.journal.sent_at(place))
     plan = plan_call(run, phase_run, run.record.clock())
-    tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
+    tell_choice(run.emit, phase_run, plan.sent, plan.sent + plan.saved)
 
     # Send and record. What is refused as too long, or for its thinking, is planned anew, once.
     try:
@@ -175,7 +175,7 @@ async def _call(
     cut = None if plan.rest_of is None else plan.rest_of.id
     phase_run.window.driver.answered(items[0], goes_on=cut)
     mark_matches(run, phase_run, items)
-    await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
+    await run_in_thread(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
     totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
     run.emit(CallEnded(name, phase_run.now.turn, *totals, is_recorded))
@@ -185,7 +185,7 @@ async def _call(
 async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
     name = phase_run.phase.name
     if "budget" in plan.details:
-        tell_budget(run, phase_run, plan.sent)
+        tell_budget(run.emit, phase_run, plan.sent)
     now, tokens = phase_run.now, (plan.sent, plan.sent + plan.saved)
     run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.finds_all))
     request = request_of(run, phase_run, plan)
