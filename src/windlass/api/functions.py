@@ -116,6 +116,7 @@ async def run(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.cards.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.people.questions import AnswerSource
@@ -135,10 +136,8 @@ async def run(
             check_models(each.cascade, settings, resolve)
             check_cards(each.cascade, settings, resolve)
         prepared = prepare(
-            loaded,
+            ReadyCascade(loaded, registry, children),
             input or {},
-            registry=registry,
-            children=children,
             settings=settings,
             store=closing.enter_context(shared_store(settings)),
             resolve=resolve,
@@ -259,6 +258,7 @@ async def evaluate(
     on_event = listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.people.asking import answered_in
         from windlass.engine.people.questions import AnswerSource
         from windlass.engine.resume.resuming import alone, known
@@ -304,9 +304,8 @@ async def evaluate(
         if resume is None:
             history = closing.enter_context(shared_store(settings))
         run = prepare(
-            program.cascade,
+            ReadyCascade(program.cascade, registry, {}),
             input or {},
-            registry=registry,
             settings=settings,
             store=history,
             resolve=resolve,
@@ -564,6 +563,7 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
     folder = Path(order.folder)
     async with opened(order.flags, shared.providers, folder=folder, trust=True) as resources:
         from windlass.api._cluster import WorkerReply
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.setup import prepare
         from windlass.engine.tasks.job import Job
@@ -574,9 +574,8 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
         source = read_task(order.raw, order.file, name=Path(order.file).stem)
         program, registry = load_program(source, settings, shared.tools, auto=shared.auto)
         run = prepare(
-            program.cascade,
+            ReadyCascade(program.cascade, registry, {}),
             order.input,
-            registry=registry,
             settings=settings,
             store=closing.enter_context(open_store(settings, existing=True)),
             resolve=at_hand.resolve,

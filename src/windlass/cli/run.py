@@ -410,10 +410,8 @@ def forecast_run(
         try:
             with open_store(scratch) as store, override(settings.prices):
                 prepared = prepare(
-                    ready.cascade,
+                    ready,
                     values,
-                    registry=ready.registry,
-                    children=ready.children,
                     settings=settings,
                     store=store,
                     resolve=providers.resolve,

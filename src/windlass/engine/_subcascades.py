@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from windlass.cascade.children import Place, ReadyCascade, output_names
-from windlass.cascade.model import Cascade, Phase, SubCascade
+from windlass.cascade.children import ReadyCascade, output_names
+from windlass.cascade.model import Phase, SubCascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
 from windlass.engine.phase.sources import last_said
@@ -22,7 +22,6 @@ from windlass.engine.turn.record import Recorder
 from windlass.history.base import StateChange
 from windlass.messages import Message
 from windlass.text.templates import PhaseOutput
-from windlass.tools.registry import Registry
 from windlass.window.originals import meant, reference
 
 
@@ -33,10 +32,8 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
     child = opened_below(
         run,
         f"{index + 1}.{position + 1}",
-        held.cascade,
+        held,
         child_input(run, sub),
-        registry=held.registry,
-        children=held.children,
         parent_phase=phase.name,
     )
     if sub.context_in:
@@ -47,11 +44,9 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
 def opened_below(
     run: CascadeRun,
     name: str,
-    cascade: Cascade,
+    ready: ReadyCascade,
     given: Mapping[str, Any],
     *,
-    registry: Registry,
-    children: Mapping[Place, ReadyCascade],
     on_event: Callable[[Event], None] | None = None,
     **more: Any,
 ) -> CascadeRun:
@@ -60,21 +55,19 @@ def opened_below(
     store = run.record.store
     began = run.record.recorded is not None and has_begun(store, session)
     child = prepare(
-        cascade,
+        ready,
         given,
-        registry=registry,
         settings=run.settings,
         store=store,
         resolve=run.resolve,
         on_event=on_event or run.emit,
         session_id=session,
         resumed=began,
-        children=children,
     )
     shared: dict[str, Any] = {"allowances": run.allowances, "answers": run.answers}
     child = replace(child, parent=run, **shared, **more)
     if began:
-        return taken_up(child, definition_of(cascade), run.journal.again)
+        return taken_up(child, definition_of(ready.cascade), run.journal.again)
     if (origin := run.journal.origin) and has_begun(store, f"{origin}.{name}"):
         return forked(child, f"{origin}.{name}", run.journal.before)
     return child

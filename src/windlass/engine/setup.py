@@ -8,11 +8,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from windlass.caching.rates import split_model
-from windlass.cascade.children import Place, ReadyCascade
+from windlass.cascade.children import ReadyCascade
 from windlass.cascade.layers import selectors
 from windlass.cascade.model import Cascade, all_soundings, has_tool
 from windlass.engine._session_state import SessionState
@@ -28,26 +27,23 @@ from windlass.providers.spending import Allowance
 from windlass.safety.foreign import TOO_DEEP, is_too_deep
 from windlass.settings.settings import Settings
 from windlass.tools.base import WebSearch
-from windlass.tools.registry import Registry
 from windlass.window.entries import Item
 
 
 def prepare(
-    cascade: Cascade,
+    ready: ReadyCascade,
     input: Mapping[str, Any],  # noqa: A002
     *,
-    registry: Registry,
     settings: Settings,
     store: Store,
     resolve: Resolve,
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     resumed: bool = False,
-    children: Mapping[Place, ReadyCascade] = MappingProxyType({}),
 ) -> CascadeRun:
     """A run of a checked cascade with everything in its hands, and nothing done yet.
 
-    `resumed`: the session is there already and is taken up again. `children` are the sub-cascades.
+    `resumed`: the session is there already and is taken up again. Raises UsageError.
     """
     if session_id is not None and not resumed:
         _check_name(session_id, store)
@@ -61,22 +57,22 @@ def prepare(
         raise UsageError(f"the input: {TOO_DEEP}")
     root = settings.root.resolve()
     if not root.is_dir():
-        raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
+        raise UsageError(f"root {str(root)!r} is not a folder; file tools work in it")
     session = session_id or new_session_id()
     record = Recorder(store, session, time.time, lambda: secrets.token_hex(8))
     emit = on_event or (lambda _: None)
     if on_event is not None:
         record.on_append = partial(_tell, on_event)
     return CascadeRun(
-        cascade=cascade,
-        search=web_search_of(cascade, settings, resolve),
+        cascade=ready.cascade,
+        search=web_search_of(ready.cascade, settings, resolve),
         record=record,
         input=dict(input),
         resolve=resolve,
-        registry=registry,
+        registry=ready.registry,
         emit=emit,
         settings=settings,
-        children=children,
+        children=ready.children,
         session=SessionState(readable=(store.folder / "images" / path_part(session),)),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Phase, Soundings
 from windlass.engine._subcascades import opened_below, phase_output, take_state
 from windlass.engine.cascade_run import CascadeRun
@@ -107,10 +108,8 @@ def open_attempt(
     own = opened_below(
         run,
         f"s{index}",
-        run.cascade.model_copy(update=changes),
+        ReadyCascade(run.cascade.model_copy(update=changes), run.registry, run.children),
         copy.deepcopy(dict(run.input)),
-        registry=run.registry,
-        children=run.children,
         on_event=emit,
         sounding=index,
         appended=tuple(appended),
