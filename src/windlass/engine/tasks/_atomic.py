@@ -13,6 +13,7 @@ from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.phase.phase import settle, try_phase
 from windlass.engine.phase.phase_setup import Opening, open_phase
 from windlass.engine.tasks.frame import (
+    Assignment,
     ContextPiece,
     Found,
     Frame,
@@ -47,20 +48,13 @@ def described(job: Job, task: Task) -> str:
     return text
 
 
-async def run_atomic(
-    job: Job,
-    task: Task,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    *,
-    path: str,
-    item: Given | None = None,
-) -> Done:
-    """Run an atomic task to its end; `item` is its input where it is the inner task of a reduce.
+async def run_atomic(job: Job, assigned: Assignment) -> Done:
+    """Run an atomic task to its end.
 
     Raises what its phase raises; the outcome is in the record then, too.
     """
     await wait_for_round()
+    task, path = assigned.task, assigned.path
     assert task.leaf is not None
     template = job.program.cascade.phases[task.leaf]
     phase = template if path == template.name else template.model_copy(update={"name": path})
@@ -76,52 +70,34 @@ async def run_atomic(
         done.append(Done(path, "completed", key, tokens, digest("".join(worked_on))))
         return done[-1].details
 
-    beginning = _begin(job, task, phase, parent, previous, item=item, worked_on=worked_on)
+    beginning = _begin(job, assigned, phase, worked_on)
     trying = try_phase(job.run, phase, beginning)
     ending, _ = await settle(job.run, phase, trying, details)
     return replace(done[-1], status=ending.status, reason=ending.reason)
 
 
-async def _begin(
-    job: Job,
-    task: Task,
-    phase: Phase,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    *,
-    item: Given | None,
-    worked_on: list[str],
-) -> PhaseRun:
+async def _begin(job: Job, assigned: Assignment, phase: Phase, worked_on: list[str]) -> PhaseRun:
     """Fix what the task sees: its sections, its description, its inputs.
 
-    `parent` is its parent's context, `previous` what earlier steps left. The texts of its inputs
-    are put into `worked_on`.
+    The texts of its inputs are put into `worked_on`.
     """
-    run = job.run
+    run, task = job.run, assigned.task
     rule = job.program.rule(task, run.settings)
     generation = run.generation_of(phase)
     info = run.resolve(generation.model)[1]
     text = described(job, task)
-    given = _inputs(job, task, item)
+    given = _inputs(job, task, assigned.item)
     worked_on += [content for _, content in given]
     about = "\n\n".join([text, *worked_on])[: len(text) + MATCHED_CHARS]
     room = info.input_room(generation.max_output_tokens)
-    frame, fresh = assemble(
-        job.material,
-        task,
-        about,
-        parent,
-        previous,
-        counter=info.counter,
-        room=room,
-    )
+    frame, fresh = assemble(job.material, assigned, about, counter=info.counter, room=room)
     frame = _without(frame, worked_on)
     tell_fresh(job, phase.name, fresh)
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
     instructions = with_asks(run, phase, user(*parts))
     if run.record.recorded is not None and run.record.recorded.differs(phase.name, instructions):
-        run_anew(job, phase.name, "what it works on has changed since")
+        run_again(job, phase.name, "what it works on has changed since")
     system, injection = _system(job, phase, info, text)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.
@@ -131,7 +107,7 @@ async def _begin(
     return await open_phase(run, phase, opening)
 
 
-def run_anew(job: Job, path: str, why: str) -> None:
+def run_again(job: Job, path: str, why: str) -> None:
     """Have a task of a resumed run asked all of it again, and tell why."""
     job.run.journal.forget(path)
     job.run.record.recorded = None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.tasks.task_inputs import Given
 from windlass.errors import MatchingFailed
 from windlass.memory.association import (
     HEADINGS,
@@ -61,6 +62,21 @@ class Frame:
     def whole(self) -> tuple[ContextPiece, ...]:
         """All of it: what a task below inherits in full."""
         return self.inherited + self.previous + self.fresh
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A task that is to run, and what it is given."""
+
+    task: Task
+    path: str
+    """Its name with those of the tasks above it, and with the numbers of inner tasks."""
+    parent: Frame = Frame()
+    """What its parent sees."""
+    previous: tuple[ContextPiece, ...] = ()
+    """What earlier steps left for it."""
+    item: Given | None = None
+    """Its input, where it is the inner task of a reduce."""
 
 
 @dataclass(slots=True)
@@ -197,14 +213,7 @@ def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...
 
 
 def assemble(
-    material: Material,
-    task: Task,
-    text: str,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    *,
-    counter: Counter,
-    room: int,
+    material: Material, assigned: Assignment, text: str, *, counter: Counter, room: int
 ) -> tuple[Frame, Found]:
     """A task's context: inherited, then what earlier steps left, then what the memory has.
 
@@ -212,6 +221,7 @@ def assemble(
     by inheritance or accumulation is not brought again. Accumulated outputs are always carried,
     whether or not the memory is asked.
     """
+    task, parent, previous = assigned.task, assigned.parent, assigned.previous
     context = task.context
     match context.inherit_context:
         case "full":

@@ -16,7 +16,7 @@ from windlass.engine.cascade import (
 from windlass.engine.events import Noted, SessionStarted
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import ran_with
-from windlass.engine.tasks.frame import ContextPiece, Frame
+from windlass.engine.tasks.frame import Assignment, ContextPiece, Frame
 from windlass.engine.tasks.job import Done, Job, helper_of
 from windlass.engine.tasks.task_runner import output_of, run_task
 from windlass.engine.turn.breaker import check_breaker
@@ -74,7 +74,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
         try:
             await add_server_tools(run, servers)
             own = replace(job, run=run)
-            done.append(await run_task(own, task, _parent(job, context), path=task.path))
+            done.append(await run_task(own, Assignment(task, task.path, _parent(job, context))))
         except (StoreError, StepDiffers):
             raise
         except WindlassError as error:

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
-from windlass.engine.tasks._atomic import described, run_anew, run_atomic, tell_fresh
+from windlass.engine.tasks._atomic import described, run_again, run_atomic, tell_fresh
 from windlass.engine.tasks._grouping import PIECE_TOKENS, grouped, room_for_results
 from windlass.engine.tasks._parallel import side_by_side
-from windlass.engine.tasks.frame import ContextPiece, Frame, assemble
+from windlass.engine.tasks.frame import Assignment, ContextPiece, Frame, assemble
 from windlass.engine.tasks.job import Done, Job, carried, write_notes
 from windlass.engine.tasks.task_inputs import Given, digest, given_by
 from windlass.errors import (
@@ -34,30 +34,23 @@ from windlass.tasks.model import Task
 from windlass.text.templates import PhaseOutput
 
 
-async def run_task(
-    job: Job,
-    task: Task,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...] = (),
-    *,
-    path: str,
-    item: Given | None = None,
-) -> Done:
-    """Run a task of any kind under a context; one that a session had finished is not run again.
+async def run_task(job: Job, assigned: Assignment) -> Done:
+    """Run a task of any kind; one that a session had finished is not run again.
 
-    `previous` is what earlier steps left for it, `path` its name with the numbers of inner tasks,
-    `item` its input where it is the inner task of a reduce. Raises WindlassError.
+    Raises WindlassError.
     """
+    path, item = assigned.path, assigned.item
     finished = finished_before(job, path, item)
     if finished is not None:
         job.run.record.catch_up(finished.at)
         return finished
-    if task.kind == "atomic":
-        return await _run_leaf(job, task, parent, previous, path=path, item=item)
-    if task.kind == "sequential":
-        done = await _run_steps(job, task, parent, previous, path=path, item=item)
-    else:
-        done = await run_reduce(job, task, parent, previous, path=path)
+    match assigned.task.kind:
+        case "atomic":
+            return await _run_leaf(job, assigned)
+        case "sequential":
+            done = await _run_steps(job, assigned)
+        case "reduce":
+            done = await _run_reduce(job, assigned)
     of_input = digest(item.read()) if item is not None else ""
     done = replace(done, path=path, input=of_input)
     now, reason = job.run.record.clock(), done.reason
@@ -66,15 +59,7 @@ async def run_task(
     return done
 
 
-async def _run_leaf(
-    job: Job,
-    task: Task,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    *,
-    path: str,
-    item: Given | None,
-) -> Done:
+async def _run_leaf(job: Job, assigned: Assignment) -> Done:
     """Run an atomic task: a resumed one with the answers that its record holds.
 
     Where these alone do not complete it, or where it would ask something else now and that is
@@ -83,7 +68,7 @@ async def _run_leaf(
     with job.for_task() as own:
         record = own.run.record
         try:
-            done = await run_atomic(own, task, parent, previous, path=path, item=item)
+            done = await run_atomic(own, assigned)
             if done.status == "completed" or not record.finds_all:
                 return done
             why = f"it ended {in_words(*done.ending)} by what was answered"
@@ -99,8 +84,8 @@ async def _run_leaf(
                 raise
             why = f"it failed by what was answered ({error})"
     with job.for_task() as own:
-        run_anew(own, path, why)
-        return await run_atomic(own, task, parent, previous, path=path, item=item)
+        run_again(own, assigned.path, why)
+        return await run_atomic(own, assigned)
 
 
 def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
@@ -113,20 +98,12 @@ def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
     return None
 
 
-def framed(
-    job: Job,
-    task: Task,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    item: Given | None = None,
-) -> Frame:
-    """The context of an operator, which its tasks inherit from."""
+def _context_of(job: Job, assigned: Assignment) -> Frame:
+    """The context of a task that has others below it, which inherit from it."""
+    task, item = assigned.task, assigned.item
     info, reply = job.info(task)
-    text = described(job, task)
-    room = info.input_room(reply)
-    frame, fresh = assemble(
-        job.material, task, text, parent, previous, counter=info.counter, room=room
-    )
+    text, room = described(job, task), info.input_room(reply)
+    frame, fresh = assemble(job.material, assigned, text, counter=info.counter, room=room)
     tell_fresh(job, task.path, fresh)
     if item is None:
         return frame
@@ -134,22 +111,15 @@ def framed(
     return replace(frame, inherited=(*frame.inherited, piece))
 
 
-def joined(path: str, name: str, *, root: bool) -> str:
+def _path_below(path: str, name: str, *, root: bool) -> str:
     """The path of a task in another; the root's own name is left out."""
     return name if root or not path else f"{path}.{name}"
 
 
-async def _run_steps(
-    job: Job,
-    task: Task,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    *,
-    path: str,
-    item: Given | None,
-) -> Done:
+async def _run_steps(job: Job, assigned: Assignment) -> Done:
     """The steps in their order. Raises StepFailed, which keeps the outputs of finished steps."""
-    frame = framed(job, task, parent, previous, item)
+    task, path = assigned.task, assigned.path
+    frame = _context_of(job, assigned)
     root = task is job.program.task
     how = task.context.accumulation_format
     done: list[Done] = []
@@ -158,12 +128,12 @@ async def _run_steps(
         if how is not None:
             counter = job.info(step)[0].counter
             handed = tuple(carried(job, result, how, counter) for result in done)
-        of_step = joined(path, step.name, root=root)
+        of_step = _path_below(path, step.name, root=root)
         words = job.program.rule(step).carried
         assert words is not None
         job.run.emit(PhaseStarted(of_step, index + 1, len(task.steps), f"sees {words.words}"))
         try:
-            result = await run_task(job, step, frame, handed, path=of_step)
+            result = await run_task(job, Assignment(step, of_step, frame, handed))
         except (StoreError, StepDiffers):
             raise
         except WindlassError as error:
@@ -171,7 +141,7 @@ async def _run_steps(
                 {"index": number, "step": task.steps[number].name, "output": job.text(each)}
                 for number, each in enumerate(done)
             ]
-            failed = {"index": index, "step": step.name, **failure(error)}
+            failed = {"index": index, "step": step.name, **_failure_notes(error)}
             sentence = f"step {index} ({step.name!r}) of {path!r} failed: {error}"
             notes = {"partialResults": kept, "failed": failed}
             raise StepFailed(sentence, step=step.name, index=index, notes=notes) from error
@@ -179,16 +149,16 @@ async def _run_steps(
         if how == "notes_only" and index + 1 < len(task.steps):
             await write_notes(job, result)
         job.run.session.outputs[step.path] = output_of(job, result)
-    return ended_with(done[-1], done)
+    return _ended_as(done[-1], done)
 
 
-def ended_with(done: Done, others: Sequence[Done]) -> Done:
+def _ended_as(done: Done, others: Sequence[Done]) -> Done:
     """The task that gives the output, ended as those that it stands for ended together."""
     status, reason = ending_of(each.ending for each in others)
     return replace(done, status=status, reason=reason)
 
 
-def failure(error: WindlassError) -> dict[str, Any]:
+def _failure_notes(error: WindlassError) -> dict[str, Any]:
     """What notes say of a failure: its type and text, and what was kept below it."""
     notes: dict[str, Any] = {"error": type(error).__name__, "text": str(error)}
     if isinstance(error, TaskError) and error.notes:
@@ -201,7 +171,7 @@ def output_of(job: Job, done: Done) -> PhaseOutput:
     return PhaseOutput(text=partial(job.text, done))
 
 
-def texts_of(
+def _outputs_of(
     job: Job, results: Sequence[Done | None], names: Sequence[str]
 ) -> list[Mapping[str, Any]]:
     """The outputs of those that finished, by index, with the names of their inputs."""
@@ -212,34 +182,33 @@ def texts_of(
     ]
 
 
-async def run_reduce(
-    job: Job, task: Task, parent: Frame, previous: tuple[ContextPiece, ...], *, path: str
-) -> Done:
+async def _run_reduce(job: Job, assigned: Assignment) -> Done:
     """Run the inner task on every input, then the reduction on what they gave.
 
     Raises InputFailed naming the input, StepFailed where the reduction fails; both keep all
     inner results that were there.
     """
+    task, path = assigned.task, assigned.path
     assert task.inner is not None
     assert task.reduction is not None
     root = task is job.program.task
-    frame = framed(job, task, parent, previous)
+    frame = _context_of(job, assigned)
     values = job.run.template_values()
     file = job.program.source.file
     given = given_by(task.inputs, job.run.settings.root, values=values, file=file, apart=True)
     names = [each.name for each in given]
-    of_inner = joined(path, task.inner.name, root=root)
+    of_inner = _path_below(path, task.inner.name, root=root)
     work: Callable[[int, Given], Awaitable[Done]]
     work = partial(job.spread or run_one, Inner(job, task.inner, frame, of_inner))
     results, failed = await side_by_side(given, work, task.parallel, _watcher(job, of_inner, names))
     if failed:
-        kept = texts_of(job, results, names)
+        kept = _outputs_of(job, results, names)
         index, error = failed[0]
         sentence = (
             f"input {index} ({names[index]}) of {path!r} failed: {error};"
             f" {len(kept)} of {len(given)} results are kept, nothing was tried again"
         )
-        also = [{"index": n, "input": names[n], **failure(why)} for n, why in failed]
+        also = [{"index": n, "input": names[n], **_failure_notes(why)} for n, why in failed]
         notes = {"partialResults": kept, "failed": also}
         raise InputFailed(sentence, input=names[index], index=index, notes=notes) from error
     finished = [result for result in results if result is not None]
@@ -248,7 +217,10 @@ async def run_reduce(
     except (StoreError, StepDiffers):
         raise
     except WindlassError as error:
-        notes = {"partialResults": texts_of(job, results, names), "failed": failure(error)}
+        notes = {
+            "partialResults": _outputs_of(job, results, names),
+            "failed": _failure_notes(error),
+        }
         sentence = f"the reduction of {path!r} failed: {error}; all {len(given)} results are kept"
         raise StepFailed(sentence, step=task.reduction.name, index=1, notes=notes) from error
 
@@ -270,7 +242,7 @@ async def run_one(inner: Inner, index: int, item: Given) -> Done:
     values = {**job.run.input, "item": value, "index": index}
     with job.for_task(parallel=True, input=values, emit=partial(_quiet, job.run.emit)) as own:
         path = f"{inner.path}[{index}]"
-        return await run_task(own, inner.task, inner.frame, path=path, item=item)
+        return await run_task(own, Assignment(inner.task, path, inner.frame, item=item))
 
 
 def _quiet(emit: Callable[[Event], None], event: Event) -> None:
@@ -303,16 +275,16 @@ async def _reduced(
     """The results made one, by tree where they do not fit one request."""
     reduction = task.reduction
     assert reduction is not None
-    of_it = joined(path, reduction.name, root=root)
+    of_it = _path_below(path, reduction.name, root=root)
     room = room_for_results(job, reduction, frame)
     level, called, depth = list(results), list(names), 0
     while True:
         groups = list(grouped([each.tokens + PIECE_TOKENS for each in level], room))
         if len(groups) == 1:
             pieces = _pieces(job, level, called, 0)
-            done = await run_task(job, reduction, frame, pieces, path=of_it)
+            done = await run_task(job, Assignment(reduction, of_it, frame, pieces))
             job.run.session.outputs[reduction.path] = output_of(job, done)
-            return ended_with(done, [*results, done])
+            return _ended_as(done, [*results, done])
         largest = max(each.tokens for each in level)
         if len(groups) == len(level) or largest > room:
             raise ContextTooLong(
@@ -341,7 +313,7 @@ async def _level(
     async def reduced(index: int, _: Given) -> Done:
         with job.for_task(parallel=True, emit=partial(_quiet, job.run.emit)) as own:
             path = f"{inner.path}-{index}]"
-            return await run_task(own, inner.task, inner.frame, groups[index](), path=path)
+            return await run_task(own, Assignment(inner.task, path, inner.frame, groups[index]()))
 
     given = [Given(f"group {number}", "") for number in range(len(groups))]
     results, failed = await side_by_side(given, reduced, parallel, lambda _: None)
