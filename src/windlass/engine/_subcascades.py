@@ -29,7 +29,7 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
     """The run of a phase's sub-cascade, with nothing done yet."""
     index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
     held, sub = run.children[index, position], phase.sub_cascades[position]
-    child = opened_below(
+    child = open_below(
         run,
         f"{index + 1}.{position + 1}",
         held,
@@ -41,7 +41,7 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
     return replace(child, caches=run.caches, notices=run.notices)
 
 
-def opened_below(
+def open_below(
     run: CascadeRun,
     name: str,
     ready: ReadyCascade,
@@ -89,7 +89,7 @@ def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
     return copy.deepcopy({**(given if sub.context_in else {}), **mapped})
 
 
-def tell_of_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
+def tell_unknown_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
     """Say which words of `input_map` look like keys and are none: they are given as they are."""
     for name, written in sub.input_map.items():
         if not isinstance(written, str) or not written.isidentifier():
@@ -108,7 +108,7 @@ def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
     run.session.remembered += child.session.remembered
 
 
-def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
+def take_over_child(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
     """Lay a sub-cascade's state over that of the run above it, and put its outputs beside it.
 
     A phase of the run itself goes before an output of the same name.

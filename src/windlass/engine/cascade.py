@@ -14,8 +14,8 @@ from windlass.engine._subcascades import (
     add_up_child,
     open_child,
     phase_output,
-    take_over,
-    tell_of_names,
+    take_over_child,
+    tell_unknown_names,
 )
 from windlass.engine.cards.indexer import CardIndexer, models_beside, start_cards
 from windlass.engine.cascade_run import CascadeRun
@@ -25,7 +25,7 @@ from windlass.engine.result import Result
 from windlass.engine.resume.resuming import begun_as, definition_of
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings.soundings import run_sounded
-from windlass.engine.turn.approving import needing_approval
+from windlass.engine.turn.approving import tools_to_approve
 from windlass.engine.turn.breaker import check_breaker, told_of_windows
 from windlass.errors import (
     PersonNeeded,
@@ -104,7 +104,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
     """
     endings: list[Ending] = []
     for position, sub in enumerate(phase.sub_cascades):
-        tell_of_names(run, phase, sub)
+        tell_unknown_names(run, phase, sub)
         child = open_child(run, phase, position)
         name, session = child.cascade.cascade_id, child.record.session_id
         try:
@@ -121,7 +121,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
         words = f"{text} ended {status_text(*ended)}"
         run.record.decide(phase.name, words, kind="sub_cascade", session_id=session)
         if sub.context_out:
-            take_over(run, phase, child)
+            take_over_child(run, phase, child)
         if (needed := person_needed(result.notes)) is not None:
             raise needed
         if "budget" in result.notes:
@@ -229,7 +229,7 @@ async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
     for tool in await servers.start():
         run.registry.register(tool)
     for phase in run.cascade.phases:
-        needing_approval(run.registry, phase, ())
+        tools_to_approve(run.registry, phase, ())
 
 
 def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from windlass.engine.injecting.session_tier import (
     moments_of,
     new_context,
     record_blocks,
-    share,
+    share_of_caps,
     situation,
     tell_changes,
 )
@@ -123,7 +123,7 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     for placed in tools:
         if text := too_long_tools(phase_run.allowed, count, placed.cap):
             _warn(run, name, text)
-    blocks = blocks_of(held.placed, Tier.SESSION, now, count, share(run, phase_run, held))
+    blocks = blocks_of(held.placed, Tier.SESSION, now, count, share_of_caps(run, phase_run, held))
     first = messages.blocks.system[0].message.key if messages.blocks.system else ""
     specs = [spec.to_openai() for spec in phase_run.allowed]
     head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context

@@ -21,7 +21,7 @@ from windlass.engine.injecting.session_tier import (
     new_context,
     record_blocks,
     role_now,
-    share,
+    share_of_caps,
     situation,
     tell_changes,
 )
@@ -43,7 +43,7 @@ def prepare_blocks(
     held = phase_run.injection
     if held is None or held.turn == phase_run.now.turn or not entries:
         return
-    entries = as_it_stands(run, phase_run, entries)
+    entries = with_current_values(run, phase_run, entries)
     _look_again(run, phase_run, held)
     _keep_news(run.injected, held, entries)
     gap = run.caches.of(phase_run.info).pauses.gap_at(run.record.clock())
@@ -76,7 +76,7 @@ def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[
     looks = LOOK in phase_run.tools.by_name
     known = artifacts(run.record.born, run.injected, shown) if looks else ()
     seen = replace(situation(run, phase_run, held), artifacts=known)
-    left = share(run, phase_run, held, shown)
+    left = share_of_caps(run, phase_run, held, shown)
     blocks = blocks_of(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
     held.now = record_blocks(
         run.record,
@@ -95,7 +95,7 @@ def _look_again(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> None:
     """Have the call told what has changed of what the SESSION tier shows."""
     again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
     if again and run.injected.context is not None and phase_run.now.turn > 1:
-        seen, left = situation(run, phase_run, held), share(run, phase_run, held)
+        seen, left = situation(run, phase_run, held), share_of_caps(run, phase_run, held)
         blocks = blocks_of(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
         tell_changes(run, phase_run, held, blocks)
 
@@ -122,7 +122,9 @@ def _keep_news(injected: Injected, held: PhaseInjected, entries: Sequence[Entry]
             attached[ident] = replace(one, bare=now, block="", tokens=0)
 
 
-def as_it_stands(run: Run, phase_run: PhaseRun, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def with_current_values(
+    run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
+) -> tuple[Entry, ...]:
     """The entries with what is made anew at each call in its place."""
     held = phase_run.injection
     if held is None:
@@ -160,7 +162,7 @@ def _rewrite(
     at = next((at for at, one in enumerate(shown) if one.item.id == context.item.id), -1)
     if at < start:
         return False
-    seen, left = situation(run, phase_run, held), share(run, phase_run, held)
+    seen, left = situation(run, phase_run, held), share_of_caps(run, phase_run, held)
     blocks = blocks_of(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
     anew = new_context(run, phase_run, blocks, context.head)
     if anew.message is None:

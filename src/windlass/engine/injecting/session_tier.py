@@ -70,7 +70,7 @@ def moments_of(record: Recorder, totals: SessionTotals) -> dict[str, str]:
     }
 
 
-def share(
+def share_of_caps(
     run: Run, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry] = ()
 ) -> float:
     """The share of their caps that blocks have: less where little room is left."""

@@ -11,7 +11,7 @@ from windlass.engine.events import LimitHit, Validated
 from windlass.engine.phase.sources import last_said
 from windlass.engine.phase.validating import Verdict, judge
 from windlass.engine.resume.journal import turn_place
-from windlass.engine.turn.in_words import call_wanted, schema_refused
+from windlass.engine.turn.in_words import ask_for_call, ask_for_json
 from windlass.engine.turn.turn import take_turn
 from windlass.errors import (
     BadRequest,
@@ -63,7 +63,7 @@ async def run_attempts(run: Run, phase: Phase, phase_run: PhaseRun) -> tuple[End
         phase_run.tools.use_state(now.state)
         text = retry_text(verdict.reason, now.attempt)
         if phase_run.generation.wanted:
-            text += f"\n\n{call_wanted(phase_run.generation)}"
+            text += f"\n\n{ask_for_call(phase_run.generation)}"
         _say(run, phase_run, text)
 
 
@@ -107,7 +107,7 @@ async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     try:
         return await take_turn(run, phase_run)
     except BadRequest as refused:
-        text = schema_refused(run, phase_run, refused)
+        text = ask_for_json(run, phase_run, refused)
         if text is None:
             raise
     _say(run, phase_run, text)

@@ -54,7 +54,7 @@ async def callout(context: ToolContext, ref: str, name: str) -> str:
         raise ToolError(str(error)) from error
 
 
-def refresh(run: Run, phase_run: PhaseRun) -> None:
+def refresh_callouts(run: Run, phase_run: PhaseRun) -> None:
     """Read anew what is marked, and keep it in the phase that begins.
 
     Somebody outside may have marked more since the last phase began.

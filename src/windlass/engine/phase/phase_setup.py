@@ -28,11 +28,11 @@ from windlass.engine.injecting.injected import PhaseInjected
 from windlass.engine.injecting.session_tier import moments_of
 from windlass.engine.phase._beginning import open_driver, server_clear_of
 from windlass.engine.phase._manifest import tools_of
-from windlass.engine.phase.callouts import call_out, refresh
+from windlass.engine.phase.callouts import call_out, refresh_callouts
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.sources import gather, snowball_of
-from windlass.engine.turn.approving import needing_approval
-from windlass.engine.turn.in_words import tell_wanted, with_asks
+from windlass.engine.turn.approving import tools_to_approve
+from windlass.engine.turn.in_words import tell_unforced_call, with_asks_in_words
 from windlass.engine.turn.recall import recall_original
 from windlass.errors import (
     ContextError,
@@ -112,13 +112,13 @@ async def begin_phase(
 
     async def choose_context(phase_run: CascadePhaseRun) -> None:
         await choose(run, phase_run, instructions, gathered, snowball)
-        refresh(run, phase_run)  # what was called out is kept where it is shown
+        refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
 
     of_run = run.appended if phase.name == run.cascade.phases[0].name else ()
     opening = Opening(
         rule,
         Blocks(system) if rule.mode == "auto" else blocks,  # until it has chosen
-        with_asks(run, phase, user(instructions, *of_run, *appended)),
+        with_asks_in_words(run, phase, user(instructions, *of_run, *appended)),
         injected=gathered.input + gathered.sources,
         injection=injection,
         choose=choose_context if rule.mode == "auto" else None,
@@ -211,7 +211,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         ends_run=opening.ends_run,
     )
     if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
-        refresh(run, phase_run)
+        refresh_callouts(run, phase_run)
     phase_run.tools.context = replace(
         context,
         callout=partial(call_out, run, phase_run),
@@ -221,11 +221,11 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         describe=describe_callback(run.record, run.injected, phase.name),
         search_session=partial(search_session, run, phase_run),
     )
-    tell_wanted(run, phase_run)
+    tell_unforced_call(run, phase_run)
     _tell_switched_off(run, phase_run)
     tools = await tools_of(run, phase, phase_run, opening.instructions.text)
     phase_run.tools.by_name = tools
-    phase_run.tools.approve = needing_approval(run.registry, phase, tools.values())
+    phase_run.tools.approve = tools_to_approve(run.registry, phase, tools.values())
     if opening.choose is not None:
         await opening.choose(phase_run)
     open_context(run, phase_run)

@@ -29,7 +29,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
     banks = Banks(run.record.store, run.record.clock, run.record.new_id)
 
     def keep(text: str, bank: str, key: str, expires: str) -> str:
-        _must_be_open(bank, declared.write, "written")
+        _check_open(bank, declared.write, "written")
         by = f"session {run.record.session_id}, phase {phase.name}"
         try:
             until = expiry_of(expires, banks.clock())
@@ -46,7 +46,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
     def search(query: str, bank: str) -> str:
         if bank:
-            _must_be_open(bank, declared.read, "read")
+            _check_open(bank, declared.read, "read")
         names = (bank,) if bank else tuple(declared.read)
         if not names:
             raise ToolError("this phase may read no memory bank")
@@ -77,7 +77,7 @@ def _listed(query: str, names: Sequence[str], held: Sequence[Memory]) -> str:
     return "\n\n".join([f"memory {where}: {len(matching)} found.", *shown])
 
 
-def _must_be_open(bank: str, allowed: Sequence[str], verb: str) -> None:
+def _check_open(bank: str, allowed: Sequence[str], verb: str) -> None:
     if bank not in allowed:
         raise ToolError(
             f"bank {bank!r} may not be {verb} in this phase; {did_you_mean(bank, allowed)}"

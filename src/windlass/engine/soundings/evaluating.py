@@ -75,7 +75,7 @@ class Sounding:
         return tuple(found.values())
 
 
-async def accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator: str) -> bool:
+async def is_accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator: str) -> bool:
     """Whether a validator accepts an output; where it fails itself it refuses nothing."""
     assert sounding.tried is not None
     try:
@@ -107,7 +107,7 @@ async def evaluate(
         return first
     if picks.validator is not None:
         for each in standing:
-            if await accepted(run, phase, each, picks.validator):
+            if await is_accepted(run, phase, each, picks.validator):
                 return each
         why = f"{picks.validator} accepts none"
     else:

@@ -9,14 +9,14 @@ from typing import Any
 
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Phase, Soundings
-from windlass.engine._subcascades import opened_below, phase_output, take_state
+from windlass.engine._subcascades import open_below, phase_output, take_state
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
 from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.sources import last_said
 from windlass.engine.result import Result
 from windlass.engine.soundings.evaluating import Sounding
-from windlass.engine.soundings.soundings import SoundedPhase, standing_of
+from windlass.engine.soundings.soundings import SoundedPhase, with_answers
 from windlass.errors import RunLimitReached, person_needed
 from windlass.history.base import Ending, StateChange
 from windlass.messages import Part
@@ -45,7 +45,7 @@ class _SoundedCascade(SoundedPhase):
         super().__init__(run, run.cascade.phases[-1], wanted)
         self._attempt = attempt
 
-    async def _sound(
+    async def _run_sounding(
         self,
         index: int,
         number: int,
@@ -76,7 +76,7 @@ class _SoundedCascade(SoundedPhase):
 
     async def _extracted(self, _output: Item) -> Sequence[StateChange]:
         """Nothing: each attempt took its own; the state is that of the first that stands."""
-        self._take_over(standing_of(self.all.values())[0])
+        self._take_over(with_answers(self.all.values())[0])
         session, name = self.run.session, self.phase.name
         session.said_in, session.outputs[name] = None, phase_output(self.run.record, name)
         return ()
@@ -105,7 +105,7 @@ def open_attempt(
 ) -> CascadeRun:
     """The run of one attempt at a cascade, with nothing done yet."""
     changes: dict[str, Any] = {} if model is None else {"model": model}
-    own = opened_below(
+    own = open_below(
         run,
         f"s{index}",
         ReadyCascade(run.cascade.model_copy(update=changes), run.registry, run.children),

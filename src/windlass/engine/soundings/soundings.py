@@ -34,7 +34,7 @@ from windlass.engine.phase.phase import (
     try_phase,
 )
 from windlass.engine.phase.phase_setup import begin_phase
-from windlass.engine.soundings.evaluating import Sounding, accepted, evaluate, join_outputs
+from windlass.engine.soundings.evaluating import Sounding, evaluate, is_accepted, join_outputs
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -91,7 +91,7 @@ class SoundedPhase:
         run, wanted = self.run, self.wanted
         self._warn_of_writes()
         first = await self._round(0, wanted.factor, wanted.mutate)
-        self._must_stand(first)
+        self._check_not_all_failed(first)
         if wanted.joins is not None:
             return await self._joined(wanted.joins)
         best = await self._best(first, wanted.evaluator_instructions)
@@ -132,7 +132,7 @@ class SoundedPhase:
     async def _is_good_enough(self, best: Sounding, threshold: str | None) -> bool:
         if threshold is None:
             return False
-        good = await accepted(self.run, self.phase, best, threshold)
+        good = await is_accepted(self.run, self.phase, best, threshold)
         if good:
             text = f"sounding {best.index} passes {threshold!r}: no further round"
             self.run.tell(self.phase.name, text, kind=EVALUATION)
@@ -142,7 +142,7 @@ class SoundedPhase:
         self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
     ) -> Sounding:
         """The one that the evaluator picks among those that stand."""
-        standing = standing_of(found)
+        standing = with_answers(found)
         if self.wanted.validator is not None:
             standing = await self._not_refused(standing, self.wanted.validator)
         where = self.run.cascade.where(self._written_at(key or "evaluator_instructions"))
@@ -152,12 +152,12 @@ class SoundedPhase:
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
         """Those that the validator accepts; all of them where it accepts none."""
-        good = [each for each in found if await accepted(self.run, self.phase, each, validator)]
+        good = [each for each in found if await is_accepted(self.run, self.phase, each, validator)]
         return good or found
 
     async def _joined(self, joins: Any) -> Tried:
         """The outputs of all made one, which is said in the phase in their place."""
-        standing = standing_of(self.all.values())
+        standing = with_answers(self.all.values())
         first = standing[0]
         assert first.tried is not None
         phase_run = first.tried.phase_run
@@ -203,8 +203,8 @@ class SoundedPhase:
                 await gate.wait()
             async with slots:
                 try:
-                    told = self._quiet(gate)
-                    ended = await self._sound(index, number, model, parts, told)
+                    told = self._tell_only_unusual(gate)
+                    ended = await self._run_sounding(index, number, model, parts, told)
                 except PersonNeeded as needed:
                     waiting.append(needed)  # what the others are sent is not sent in vain
                     return
@@ -223,7 +223,7 @@ class SoundedPhase:
         self.all = dict(sorted(self.all.items()))
         return [self.all[index] for index in range(begun, begun + factor)]
 
-    async def _sound(
+    async def _run_sounding(
         self,
         index: int,
         number: int,
@@ -239,7 +239,7 @@ class SoundedPhase:
         phase, whole = self.phase.model_copy(update=changes), self.run.cascade
         phases = tuple(phase if each is self.phase else each for each in whole.phases)
         self.run.caches.of(self.run.resolve(self.run.generation_of(phase).model)[1])
-        own = own_run(self.run, name, index, emit)
+        own = fork_run(self.run, name, index, emit)
         own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
         tried: Tried | None = None
         error: WindlassError | None = None
@@ -271,7 +271,7 @@ class SoundedPhase:
     def _models(self, factor: int) -> list[str | None]:
         return list(islice(cycle(self.wanted.models or (None,)), factor))
 
-    def _quiet(self, gate: asyncio.Event) -> Callable[[Event], None]:
+    def _tell_only_unusual(self, gate: asyncio.Event) -> Callable[[Event], None]:
         """Of attempts side by side only what is out of the ordinary is told.
 
         The first token of the one that goes ahead lets the others go.
@@ -287,7 +287,7 @@ class SoundedPhase:
 
     # ---- what is left behind ---------------------------------------------------------
 
-    def _must_stand(self, found: Sequence[Sounding]) -> None:
+    def _check_not_all_failed(self, found: Sequence[Sounding]) -> None:
         """Raise PhaseFailed where all failed, or what ended the budget."""
         if any(each.tried is not None for each in found):
             return
@@ -345,13 +345,13 @@ class SoundedPhase:
         return f"{self.place.format(names.index(self.phase.name))}.{key}"
 
 
-def standing_of(found: Iterable[Sounding]) -> list[Sounding]:
+def with_answers(found: Iterable[Sounding]) -> list[Sounding]:
     """Those that have an answer; where none has, those that did not fail."""
     listed = list(found)
     return [each for each in listed if each.stands] or [each for each in listed if each.tried]
 
 
-def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]) -> CascadeRun:
+def fork_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]) -> CascadeRun:
     """A run for one sounding: what it says, sets and marks is no burden to the others.
 
     What a provider caches is shared: the meters of models' caches are. What the last call was sent

@@ -22,8 +22,8 @@ from windlass.engine.tasks.frame import (
     section_text,
 )
 from windlass.engine.tasks.job import Done, Job
-from windlass.engine.tasks.task_inputs import Given, digest, given_by
-from windlass.engine.turn.in_words import with_asks
+from windlass.engine.tasks.task_inputs import Given, digest, read_inputs
+from windlass.engine.turn.in_words import with_asks_in_words
 from windlass.errors import NoContext
 from windlass.history.base import NodeType
 from windlass.messages import Message, Text, user
@@ -92,10 +92,10 @@ async def _begin(job: Job, assigned: Assignment, phase: Phase, worked_on: list[s
     room = info.input_room(generation.max_output_tokens)
     frame, fresh = assemble(job.material, assigned, about, counter=info.counter, room=room)
     frame = _without(frame, worked_on)
-    tell_fresh(job, phase.name, fresh)
+    tell_unused_context(job, phase.name, fresh)
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
-    instructions = with_asks(run, phase, user(*parts))
+    instructions = with_asks_in_words(run, phase, user(*parts))
     if run.record.recorded is not None and run.record.recorded.differs(phase.name, instructions):
         run_again(job, phase.name, "what it works on has changed since")
     system, injection = _system(job, phase, info, text)
@@ -117,7 +117,9 @@ def run_again(job: Job, path: str, why: str) -> None:
 
 def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
     root, file = job.run.settings.root, job.program.source.file
-    own = given_by(task.inputs, root, values=job.run.template_values(), file=file, apart=False)
+    own = read_inputs(
+        task.inputs, root, values=job.run.template_values(), file=file, split_lists=False
+    )
     both = [*([item] if item is not None else []), *own]
     return [(each.name, each.read()) for each in both]
 
@@ -129,7 +131,7 @@ def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
     return replace(frame, fresh=fresh)
 
 
-def tell_fresh(job: Job, name: str, fresh: Found) -> None:
+def tell_unused_context(job: Job, name: str, fresh: Found) -> None:
     """Record what a look for fresh context left out: the memory ranks nothing, the engine does."""
     left = fresh.matches - len(fresh.pieces)
     if not left and not fresh.unread:
@@ -151,7 +153,7 @@ def _system(
     if message is None:
         return (), injection
     reason = "the system prompt"
-    return _once(job, NodeType.SYSTEM, message, reason, phase=phase.name), injection
+    return _add_once(job, NodeType.SYSTEM, message, reason, phase=phase.name), injection
 
 
 def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:
@@ -169,7 +171,7 @@ def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...
             metadata = {"injector": "operators", "section": section, "sources": sources[:_LISTED]}
             reason = f"{called}: {_named(sources)}"
             node = NodeType.CONTEXT_INJECTION
-            entries += _once(job, node, message, reason, phase=name, metadata=metadata)
+            entries += _add_once(job, node, message, reason, phase=name, metadata=metadata)
     return entries
 
 
@@ -183,7 +185,7 @@ def _named(sources: Sequence[str]) -> str:
     return ", ".join(sources[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
-def _once(
+def _add_once(
     job: Job, node: NodeType, message: Message, reason: str, **columns: Any
 ) -> tuple[Entry, ...]:
     """An entry for a message, which the record has once for all tasks that see it."""

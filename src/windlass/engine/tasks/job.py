@@ -117,7 +117,7 @@ class Job:
             run.totals.add(totals.usage, totals.cost, totals.saved_tokens)
 
 
-def carried(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:
+def hand_on(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:
     """What a later step is handed of a finished one: its full output, or notes on it."""
     text = job.text(done)
     if how == "full_output":
@@ -169,7 +169,7 @@ def declared_notes(text: str) -> str | None:
 # ---- notes by the user's helper model --------------------------------------------------------
 
 
-def helper_of(job: Job) -> str | None:
+def notes_model(job: Job) -> str | None:
     """The model that writes notes where steps see notes on those before them; None: nobody does."""
     sees_notes = any(
         task.context.accumulation_format == "notes_only" and len(task.steps) > 1

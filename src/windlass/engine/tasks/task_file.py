@@ -17,7 +17,7 @@ from windlass.engine.events import Noted, SessionStarted
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import ran_with
 from windlass.engine.tasks.frame import Assignment, ContextPiece, Frame
-from windlass.engine.tasks.job import Done, Job, helper_of
+from windlass.engine.tasks.job import Done, Job, notes_model
 from windlass.engine.tasks.task_runner import output_of, run_task
 from windlass.engine.turn.breaker import check_breaker
 from windlass.errors import (
@@ -56,7 +56,7 @@ async def run_program(job: Job, context: str = "", *, resumed: bool = False) -> 
 
 async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Result:
     run, task, record = job.run, job.program.task, job.run.record
-    models = models_seeing(run, *filter(None, [helper_of(job)]))
+    models = models_seeing(run, *filter(None, [notes_model(job)]))
     if not resumed:
         record.append(start=_start(job, models, context))
     run.emit(SessionStarted(record.session_id, run.cascade.cascade_id, models))

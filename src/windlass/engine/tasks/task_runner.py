@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, Waiting
-from windlass.engine.tasks._atomic import described, run_again, run_atomic, tell_fresh
+from windlass.engine.tasks._atomic import described, run_again, run_atomic, tell_unused_context
 from windlass.engine.tasks._grouping import PIECE_TOKENS, grouped, room_for_results
 from windlass.engine.tasks._parallel import side_by_side
 from windlass.engine.tasks.frame import Assignment, ContextPiece, Frame, assemble
-from windlass.engine.tasks.job import Done, Job, carried, write_notes
-from windlass.engine.tasks.task_inputs import Given, digest, given_by
+from windlass.engine.tasks.job import Done, Job, hand_on, write_notes
+from windlass.engine.tasks.task_inputs import Given, digest, read_inputs
 from windlass.errors import (
     ContextTooLong,
     InputFailed,
@@ -104,7 +104,7 @@ def _context_of(job: Job, assigned: Assignment) -> Frame:
     info, reply = job.info(task)
     text, room = described(job, task), info.input_room(reply)
     frame, fresh = assemble(job.material, assigned, text, counter=info.counter, room=room)
-    tell_fresh(job, task.path, fresh)
+    tell_unused_context(job, task.path, fresh)
     if item is None:
         return frame
     piece = ContextPiece(f"input: {item.name}", item.read())
@@ -127,7 +127,7 @@ async def _run_steps(job: Job, assigned: Assignment) -> Done:
         handed: tuple[ContextPiece, ...] = ()
         if how is not None:
             counter = job.info(step)[0].counter
-            handed = tuple(carried(job, result, how, counter) for result in done)
+            handed = tuple(hand_on(job, result, how, counter) for result in done)
         of_step = _path_below(path, step.name, root=root)
         words = job.program.rule(step).carried
         assert words is not None
@@ -195,12 +195,16 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
     frame = _context_of(job, assigned)
     values = job.run.template_values()
     file = job.program.source.file
-    given = given_by(task.inputs, job.run.settings.root, values=values, file=file, apart=True)
+    given = read_inputs(
+        task.inputs, job.run.settings.root, values=values, file=file, split_lists=True
+    )
     names = [each.name for each in given]
     of_inner = _path_below(path, task.inner.name, root=root)
     work: Callable[[int, Given], Awaitable[Done]]
     work = partial(job.spread or run_one, Inner(job, task.inner, frame, of_inner))
-    results, failed = await side_by_side(given, work, task.parallel, _watcher(job, of_inner, names))
+    results, failed = await side_by_side(
+        given, work, task.parallel, _count_ended(job, of_inner, names)
+    )
     if failed:
         kept = _outputs_of(job, results, names)
         index, error = failed[0]
@@ -213,7 +217,7 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
         raise InputFailed(sentence, input=names[index], index=index, notes=notes) from error
     finished = [result for result in results if result is not None]
     try:
-        return await _reduced(job, task, frame, finished, names, path=path, root=root)
+        return await _reduce_results(job, task, frame, finished, names, path=path, root=root)
     except (StoreError, StepDiffers):
         raise
     except WindlassError as error:
@@ -240,18 +244,20 @@ async def run_one(inner: Inner, index: int, item: Given) -> Done:
     job = inner.job
     value = item.value if item.value is not None else item.read()
     values = {**job.run.input, "item": value, "index": index}
-    with job.for_task(parallel=True, input=values, emit=partial(_quiet, job.run.emit)) as own:
+    with job.for_task(
+        parallel=True, input=values, emit=partial(_tell_only_unusual, job.run.emit)
+    ) as own:
         path = f"{inner.path}[{index}]"
         return await run_task(own, Assignment(inner.task, path, inner.frame, item=item))
 
 
-def _quiet(emit: Callable[[Event], None], event: Event) -> None:
+def _tell_only_unusual(emit: Callable[[Event], None], event: Event) -> None:
     """Of ten thousand tasks side by side only what is out of the ordinary is told."""
     if isinstance(event, Noted | Waiting):
         emit(event)
 
 
-def _watcher(job: Job, path: str, names: Sequence[str]) -> Callable[[int], None]:
+def _count_ended(job: Job, path: str, names: Sequence[str]) -> Callable[[int], None]:
     count = 0
 
     def ended(index: int) -> None:
@@ -262,7 +268,7 @@ def _watcher(job: Job, path: str, names: Sequence[str]) -> Callable[[int], None]
     return ended
 
 
-async def _reduced(
+async def _reduce_results(
     job: Job,
     task: Task,
     frame: Frame,
@@ -299,19 +305,19 @@ async def _reduced(
             for first, last in groups
         ]
         inner = Inner(job, reduction, frame, f"{of_it}[{depth}")
-        level = await _level(inner, parts, task.parallel)
+        level = await _reduce_groups(inner, parts, task.parallel)
         called = [f"{called[first]} to {called[last - 1]}" for first, last in groups]
         depth += 1
 
 
-async def _level(
+async def _reduce_groups(
     inner: Inner, groups: Sequence[Callable[[], tuple[ContextPiece, ...]]], parallel: int
 ) -> list[Done]:
     """The reduction of each group, side by side."""
     job = inner.job
 
     async def reduced(index: int, _: Given) -> Done:
-        with job.for_task(parallel=True, emit=partial(_quiet, job.run.emit)) as own:
+        with job.for_task(parallel=True, emit=partial(_tell_only_unusual, job.run.emit)) as own:
             path = f"{inner.path}-{index}]"
             return await run_task(own, Assignment(inner.task, path, inner.frame, groups[index]()))
 

@@ -38,7 +38,7 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     place = turn_place(name, run.record.sounding_index, now.attempt, now.turn)
     tried = run.journal.tools_at(place, reply.tool_calls)
     if tried is not None:
-        await _answer_again(run, phase_run, reply, tried, parent)
+        await _answer_from_record(run, phase_run, reply, tried, parent)
         return
     run.check_time()
     run.record.pass_to(None)
@@ -57,11 +57,13 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
         outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
     except asyncio.CancelledError:
         stopped = ToolOutput(BROKEN_OFF, error=True)
-        _record(run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started)
+        _record_results(
+            run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started
+        )
         raise
     answered = list(zip(reply.tool_calls, outputs, strict=True))
     state = now.state.changed_since(before)
-    _record(run, phase_run, parent, answered, started, state)
+    _record_results(run, phase_run, parent, answered, started, state)
     note_results(run, phase_run, answered)
     for call, output in answered:
         names = tuple(picture.describe() for picture in output.pictures)
@@ -69,7 +71,7 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
         run.emit(ToolEnded(name, call.name, output.error, summary, names))
 
 
-async def _answer_again(
+async def _answer_from_record(
     run: Run, phase_run: PhaseRun, reply: Message, tried: Sequence[RecordedResult], parent: str
 ) -> None:
     """Answer with the results that are in the record, and bring back what they changed.
@@ -93,7 +95,7 @@ async def _answer_again(
         (call, ToolOutput(each.message.text, each.message.pictures, each.message.failed))
         for call, each in zip(reply.tool_calls, tried, strict=True)
     ]
-    _record(run, phase_run, parent, answered, run.record.clock(), state)
+    _record_results(run, phase_run, parent, answered, run.record.clock(), state)
     note_results(run, phase_run, answered)
 
 
@@ -104,10 +106,10 @@ async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     """
     refused = ToolOutput("[not run: the phase has used up its turns]", error=True)
     now = run.record.clock()
-    _record(run, phase_run, parent, [(call, refused) for call in reply.tool_calls], now)
+    _record_results(run, phase_run, parent, [(call, refused) for call in reply.tool_calls], now)
 
 
-def _record(  # noqa: PLR0917
+def _record_results(  # noqa: PLR0917
     run: Run,
     phase_run: PhaseRun,
     parent: str,

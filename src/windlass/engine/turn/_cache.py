@@ -65,11 +65,11 @@ def take_report(
     assumed.append(trust.assumed if trust else "")
     # What a compaction took is in the usage, and says nothing of the call's own cache.
     if not wrong and "iterations" not in reply.provider_edits:
-        _hear(run, phase_run, cache, reply, expected=expected, billed=billed)
-    whole = cache.whole.bill(_whole(phase_run, plan), at)
+        _update_trust(run, phase_run, cache, reply, expected=expected, billed=billed)
+    whole = cache.whole.bill(_weigh_whole(phase_run, plan), at)
     cache.spent += billed.units
     cache.spent_whole += whole.units
-    if cache.paid is not None and _saves(run, phase_run):
+    if cache.paid is not None and _saves_money(run, phase_run):
         run.net.calls += 1
         report = None if wrong or reply.estimated else reply.usage
         run.net.saved += cache.saved(billed, whole, report)
@@ -100,7 +100,7 @@ def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
     return Cleared(uses, frozenset(asked.exclude_tools))
 
 
-def _saves(run: Run, phase_run: PhaseRun) -> bool:
+def _saves_money(run: Run, phase_run: PhaseRun) -> bool:
     """Whether the phase leaves anything out to save money, and not only to keep to limits."""
     policy = phase_run.rule.policy
     shortens = policy is not None and policy.enabled
@@ -127,7 +127,7 @@ def _planned_as(trust: Trust) -> str:
     return "without a cache" if trust.absent else "cold" if trust.cold else "warm"
 
 
-def _hear(
+def _update_trust(
     run: Run,
     phase_run: PhaseRun,
     cache: ModelCache,
@@ -156,7 +156,7 @@ def _hear(
     run.emit(Noted(name, notice, detail=True))
 
 
-def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
+def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     """The call as it would have been without a window."""
     if phase_run.rule.policy is None and phase_run.choice.whole is None:
         return plan.weighed

@@ -10,7 +10,7 @@ from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
-from windlass.engine.injecting.dynamic_block import as_it_stands, block_details
+from windlass.engine.injecting.dynamic_block import block_details, with_current_values
 from windlass.engine.turn.fitting import check_budget, check_fits
 from windlass.history.details import CallDetails
 from windlass.messages import Message, Opaque, Text, ToolSpec
@@ -81,7 +81,7 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
         details["position"] = phase_run.messages.position_cost
     if budget := check_budget(phase_run, sent):
         details["budget"] = budget
-    if decision := _decision(phase_run):
+    if decision := _planner_decision(phase_run):
         details["planner"] = decision
     if call.cleared:
         details["cleared_note"] = {
@@ -128,7 +128,7 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
     )
 
 
-def joined(cut: Message, rest: Message) -> Message:
+def join_reply(cut: Message, rest: Message) -> Message:
     """The reply `rest` with the text and pictures of the one that it goes on with before its own.
 
     What a provider signed stays that of the rest, at its place; but signed thinking, which may be
@@ -154,9 +154,9 @@ def entries_of(
         replace(entry, item=inserted[entry.item.id]) if entry.item.id in inserted else entry
         for entry in phase_run.conversation.window().entries
     )
-    tools, choice = _tools(run, phase_run, entries)
+    tools, choice = _tools_and_choice(run, phase_run, entries)
     if phase_run.rule.sliding or phase_run.window.replanned:
-        entries = _newest(phase_run, entries, tools)
+        entries = _newest_turns(phase_run, entries, tools)
     return entries, tools, choice
 
 
@@ -167,7 +167,7 @@ def next_call(
     counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
     room = phase_run.room
     return phase_run.window.driver.next_call(
-        as_it_stands(run, phase_run, entries),
+        with_current_values(run, phase_run, entries),
         tools,
         gap=run.caches.of(phase_run.info).pauses.gap_at(now),
         size=counter.text,
@@ -201,7 +201,7 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
     )
 
 
-def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
+def _planner_decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
     """The planner's decision for the record, with the id of the message that it begins at."""
     conversation = phase_run.conversation
     decision = conversation.window().decision
@@ -210,7 +210,7 @@ def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
     return {**asdict(decision), "message_id": conversation.items[decision.position].id}
 
 
-def _tools(
+def _tools_and_choice(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
@@ -225,7 +225,7 @@ def _tools(
     return tools, "auto" if phase_run.now.forced_done else phase_run.generation.tool_choice
 
 
-def _newest(
+def _newest_turns(
     phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
 ) -> tuple[Entry, ...]:
     """The newest whole turns that fit `newest_within`, with system prompt and instructions."""

@@ -45,7 +45,7 @@ _LEAST_SAID: Final = 200
 async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     """Do all that acts before the phase's next call is planned; returns the edits that fell due."""
     driver, conversation = phase_run.window.driver, phase_run.conversation
-    _feed(run, phase_run)
+    _feed_conversation(run, phase_run)
     driver.count_on_cache()
     driver.count_blocks({ident: item.id for ident, item in phase_run.window.inserted.items()})
     edits = expired(
@@ -107,7 +107,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     room = corrected_room(plan.sent, refused)
     phase_run.window.newest_within = min(phase_run.window.newest_within, room)
     phase_run.window.replanned = not pruned
-    _narrow(run, phase_run, room)
+    _lower_limit(run, phase_run, room)
     _record_inserts(run, phase_run, conversation.window())
     shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
@@ -172,14 +172,14 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
     return math.floor(sent * SHARE_LEFT)
 
 
-def _narrow(run: Run, phase_run: PhaseRun, room: int) -> None:
+def _lower_limit(run: Run, phase_run: PhaseRun, room: int) -> None:
     """From now on a request of the phase may have `room` tokens at most, by our count."""
     driver = phase_run.window.driver
     if driver.most_tokens is not None:
         driver.limit(min(driver.most_tokens, room_for_messages(run, phase_run, room)))
 
 
-def _feed(run: Run, phase_run: PhaseRun) -> None:
+def _feed_conversation(run: Run, phase_run: PhaseRun) -> None:
     """Hand the conversation what was said since, so that what the last call saw stands for good.
 
     Before anything else is decided: a step that is planned again after it was sent could
@@ -222,7 +222,7 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         metadata: dict[str, Any] = {"kind": "summary", "key": want.key}
         usage = Usage(0, 0)
         try:
-            reply = await send(run, phase_run, _request(phase_run, want), what=", text")
+            reply = await send(run, phase_run, _request_for(phase_run, want), what=", text")
         except WindlassError as error:
             metadata |= {"text": f"no text for the window: {error}"}
         else:
@@ -249,13 +249,14 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         run.record.append([row])
 
 
-def _request(phase_run: PhaseRun, want: Want) -> Request:
+def _request_for(phase_run: PhaseRun, want: Want) -> Request:
     """The question for a text; where the model could not take it whole, each message is cut."""
     counter, room = phase_run.info.counter, phase_run.info.input_room(want.max_tokens)
     longest = max((message.chars for message in want.messages), default=0)
     while True:
         texts = "\n\n".join(
-            f"[{message.role}]\n{cut_text(_words(message), longest)}" for message in want.messages
+            f"[{message.role}]\n{cut_text(_as_words(message), longest)}"
+            for message in want.messages
         )
         messages = (system(want.purpose), user(texts))
         if longest <= _LEAST_SAID or request_tokens(counter, messages) <= room:
@@ -270,6 +271,6 @@ def _request(phase_run: PhaseRun, want: Want) -> Request:
     )
 
 
-def _words(message: Message) -> str:
+def _as_words(message: Message) -> str:
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
     return "\n".join([*([message.text] if message.text else []), *calls])

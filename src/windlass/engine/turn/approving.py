@@ -10,7 +10,7 @@ from windlass.tools.base import Tool
 from windlass.tools.registry import Registry
 
 
-def needing_approval(
+def tools_to_approve(
     registry: Registry, phase: Phase, tools: Iterable[Tool]
 ) -> Mapping[str, tuple[str, ...]]:
     """Which of these tools need approval: the names they run by, each with what the phase wrote.

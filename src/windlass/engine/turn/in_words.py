@@ -25,21 +25,21 @@ _OF_SCHEMA: Final = re.compile(
 """How providers name what asks for JSON of a schema, in what they refuse."""
 
 
-def with_asks(run: CascadeRun, phase: Phase, instructions: Message) -> Message:
+def with_asks_in_words(run: CascadeRun, phase: Phase, instructions: Message) -> Message:
     """The instructions with all that the phase asks for in words at their end."""
     generation = run.generation_of(phase)
-    asks = [call_wanted(generation)] if generation.wanted else []
+    asks = [ask_for_call(generation)] if generation.wanted else []
     if generation.output_schema is not None and generation.model in run.notices.no_schemas:
         asks.append(schema_text(generation.output_schema))
     return instructions.with_parts(*instructions.parts, *map(Text, asks)) if asks else instructions
 
 
-def call_wanted(generation: Generation) -> str:
+def ask_for_call(generation: Generation) -> str:
     """Asks for the call that cannot be forced."""
     return tool_wanted(sent_name(generation.wanted))
 
 
-def tell_wanted(run: Run, phase_run: PhaseRun) -> None:
+def tell_unforced_call(run: Run, phase_run: PhaseRun) -> None:
     """Say once that a call is asked for and not forced."""
     generation = phase_run.generation
     if generation.wanted:
@@ -52,7 +52,7 @@ def tell_wanted(run: Run, phase_run: PhaseRun) -> None:
         )
 
 
-def schema_refused(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | None:
+def ask_for_json(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | None:
     """What asks for JSON in words, where the provider took no schema; None: it refused another.
 
     From then on none is sent to the model in this run, and the user is told once.

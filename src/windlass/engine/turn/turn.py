@@ -21,15 +21,15 @@ from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import billed_here, turn_place
 from windlass.engine.turn._answer import answer_calls, refuse_calls
 from windlass.engine.turn._cache import take_report
-from windlass.engine.turn._plan import Plan, joined, plan_call, plan_rest, request_of
+from windlass.engine.turn._plan import Plan, join_reply, plan_call, plan_rest, request_of
 from windlass.engine.turn._prepare import longest_of, plan_again, prepare
 from windlass.engine.turn.fitting import has_room, tell_budget, tell_choice
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import (
-    decided,
     edit_records,
     keep_originals,
     selection_row,
+    take_new_edits,
     tell_thinking,
 )
 from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
@@ -120,12 +120,12 @@ async def _call(
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
     if plan.rest_of is not None:
         metadata |= {CONTINUES: plan.rest_of.id, "rest": reply.message.text}
-        reply = replace(reply, message=joined(plan.rest_of.message, reply.message))
+        reply = replace(reply, message=join_reply(plan.rest_of.message, reply.message))
         record.take_back(plan.rest_of)
         phase_run.messages.own.remove(plan.rest_of)
 
     # The reply with what the call saw and why, in one batch.
-    new_edits = [*edits, *decided(phase_run)]
+    new_edits = [*edits, *take_new_edits(phase_run)]
     tell_thinking(run, phase_run, new_edits)
     changes = edit_records(new_edits)
     asked_by_results = phase_run.messages.own[-1].node == NodeType.TOOL_RESULT

@@ -53,7 +53,7 @@ def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
     return max(1, limit - added - request_tokens(phase_run.info.counter, (), tools))
 
 
-def decided(phase_run: PhaseRun) -> list[Edit]:
+def take_new_edits(phase_run: PhaseRun) -> list[Edit]:
     """The edits that are not in the record yet; they are in force for the phase from now on."""
     conversation = phase_run.conversation
     new: dict[int, Edit] = {}
