@@ -110,7 +110,7 @@ async def resume(
             alone,
             definition_of,
             forked,
-            sent_at,
+            known_moment,
             taken_up,
             what_ran,
         )
@@ -168,7 +168,7 @@ async def resume(
         except StepDiffers as differs:
             if not accept:
                 raise
-            moment = sent_at(history, differs.session_id or session, differs.place)
+            moment = known_moment(differs.sent, differs.session_id or session)
             run = forked(prepared(None), session, moment)
             closing.enter_context(alone(history, run.record.session_id))
             result = await run_cascade(run)

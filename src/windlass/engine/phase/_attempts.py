@@ -10,7 +10,6 @@ from windlass.engine._run import Run
 from windlass.engine.events import LimitHit, Validated
 from windlass.engine.phase.sources import last_said
 from windlass.engine.phase.validating import Verdict, judge
-from windlass.engine.resume.journal import turn_place
 from windlass.engine.turn.in_words import ask_for_call, ask_for_json
 from windlass.engine.turn.turn import take_turn
 from windlass.errors import (
@@ -24,6 +23,7 @@ from windlass.history.base import (
     NodeType,
     Reason,
 )
+from windlass.history.row_details import Validation
 from windlass.messages import user
 from windlass.text.prompts import UNFINISHED, repair_text, retry_text
 from windlass.window.entries import Item
@@ -71,9 +71,8 @@ def _record_verdict(
     run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
 ) -> None:
     attempt, reason = phase_run.now.attempt, verdict.reason
-    metadata = {"attempt": attempt, "output": text, "validation_reason": reason}
-    metadata |= {"valid": verdict.valid, **({"repair": True} if repairs else {})}
-    run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(phase_run))])
+    told = Validation(attempt, text, reason, verdict.valid, repairs).as_json()
+    run.record.append([run.record.row(NodeType.VALIDATION, metadata=told, **_place(phase_run))])
     run.emit(Validated(phase_run.phase.name, attempt, verdict.valid, reason))
 
 
@@ -139,8 +138,8 @@ def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None
 def _say_what_fork_adds(run: Run, phase_run: PhaseRun) -> None:
     """Say what a fork adds, before the first call that is not answered in its origin."""
     journal, now = run.journal, phase_run.now
-    at = run.record.sounding_index, now.attempt, now.turn + 1
-    if journal.message and turn_place(phase_run.phase.name, *at) not in journal.replies:
+    turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn + 1)
+    if journal.message and not journal.is_answered(turn):
         _say(run, phase_run, journal.message)
         journal.message = ""
 

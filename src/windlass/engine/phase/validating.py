@@ -9,7 +9,6 @@ from typing import Any
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
-from windlass.engine.resume.journal import turn_place
 from windlass.errors import (
     PhaseFailed,
 )
@@ -69,10 +68,10 @@ async def judge(
         return None if schema is None else Verdict(valid=True)
     if recorded:
         now = phase_run.now
-        at = run.record.sounding_index, now.attempt, now.turn
-        told = run.journal.verdict(turn_place(phase_run.phase.name, *at), output)
-        if told is not None:
-            return Verdict(told["valid"], told["validation_reason"])
+        turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
+        known = run.journal.verdict(turn, output)
+        if known is not None:
+            return Verdict(known.valid, known.validation_reason)
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
     given = {"output": output, "state": dict(phase_run.now.state), "input": dict(run.input)}
     arguments = arguments_of(tool, given, phase_run.phase.name)
