@@ -259,8 +259,8 @@ async def evaluate(
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.cascade.children import ReadyCascade
-        from windlass.engine.people.asking import answered_in
         from windlass.engine.people.questions import AnswerSource
+        from windlass.engine.people.talking import answered_in
         from windlass.engine.resume.resuming import alone, known
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.tasks.job import Job

@@ -104,8 +104,8 @@ async def resume(
         from windlass.cascade.children import ReadyCascade
         from windlass.engine.cards.indexer import check_cards
         from windlass.engine.cascade import run_cascade
-        from windlass.engine.people.asking import answered_in
         from windlass.engine.people.questions import AnswerSource
+        from windlass.engine.people.talking import answered_in
         from windlass.engine.resume.resuming import (
             alone,
             definition_of,

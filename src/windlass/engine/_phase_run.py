@@ -229,6 +229,11 @@ class PhaseRun:
         return self.messages.instructions
 
     @property
+    def columns(self) -> dict[str, Any]:
+        """Where it is, as columns of the rows that it makes."""
+        return {"phase": self.phase.name, "turn": self.now.turn, "attempt": self.now.attempt}
+
+    @property
     def room(self) -> int:
         """Input tokens that its model takes with a reply of the most tokens."""
         return self.info.input_room(self.generation.max_output_tokens)

@@ -12,9 +12,6 @@ from windlass.engine.events import QuestionAsked
 from windlass.engine.people.questions import YES, Question, ask_human
 from windlass.engine.resume.journal import AskingCall
 from windlass.errors import AnswerNeeded, UsageError
-from windlass.history.base import Store
-from windlass.history.nesting import sessions_below
-from windlass.history.row_details import Answer
 from windlass.history.step import Step
 from windlass.messages import ToolCall
 from windlass.tools.base import Tool, ToolOutput
@@ -53,14 +50,6 @@ async def _put(run: Run, question: Question) -> str:
             why=why,
         )
     return answer
-
-
-def answered_in(store: Store, session_id: str) -> list[tuple[str, str]]:
-    """The questions of models that a session, or one under it, has answers to, as they came."""
-    below = (info.session_id for info in sessions_below(store, [session_id]))
-    rows = (each.row for name in (session_id, *below) for each in store.rows(name))
-    answers = map(Answer.of, sorted(rows, key=lambda row: row.timestamp))
-    return [(each.question, each.answer) for each in answers if each is not None]
 
 
 async def answers_to(

@@ -15,7 +15,9 @@ from windlass.engine.phase.phase import settle, try_phase
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.result import Result
 from windlass.errors import UsageError
-from windlass.history.base import CHAT, RAN, Ending, NodeType
+from windlass.history.base import CHAT, RAN, Ending, NodeType, Store
+from windlass.history.nesting import sessions_below
+from windlass.history.row_details import Answer
 from windlass.messages import Text, ToolCall, tool
 from windlass.tasks.model import OPERATORS
 from windlass.window.entries import Drop, Item, Replace
@@ -62,6 +64,14 @@ def cascade_of(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
         for phase in recorded["phases"]
     ]
     return {**{key: value for key, value in recorded.items() if key != RAN}, "phases": phases}
+
+
+def answered_in(store: Store, session_id: str) -> list[tuple[str, str]]:
+    """The questions of models that a session, or one under it, has answers to, as they came."""
+    below = (info.session_id for info in sessions_below(store, [session_id]))
+    rows = (each.row for name in (session_id, *below) for each in store.rows(name))
+    answers = map(Answer.of, sorted(rows, key=lambda row: row.timestamp))
+    return [(each.question, each.answer) for each in answers if each is not None]
 
 
 def take_up(run: CascadeRun) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun, StateCopy
 from windlass.engine._run import Run
@@ -72,7 +70,8 @@ def _record_verdict(
 ) -> None:
     attempt, reason = phase_run.now.attempt, verdict.reason
     told = Validation(attempt, text, reason, verdict.valid, repairs).as_json()
-    run.record.append([run.record.row(NodeType.VALIDATION, metadata=told, **_place(phase_run))])
+    columns = {"parent_id": phase_run.trace_id, **phase_run.columns}
+    run.record.append([run.record.row(NodeType.VALIDATION, metadata=told, **columns)])
     run.emit(Validated(phase_run.phase.name, attempt, verdict.valid, reason))
 
 
@@ -146,13 +145,5 @@ def _say_what_fork_adds(run: Run, phase_run: PhaseRun) -> None:
 
 def _say(run: Run, phase_run: PhaseRun, text: str) -> None:
     """Say something to the model, as the user."""
-    phase_run.messages.own.append(run.record.add(NodeType.USER, user(text), **_place(phase_run)))
-
-
-def _place(phase_run: PhaseRun) -> dict[str, Any]:
-    return {
-        "phase": phase_run.phase.name,
-        "turn": phase_run.now.turn,
-        "attempt": phase_run.now.attempt,
-        "parent_id": phase_run.trace_id,
-    }
+    columns = {"parent_id": phase_run.trace_id, **phase_run.columns}
+    phase_run.messages.own.append(run.record.add(NodeType.USER, user(text), **columns))

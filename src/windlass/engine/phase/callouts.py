@@ -134,9 +134,7 @@ def _mark(
     kept = _keep(phase_run, message_id, message)
     row = run.record.row(
         NodeType.DECISION,
-        phase=phase_run.phase.name,
-        turn=phase_run.now.turn,
-        attempt=phase_run.now.attempt,
+        **phase_run.columns,
         parent_id=run.record.traces.get(message_id),
         metadata=mark_of(message_id, name, by, kept=kept, **details),
     )

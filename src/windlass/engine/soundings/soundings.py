@@ -302,7 +302,7 @@ class SoundedPhase:
     def _take_over(self, won: Sounding) -> None:
         """What the winner said, and what it holds, is the phase's."""
         run, own = self.run, won.run
-        run.record.take_over(own.record)
+        run.record.adopt(own.record)
         run.injected.adopt(own.injected)
         run.caches.adopt(own.caches)
         run.session.adopt(own.session)
@@ -359,7 +359,7 @@ def fork_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], No
     """
     return replace(
         run,
-        record=run.record.apart(phase, index),
+        record=run.record.fork(phase, index),
         injected=run.injected.fork(),
         session=run.session.fork(),
         totals=run.totals.fork(),

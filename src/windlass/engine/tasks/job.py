@@ -111,7 +111,7 @@ class Job:
             "totals": totals,
         }
         try:
-            with run.record.anew() as record:
+            with run.record.fresh_recorder() as record:
                 yield replace(self, run=replace(run, record=record, **changes))
         finally:
             # Calls are numbered from the first of each task.

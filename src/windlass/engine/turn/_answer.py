@@ -118,9 +118,7 @@ def _record_results(  # noqa: PLR0917
         run.record.row(
             NodeType.TOOL_RESULT,
             tool(call, Text(output.text), *output.pictures, failed=output.error),
-            phase=phase_run.phase.name,
-            turn=phase_run.now.turn,
-            attempt=phase_run.now.attempt,
+            **phase_run.columns,
             parent_id=parent,
             keep_pictures=True,
             duration_ms=milliseconds,

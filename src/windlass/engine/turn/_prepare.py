@@ -19,6 +19,7 @@ from windlass.engine.events import Noted
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
+from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
@@ -200,9 +201,7 @@ def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
             row = run.record.row(
                 NodeType.CONTEXT_INJECTION,
                 new.item.message,
-                phase=phase_run.phase.name,
-                turn=phase_run.now.turn,
-                attempt=phase_run.now.attempt,
+                **phase_run.columns,
                 parent_id=phase_run.trace_id,
                 metadata={"kind": "expand", "reason": new.reason},
             )
@@ -236,14 +235,8 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
                 phase_run.conversation.supply(want.key, answer)
         row = run.record.row(
             NodeType.DECISION,
-            phase=phase_run.phase.name,
-            turn=phase_run.now.turn,
-            attempt=phase_run.now.attempt,
-            model=phase_run.info.name,
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            tokens_cached=usage.tokens_cached,
-            cost=run.charge(phase_run.info, usage),
+            **phase_run.columns,
+            **usage_columns(phase_run.info.name, usage, run.charge(phase_run.info, usage)),
             metadata=metadata,
         )
         run.net.spent += row.cost or 0.0

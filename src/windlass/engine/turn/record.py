@@ -66,7 +66,7 @@ class Recorder:
         self.on_append: Callable[[Sequence[Item], Sequence[EditRecord]], object] = lambda *_: None
         self.sounding: tuple[str, int] | None = None
         self.recorded: Recorded | None = None
-        self._edits = [0]  # shared by all hands on one session
+        self._edits = [0]  # shared by all recorders of one session
 
     @property
     def seed(self) -> str:
@@ -102,8 +102,8 @@ class Recorder:
             self._at = at
 
     @contextmanager
-    def anew(self) -> Iterator[Recorder]:
-        """A hand on the same history to which nothing was said; then it is as late here."""
+    def fresh_recorder(self) -> Iterator[Recorder]:
+        """A recorder of the session to which nothing was said; its time is taken over after it."""
         own = Recorder(self.store, self.session_id, self._clock, self.new_id)
         own._at, own.recorded, own.on_append = self._at, self.recorded, self.on_append
         try:
@@ -111,8 +111,8 @@ class Recorder:
         finally:
             self.catch_up(own._at)
 
-    def apart(self, phase: str, index: int) -> Recorder:
-        """A hand on the same history for a sounding: it knows nothing of those beside it."""
+    def fork(self, phase: str, index: int) -> Recorder:
+        """A recorder of the same session for a sounding: it knows nothing of other soundings."""
         own = Recorder(self.store, self.session_id, self._clock, self.new_id)
         own._at = self._at
         own.born, own.traces, own.times = self.born.copy(), self.traces.copy(), self.times.copy()
@@ -122,7 +122,7 @@ class Recorder:
         own._edits = self._edits
         return own
 
-    def take_over(self, own: Recorder) -> None:
+    def adopt(self, own: Recorder) -> None:
         """Count what was said in a sounding as said; others must have said nothing since."""
         self.born, self.traces, self.times = own.born, own.traces, own.times
 

@@ -24,6 +24,7 @@ from windlass.engine.turn._cache import take_report
 from windlass.engine.turn._plan import Plan, join_reply, plan_call, plan_rest, request_of
 from windlass.engine.turn._prepare import longest_of, plan_again, prepare
 from windlass.engine.turn.fitting import has_room, tell_budget, tell_choice
+from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import (
     edit_records,
@@ -94,9 +95,7 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
     asked = run.record.add(
         NodeType.CONTEXT_INJECTION,
         question,
-        phase=name,
-        turn=now.turn,
-        attempt=now.attempt,
+        **phase_run.columns,
         parent_id=run.record.traces[cut.id],
         metadata={"kind": "continuation"},
     )
@@ -132,15 +131,9 @@ async def _call(
     row = record.row(
         NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
         reply.message,
-        phase=name,
-        turn=phase_run.now.turn,
-        attempt=phase_run.now.attempt,
+        **phase_run.columns,
         parent_id=phase_run.trace_id,
-        model=phase_run.info.name,
-        tokens_in=reply.usage.tokens_in,
-        tokens_out=reply.usage.tokens_out,
-        tokens_cached=reply.usage.tokens_cached,
-        cost=price,
+        **usage_columns(phase_run.info.name, reply.usage, price),
         duration_ms=reply.seconds * 1_000,
         full_history_size=plan.snowball,
         context_size=len(plan.entries),

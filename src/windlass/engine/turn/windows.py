@@ -148,9 +148,7 @@ def selection_row(
     }
     return run.record.row(
         NodeType.CONTEXT_SELECTION,
-        phase=phase_run.phase.name,
-        turn=phase_run.now.turn,
-        attempt=phase_run.now.attempt,
+        **phase_run.columns,
         metadata=metadata,
         **columns,
     )
