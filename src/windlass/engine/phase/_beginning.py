@@ -18,11 +18,12 @@ from windlass.window.assemble import assemble
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Item
+from windlass.window.kinds import Facts
 from windlass.window.options import Policy, plain
 from windlass.window.originals import file_name, reference
-from windlass.window.proposals import Facts
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.thoughts import Thinking
+from windlass.window.window_rules import WindowRules
 from windlass.wire.editing import ServerClear, clears_tool_uses
 from windlass.wire.thinking import drops_thinking
 
@@ -35,7 +36,7 @@ def open_driver(run: CascadeRun, phase_run: CascadePhaseRun) -> Driver:
     cache, policy = run.caches.of(phase_run.info), phase_run.rule.policy
     counter = phase_run.info.counter
     if policy is None:
-        conversation = Conversation(count=counter.message, uses_names=False)
+        conversation = Conversation(rules=WindowRules(count=counter.message, uses_names=False))
     else:
         conversation = _shortened(run, phase_run, policy)
     for entry in assemble(phase_run.messages.blocks, ()):
@@ -77,15 +78,16 @@ def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> C
             return str(results / f"{file_name(message)}.json")
         return reference(message)
 
-    return Conversation(
-        policies=steps(
-            policy,
-            caches=prices.caches,
-            window_tokens=phase_run.info.window,
-            limit=room_for_messages(run, phase_run, limit),
-            on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
-            where=lambda item, number: _picture_file(run, item, number),
-        ),
+    policies = steps(
+        policy,
+        caches=prices.caches,
+        window_tokens=phase_run.info.window,
+        limit=room_for_messages(run, phase_run, limit),
+        on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
+        where=lambda item, number: _picture_file(run, item, number),
+    )
+    planner = planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True)
+    rules = WindowRules(
         count=phase_run.info.counter.message,
         kept=ChainMap(
             phase_run.window.kept, phase_run.choice.chosen
@@ -95,9 +97,9 @@ def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> C
             for name, tool in phase_run.tools.by_name.items()
         },
         recall_hint=recall_hint,
-        planner=planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True),
         bound=bound_thinking(policy, phase_run.info.name),
     )
+    return Conversation(policies, planner, rules)
 
 
 def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:

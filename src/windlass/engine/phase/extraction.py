@@ -15,7 +15,7 @@ from windlass.history.base import (
     StateChange,
 )
 from windlass.safety.foreign import parse_json
-from windlass.safety.searching import search
+from windlass.safety.pattern_search import search
 from windlass.window.entries import Item
 
 

@@ -17,7 +17,7 @@ from windlass.history.base import (
 )
 from windlass.messages import ToolCall
 from windlass.safety.foreign import parse_json
-from windlass.safety.searching import checker
+from windlass.safety.schemas import validator_for
 from windlass.text.prompts import UNFINISHED
 from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
@@ -112,7 +112,7 @@ def matches_schema(output: str, schema: Any) -> Verdict:
     """
     try:
         value = parse_json(output)
-        problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
+        problems = sorted(validator_for(schema).iter_errors(value), key=lambda e: e.json_path)
     except ValueError as error:
         return _refused(f"The output must be JSON: {error}.")
     except RecursionError:  # a schema that names itself takes many frames for a level

@@ -30,9 +30,8 @@ from windlass.text.prompts import UNFINISHED, cut_text
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import says_nothing
 from windlass.window.conversation import Window
-from windlass.window.entries import Edit
+from windlass.window.entries import Edit, Want
 from windlass.window.expire import expired
-from windlass.window.proposals import Want
 from windlass.wire.base import Request, Usage
 from windlass.wire.thinking import thinks
 
