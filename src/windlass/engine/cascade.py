@@ -204,7 +204,7 @@ def _stop(run: CascadeRun, failure: Exception) -> None:
 
 
 def _outcome(run: CascadeRun, ending: Ending, error: str | None) -> Outcome:
-    details, now = told_of_windows(run), run.record.clock()
+    details, now = told_of_windows(run.net), run.record.clock()
     return Outcome(ending.status, now, error=error, details=details, reason=ending.reason)
 
 

@@ -129,7 +129,7 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context
     goes_on = last is not None and last.head == head and phase_run.rule.mode == "snowball"
     if last is None or not goes_on or not run.caches.of(phase_run.info).prices.caches:
-        run.injected.context = last = new_context(run, phase_run, blocks, head)
+        run.injected.context = last = new_context(run.record, phase_run, blocks, head)
     else:
         tell_changes(run, phase_run, held, blocks)
     if last.item is not None and last.message is not None:

@@ -164,7 +164,7 @@ def _rewrite(
         return False
     seen, left = situation(run, phase_run, held), share_of_caps(run, phase_run, held)
     blocks = blocks_of(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
-    anew = new_context(run, phase_run, blocks, context.head)
+    anew = new_context(run.record, phase_run, blocks, context.head)
     if anew.message is None:
         return False
     context.message, context.told, context.known = anew.message, anew.told, anew.known

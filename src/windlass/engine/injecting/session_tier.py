@@ -117,10 +117,12 @@ def _record_block(
     return replace(recorded, id=item.id)
 
 
-def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: str) -> UserContext:
+def new_context(
+    record: Recorder, phase_run: PhaseRun, blocks: Sequence[Block], head: str
+) -> UserContext:
     """The SESSION message out of its blocks, in the record."""
     turn = phase_run.now.turn
-    recorded = record_blocks(run.record, phase_run.phase.name, turn, blocks)
+    recorded = record_blocks(record, phase_run.phase.name, turn, blocks)
     shown = {block.injector: block.items for block in blocks}
     parts = tuple(Text(block.text) for block in blocks if block.text)
     if not parts:
@@ -128,9 +130,7 @@ def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: st
     message = Message("user", parts)
     metadata = {"kind": "user_context", "blocks": [block.id for block in recorded if block.id]}
     name = phase_run.phase.name
-    item = run.record.add(
-        NodeType.CONTEXT_INJECTION, message, phase=name, turn=turn, metadata=metadata
-    )
+    item = record.add(NodeType.CONTEXT_INJECTION, message, phase=name, turn=turn, metadata=metadata)
     return UserContext(head, item, message, recorded, shown)
 
 

@@ -9,6 +9,7 @@ from windlass.engine.events import LimitHit, Validated
 from windlass.engine.phase.sources import last_said
 from windlass.engine.phase.validating import Verdict, judge
 from windlass.engine.turn.in_words import ask_for_call, ask_for_json
+from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.turn import take_turn
 from windlass.errors import (
     BadRequest,
@@ -46,7 +47,7 @@ async def run_attempts(run: Run, phase: Phase, phase_run: PhaseRun) -> tuple[End
             return COMPLETED, output
         if repairs:
             now.repaired = True
-            _say(run, phase_run, repair_text(verdict.reason))
+            _say(run.record, phase_run, repair_text(verdict.reason))
             continue
         if now.attempt >= rules.max_attempts:
             if rules.on_exhausted == "continue":
@@ -62,7 +63,7 @@ async def run_attempts(run: Run, phase: Phase, phase_run: PhaseRun) -> tuple[End
         text = retry_text(verdict.reason, now.attempt)
         if phase_run.generation.wanted:
             text += f"\n\n{ask_for_call(phase_run.generation)}"
-        _say(run, phase_run, text)
+        _say(run.record, phase_run, text)
 
 
 def _record_verdict(
@@ -108,7 +109,7 @@ async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
         text = ask_for_json(run, phase_run, refused)
         if text is None:
             raise
-    _say(run, phase_run, text)
+    _say(run.record, phase_run, text)
     return await take_turn(run, phase_run)
 
 
@@ -139,11 +140,11 @@ def _say_what_fork_adds(run: Run, phase_run: PhaseRun) -> None:
     journal, now = run.journal, phase_run.now
     turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn + 1)
     if journal.message and not journal.is_answered(turn):
-        _say(run, phase_run, journal.message)
+        _say(run.record, phase_run, journal.message)
         journal.message = ""
 
 
-def _say(run: Run, phase_run: PhaseRun, text: str) -> None:
+def _say(record: Recorder, phase_run: PhaseRun, text: str) -> None:
     """Say something to the model, as the user."""
     columns = {"parent_id": phase_run.trace_id, **phase_run.columns}
-    phase_run.messages.own.append(run.record.add(NodeType.USER, user(text), **columns))
+    phase_run.messages.own.append(record.add(NodeType.USER, user(text), **columns))

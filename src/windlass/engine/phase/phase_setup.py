@@ -10,7 +10,7 @@ from typing import Any
 from windlass.caching.meter import shared_tokens, weigh
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
-from windlass.cascade.model import Phase
+from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
 from windlass.engine._phase_run import (
     PhaseMessages,
@@ -132,7 +132,7 @@ async def begin_phase(
 
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
     """The instructions as rendered. Raises ContextError where they say nothing."""
-    where = _where(run, phase, "instructions")
+    where = _where(run.cascade, phase, "instructions")
     text = render(phase.instructions, **values, where=where, moments=_moments(run, phase))
     if not text.strip():
         raise ContextError(f"{where}: the template renders to nothing, so nothing would be asked")
@@ -143,7 +143,7 @@ def _system_prompt(
     run: CascadeRun, phase: Phase, info: ModelInfo, task: str
 ) -> tuple[tuple[Entry, ...], PhaseInjected | None]:
     """The system prompt with its STABLE blocks, and what the phase has of injectors."""
-    where = _where(run, phase, "system") if phase.system else run.cascade.where("system")
+    where = _where(run.cascade, phase, "system") if phase.system else run.cascade.where("system")
     text, injection = open_head(run, phase, info, where=where, task=task)
     if text is None:
         return (), injection
@@ -152,9 +152,9 @@ def _system_prompt(
     return show([item], "the system prompt"), injection
 
 
-def _where(run: CascadeRun, phase: Phase, key: str) -> str:
+def _where(cascade: Cascade, phase: Phase, key: str) -> str:
     """Where a key of the phase stands in the cascade's file."""
-    return run.cascade.where(f"phases[{list(run.cascade.phases).index(phase)}].{key}")
+    return cascade.where(f"phases[{list(cascade.phases).index(phase)}].{key}")
 
 
 def _moments(run: CascadeRun, phase: Phase) -> dict[str, object]:

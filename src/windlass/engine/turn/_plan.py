@@ -12,6 +12,7 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
 from windlass.engine.injecting.dynamic_block import block_details, with_current_values
 from windlass.engine.turn.fitting import check_budget, check_fits
+from windlass.engine.turn.record import Recorder
 from windlass.history.details import CallDetails
 from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.text.tokens import request_tokens
@@ -93,10 +94,13 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     return Plan(call, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
 
 
-def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) -> Plan:
+def plan_rest(
+    previous: Sequence[tuple[str, int]], phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry
+) -> Plan:
     """The call once more, with its reply that was `cut` and what asks for the rest behind it.
 
-    Nothing before them changes, so a cache gives all of it.
+    `previous` is the request of that call, piece by piece; nothing in it changes, so a cache gives
+    all of it.
     """
     counter, blocks = phase_run.info.counter, plan.call.with_blocks
     tail = (Entry(cut, cut.message, "the reply so far, cut at its output limit"), ask)
@@ -106,7 +110,7 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
     weighed = [*plan.weighed, *((e.message.key, counter.message(e.message)) for e in tail)]
     details: CallDetails = {
         "tool_choice": plan.choice,
-        "prefix": prefix_report(run.caches.previous, weighed),
+        "prefix": prefix_report(previous, weighed),
     }
     if "injectors" in plan.details:
         details["injectors"] = plan.details["injectors"]
@@ -179,7 +183,7 @@ def next_call(
     )
 
 
-def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
+def request_of(record: Recorder, phase_run: PhaseRun, plan: Plan) -> Request:
     """The plan as a request to the phase's model, with marks where its cache wants them."""
     name = phase_run.info.name
     return Request(
@@ -192,7 +196,7 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         reasoning_effort=phase_run.generation.reasoning_effort,
         # The rest of a JSON text is no JSON by itself.
         output_schema=None if plan.rest_of else phase_run.generation.output_schema,
-        load=run.record.store.picture,
+        load=record.store.picture,
         breakpoints=plan.call.sent.places,
         long_breakpoints=plan.call.sent.marks.long,
         cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,

@@ -8,7 +8,7 @@ what is sent and changes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
@@ -19,7 +19,7 @@ from windlass.engine.events import Noted
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import Recorder, usage_columns
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
@@ -45,7 +45,7 @@ _LEAST_SAID: Final = 200
 async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     """Do all that acts before the phase's next call is planned; returns the edits that fell due."""
     driver, conversation = phase_run.window.driver, phase_run.conversation
-    _feed_conversation(run, phase_run)
+    _feed_conversation(run.record.times, phase_run)
     driver.count_on_cache()
     driver.count_blocks({ident: item.id for ident, item in phase_run.window.inserted.items()})
     edits = expired(
@@ -65,8 +65,8 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     longest = longest_of(phase_run)
     await run_in_thread(longest, conversation.window)  # kept until something is said
     await _write_texts(run, phase_run)
-    _record_inserts(run, phase_run, conversation.window())
-    await run_in_thread(longest, partial(_count_all, run, phase_run))
+    _record_inserts(run.record, phase_run, conversation.window())
+    await run_in_thread(longest, partial(_count_all, run.record, phase_run))
     entries, tools, _ = entries_of(run, phase_run)
     prepare_blocks(run, phase_run, entries, tools)
     return edits
@@ -77,9 +77,9 @@ def longest_of(phase_run: PhaseRun) -> int:
     return max((item.message.chars for item in phase_run.conversation.items), default=0)
 
 
-def _count_all(run: Run, phase_run: PhaseRun) -> None:
+def _count_all(record: Recorder, phase_run: PhaseRun) -> None:
     """Count the tokens of all messages that a plan weighs; the counter remembers them."""
-    for item in (*run.record.born, *phase_run.messages.own):
+    for item in (*record.born, *phase_run.messages.own):
         phase_run.info.counter.message(item.message)
 
 
@@ -108,7 +108,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     phase_run.window.newest_within = min(phase_run.window.newest_within, room)
     phase_run.window.replanned = not pruned
     _lower_limit(run, phase_run, room)
-    _record_inserts(run, phase_run, conversation.window())
+    _record_inserts(run.record, phase_run, conversation.window())
     shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
         phase_run.window.newest_within, phase_run.window.replanned = before
@@ -150,7 +150,7 @@ def plan_without_thinking(
     if not any(map(thinks, plan.messages)):
         raise refused
     phase_run.window.driver.thinking_refused()
-    _record_inserts(run, phase_run, phase_run.conversation.window())
+    _record_inserts(run.record, phase_run, phase_run.conversation.window())
     again = plan_call(run, phase_run, run.record.clock())
     name = phase_run.phase.name
     text = f"phase {name!r}: the provider refused earlier thinking; sent again without any"
@@ -179,7 +179,7 @@ def _lower_limit(run: Run, phase_run: PhaseRun, room: int) -> None:
         driver.limit(min(driver.most_tokens, room_for_messages(run, phase_run, room)))
 
 
-def _feed_conversation(run: Run, phase_run: PhaseRun) -> None:
+def _feed_conversation(times: Mapping[str, float], phase_run: PhaseRun) -> None:
     """Hand the conversation what was said since, so that what the last call saw stands for good.
 
     Before anything else is decided: a step that is planned again after it was sent could
@@ -188,23 +188,23 @@ def _feed_conversation(run: Run, phase_run: PhaseRun) -> None:
     for item in phase_run.messages.own[phase_run.window.fed :]:
         phase_run.window.fed += 1
         if not says_nothing(item.message):
-            at = run.record.times.get(item.id)
+            at = times.get(item.id)
             phase_run.conversation.append(item, "said in this phase", at=at)
     pin(phase_run)
 
 
-def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
+def _record_inserts(record: Recorder, phase_run: PhaseRun, window: Window) -> None:
     """Put into the record what the window brings in unasked, once each."""
     for new in window.inserts:
         if new.item.id not in phase_run.window.inserted:
-            row = run.record.row(
+            row = record.row(
                 NodeType.CONTEXT_INJECTION,
                 new.item.message,
                 **phase_run.columns,
                 parent_id=phase_run.trace_id,
                 metadata={"kind": "expand", "reason": new.reason},
             )
-            (phase_run.window.inserted[new.item.id],) = run.record.append([row])
+            (phase_run.window.inserted[new.item.id],) = record.append([row])
 
 
 async def _write_texts(run: Run, phase_run: PhaseRun) -> None:

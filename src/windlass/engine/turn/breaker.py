@@ -18,6 +18,7 @@ from typing import Any, Final
 from windlass.caching.rates import money
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
+from windlass.engine._meters import Net
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.history.base import SAVINGS, NodeType, Outcome
@@ -97,9 +98,8 @@ def _has_window(run: CascadeRun, phase: Phase) -> bool:
     return rule.mode == "auto" or (rule.policy is not None and rule.policy.enabled)
 
 
-def told_of_windows(run: CascadeRun) -> dict[str, object]:
+def told_of_windows(net: Net) -> dict[str, object]:
     """What a session's outcome says of its windows; nothing where none had a price."""
-    net = run.net
     if not net.calls:
         return {}
     saving = {"calls": net.calls, "saved": net.saved, "spent": net.spent, "net": net.net}

@@ -99,7 +99,9 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
         parent_id=run.record.traces[cut.id],
         metadata={"kind": "continuation"},
     )
-    return plan_rest(run, phase_run, plan, cut, Entry(asked, question, "asks for the rest"))
+    return plan_rest(
+        run.caches.previous, phase_run, plan, cut, Entry(asked, question, "asks for the rest")
+    )
 
 
 async def _call(
@@ -156,7 +158,9 @@ async def _call(
     if phase_run.rule.policy is not None:
         columns = {"parent_id": row.trace_id, "tokens_saved": plan.saved}
         columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
-        rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
+        rows.append(
+            selection_row(run.record, phase_run, phase_run.rule.policy, plan.entries, **columns)
+        )
     items = record.append(rows, calls=[call], edits=changes)
     phase_run.messages.own += items
     cut = None if plan.rest_of is None else plan.rest_of.id
@@ -175,7 +179,7 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> TakenStep:
         tell_budget(run.emit, phase_run, plan.sent)
     now, tokens = phase_run.now, (plan.sent, plan.sent + plan.saved)
     run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.finds_all))
-    request = request_of(run, phase_run, plan)
+    request = request_of(run.record, phase_run, plan)
     return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
 
 

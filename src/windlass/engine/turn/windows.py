@@ -14,6 +14,7 @@ from typing import Any, Final
 from windlass.engine._call_needs import CallPolicy
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
+from windlass.engine.turn.record import Recorder
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
@@ -116,7 +117,11 @@ def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
 
 
 def selection_row(
-    run: Run, phase_run: PhaseRun, policy: CallPolicy, entries: Sequence[Entry], **columns: Any
+    record: Recorder,
+    phase_run: PhaseRun,
+    policy: CallPolicy,
+    entries: Sequence[Entry],
+    **columns: Any,
 ) -> Row:
     """The `context_selection` record of a call: what it saw of the session, and by which rules.
 
@@ -146,7 +151,7 @@ def selection_row(
         "policy_hash": policy.key,
         "config": policy.settings(),
     }
-    return run.record.row(
+    return record.row(
         NodeType.CONTEXT_SELECTION,
         **phase_run.columns,
         metadata=metadata,
