@@ -1,4 +1,4 @@
-"""What a call needs of what its user wrote: no more of it is known where calls are made."""
+"""The part of the user's cascade and settings that a call needs; calls know no more of them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from windlass.window.expire import Expiry
 
 
 class CallPhase(Protocol):
-    """What a call needs of what its phase says."""
+    """The part of a phase that a call needs."""
 
     @property
     def name(self) -> str:
-        """What the phase is called."""
+        """The name of the phase."""
 
     @property
     def callouts(self) -> Mapping[str, str]:
@@ -22,7 +22,7 @@ class CallPhase(Protocol):
 
 
 class CallSettings(Protocol):
-    """What a call needs of the user's settings."""
+    """The part of the settings that a call needs."""
 
     @property
     def root(self) -> Path:
@@ -34,7 +34,7 @@ class CallSettings(Protocol):
 
 
 class CallBudget(Protocol):
-    """What the user allows a request to have."""
+    """The input tokens that the user allows a request."""
 
     @property
     def limit(self) -> int | None:
@@ -46,11 +46,11 @@ class CallBudget(Protocol):
 
     @property
     def on_exceed(self) -> str:
-        """What happens beyond the limit: `warn`, `fail`, or how the request is shortened."""
+        """`warn`, `fail`, or how a request beyond the limit is shortened."""
 
 
 class CallPolicy(Protocol):
-    """What a call needs of the options of its window."""
+    """The options of a window that a call needs."""
 
     @property
     def profile(self) -> str:
@@ -81,7 +81,7 @@ class CallPolicy(Protocol):
 
 
 class CallRule(Protocol):
-    """What a call needs of its phase's rule, compiled."""
+    """The part of a compiled rule that a call needs."""
 
     @property
     def mode(self) -> Literal["snowball", "selective", "auto"]:
@@ -105,7 +105,7 @@ class CallRule(Protocol):
 
     @property
     def budget(self) -> CallBudget:
-        """What the user allows a request to have."""
+        """The input tokens that the user allows a request."""
 
     @property
     def policy(self) -> CallPolicy | None:

@@ -1,4 +1,4 @@
-"""What a run keeps of each model's prompt cache, and of what its windows saved and cost.
+"""The prompt cache of each model in a run, and what the run's windows saved and cost.
 
 Plain holders; `cache.py` fills them call by call.
 """
@@ -98,7 +98,7 @@ class ModelCache(CacheState):
 
 @dataclass(slots=True)
 class ModelCaches:
-    """What a run knows of the prompt caches of its models."""
+    """The prompt caches of a run's models."""
 
     by_model: dict[str, ModelCache] = field(default_factory=dict[str, ModelCache])
     """The cache of each model that was called."""
@@ -106,7 +106,7 @@ class ModelCaches:
     """The last request as (identity, tokens), tools first: what a cache may hold of it."""
 
     def of(self, info: ModelInfo) -> ModelCache:
-        """What is known of the cache of a model."""
+        """The cache of a model, made at the first question."""
         if info.name not in self.by_model:
             self.by_model[info.name] = cache_of_model(info)
         return self.by_model[info.name]
@@ -117,7 +117,7 @@ class ModelCaches:
         return ModelCaches(caches, list(self.previous))
 
     def for_task(self, *, parallel: bool) -> ModelCaches:
-        """What a task begins with, which goes on from no request.
+        """The caches for a task, which continues no earlier request.
 
         `parallel`: others run beside it, so that it counts on nothing of what they are sent.
         """
@@ -142,7 +142,7 @@ class ModelCaches:
 
 @dataclass(slots=True)
 class Net:
-    """What the windows of a session saved, and what models were asked for them, in US dollars.
+    """The US dollars that a session's windows saved, and those spent on making them.
 
     `calls` are those that had a window and a price. `needed`: everything could not have been sent,
     because the model or the user's own limits do not let it.
@@ -160,7 +160,7 @@ class Net:
 
 
 def cache_of_model(info: ModelInfo) -> ModelCache:
-    """What is known of the cache of a model before its first call."""
+    """The cache of a model before its first call."""
     name = info.name
     assumed: list[str] = []
     billed_rate = rate(name)

@@ -82,11 +82,11 @@ class PhaseMessages:
     """The messages of a phase, as they came."""
 
     blocks: Blocks
-    """What it sees of what was said before, in blocks."""
+    """Its view of what was said before, in blocks."""
     own: list[Item]
-    """What was said in it, its instructions first."""
+    """The messages said in it, its instructions first."""
     position_cost: Mapping[str, Any] | None = None
-    """What the place of injected sources costs, and what the other would."""
+    """The cost of the place of injected sources, and of the other place."""
 
     @property
     def instructions(self) -> Item:
@@ -95,11 +95,11 @@ class PhaseMessages:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What it sees of before, and all that was said in it, unedited."""
+        """The messages of both, unedited."""
         return assemble(self.blocks, show(self.own, ""))
 
     def of_attempt(self, attempt: int) -> list[Item]:
-        """What was said in an attempt."""
+        """The messages said in an attempt."""
         return [item for item in self.own if item.attempt == attempt]
 
 
@@ -132,15 +132,15 @@ class PhaseTools:
     """The tools of a phase, and what they may use."""
 
     context: ToolContext
-    """What its tools may use."""
+    """The context that its tools run in."""
     by_name: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     """Its tools by name."""
     approve: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Those that run only when a person says so, each with what its phase calls it."""
+    """Tools that need a person's approval, each with the names that its phase gives it."""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told of them."""
+        """Their definitions for the model."""
         return tuple(tool.spec for tool in self.by_name.values())
 
     def use_state(self, state: StateCopy) -> None:
@@ -154,7 +154,7 @@ class PhaseTools:
 
 @dataclass(slots=True)
 class PhaseWindow:
-    """What decides which of its messages a phase's calls see."""
+    """The edits of a phase's messages, and the conversation that makes them."""
 
     driver: Driver
     """Drives its conversation, which has nothing in it until what the phase sees is fixed."""
@@ -171,19 +171,19 @@ class PhaseWindow:
     requested: set[str] = field(default_factory=set[str])
     """The texts that a model was asked for, by key."""
     inserted: dict[str, Item] = field(default_factory=dict[str, Item])
-    """What the conversation brought in unasked, as it stands in the record."""
+    """Messages that the conversation inserted, as they stand in the record."""
 
 
 @dataclass(slots=True)
 class ContextChoice:
-    """What a phase that chooses its context chose at its start."""
+    """The choice that a phase made of its context, if it chooses."""
 
     made: bool = False
     """Whether it sees what it chose, and no snowball."""
     chosen: dict[str, int] = field(default_factory=dict[str, int])
     """The messages that it chose, with their tokens."""
     whole: tuple[Entry, ...] | None = None
-    """What a snowball would have shown (None: the phase does not choose)."""
+    """The snowball that it could have seen (None: the phase does not choose)."""
     text: str = ""
     """The choice in a sentence, until its first call is planned: then its tokens are known."""
 
@@ -195,13 +195,13 @@ class PhaseRun:
     phase: CallPhase
     """The phase as the cascade declares it."""
     rule: CallRule
-    """What it may see, compiled."""
+    """The compiled rule of what it may see."""
     generation: Generation
     """How its replies are asked for."""
     provider: Provider
     """Who is called."""
     info: ModelInfo
-    """What is known of the model."""
+    """The model that is called."""
     injected: tuple[Item, ...]
     """The messages that its sources brought and that it may let expire."""
     trace_id: str
@@ -213,13 +213,13 @@ class PhaseRun:
     tools: PhaseTools
     """Its tools, and what they may use."""
     window: PhaseWindow
-    """What decides which messages its calls see."""
+    """The edits of its messages, and the conversation that makes them."""
     choice: ContextChoice = field(default_factory=ContextChoice)
-    """What it chose of its context, if it chooses."""
+    """The choice that it made of its context."""
     injection: PhaseInjected | None = None
-    """What it holds of injectors (None: it has none)."""
+    """Its injectors and their state (None: it has none)."""
     server_clear: ServerClear | None = None
-    """What the provider is asked to clear of its calls (None: nothing)."""
+    """The tool uses that the provider is asked to clear (None: none)."""
     ends_run: bool = False
     """Whether the run is over with its last reply: then its last call has nothing to cache."""
 
@@ -240,10 +240,10 @@ class PhaseRun:
 
     @property
     def conversation(self) -> Conversation:
-        """What was said, and what each call sees of it."""
+        """The messages that each call is made of, with their edits."""
         return self.window.driver.conversation
 
     @property
     def allowed(self) -> tuple[ToolSpec, ...]:
-        """What the model is told of the phase's tools."""
+        """The definitions of its tools for the model."""
         return self.tools.specs

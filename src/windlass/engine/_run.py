@@ -44,23 +44,23 @@ class Run:
     search: WebSearch | None = None
     """The provider's search of the web that `web_search` has, if it has one."""
     caches: ModelCaches = field(default_factory=ModelCaches)
-    """What is known of each model's prompt cache."""
+    """The prompt caches of its models."""
     net: Net = field(default_factory=Net)
-    """What windows saved and cost."""
+    """The dollars that windows saved and cost."""
     injected: Injected = field(default_factory=Injected)
-    """What injectors hold for the session."""
+    """The state of injectors for the session."""
     journal: Journal = field(default_factory=Journal)
     """The steps that the record of a resumed session knows."""
     thoughts: Thoughts = field(default_factory=Thoughts)
-    """What stood before each reply, for models that bind their thinking to it."""
+    """The beginning of the request before each reply, for models that bind their thinking to it."""
     session: SessionState = field(default_factory=SessionState)
-    """What its phases left behind so far."""
+    """State, outputs and edits, as its phases left them."""
     totals: SessionTotals = field(default_factory=SessionTotals)
-    """What its calls took so far."""
+    """Its calls so far, their tokens and their cost."""
     notices: Notices = field(default_factory=Notices)
-    """What its user was told once."""
+    """Findings that its user was told once."""
     allowances: tuple[Allowance, ...] = ()
-    """What is left of the limits that hold for it; `resolve` counts against them."""
+    """The limits that hold for it; calls through `resolve` count against them."""
     answers: AnswerSource = field(default_factory=AnswerSource)
     """Where answers of a person come from."""
 
@@ -72,7 +72,7 @@ class Run:
         return tools_needed(allowed, messages, registered)
 
     def template_values(self) -> dict[str, Any]:
-        """What templates see: the input, the state, the outputs of earlier phases."""
+        """The values that templates see: input, state, outputs of earlier phases."""
         session = self.session
         return {"input": self.input, "state": session.state, "outputs": session.outputs}
 

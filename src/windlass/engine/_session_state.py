@@ -1,4 +1,4 @@
-"""What a session has come to so far: its state, its totals, and what its user was told of it.
+"""The state of a session, the totals of its calls, and the findings that are told once.
 
 A sounding works on forks of these holders. What it did is added to the whole, and the one that is
 taken hands its holders back.
@@ -20,23 +20,22 @@ from windlass.wire.base import Usage
 
 @dataclass(slots=True)
 class SessionState:
-    """What the phases of a session left behind, for the phases after them."""
+    """The state, outputs and edits that the phases of a session leave for those after them."""
 
     readable: tuple[Path, ...] = ()
     """Folders and files that tools may read besides their own."""
     state: dict[str, Any] = field(default_factory=dict[str, Any])
     """The cascade's state, as the accepted attempts left it."""
     outputs: dict[str, PhaseOutput] = field(default_factory=dict[str, PhaseOutput])
-    """What the phases that ended said last, by their names."""
+    """The outputs of phases that ended, by name."""
     edits: dict[str, Edit] = field(default_factory=dict[str, Edit])
     """The edits of messages that hold in later phases, too, by occurrence."""
     callouts: dict[str, str] = field(default_factory=dict[str, str])
     """The names of messages that were marked as important, by occurrence."""
     remembered: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
-    """What a sounding wants kept in memory banks; it is written if that sounding is taken."""
+    """Writes to memory banks that a sounding asked for; they are made if it is taken."""
     choosing: object | None = None
-    """What choosing keeps of the session; `choosing/_session_index.py` makes it and knows its
-    type."""
+    """The memory of phases that choose; only `choosing/_session_index.py` knows its type."""
     said_in: Recorder | None = None
     """The session of the sounding that was taken, where its outputs were said (None: here)."""
     last_phase: PhaseRun | None = None
@@ -55,7 +54,7 @@ class SessionState:
         )
 
     def for_task(self, *, parallel: bool) -> SessionState:
-        """What a task begins with: edits and marks of other tasks are not its own.
+        """The state for a task, without the edits and marks of other tasks.
 
         `parallel`: others run beside it, so that it has its own copy of state and outputs.
         """
@@ -81,7 +80,7 @@ class SessionState:
 
 @dataclass(slots=True)
 class SessionTotals:
-    """What the calls of a session took."""
+    """The calls of a session, their tokens and their cost."""
 
     calls: int = 0
     """Calls of models."""
@@ -118,7 +117,7 @@ class SessionTotals:
 
 @dataclass(slots=True)
 class Notices:
-    """What is found out once for a run and all runs below it, which share it, and told once."""
+    """Findings that a run and all runs below it share; each is told once."""
 
     told: set[str] = field(default_factory=set[str])
     """The sentences that are not told again."""

@@ -74,7 +74,7 @@ def open_below(
 
 
 def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
-    """What a sub-cascade has as its input.
+    """The input of a sub-cascade.
 
     A text of `input_map` that is a key of the state, or else of the input, stands for its value.
     """

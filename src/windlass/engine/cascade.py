@@ -92,7 +92,7 @@ async def run_cascade(run: CascadeRun) -> Result:
 
 
 def whose_limits(run: CascadeRun) -> str:
-    """What the limits that a cascade declares are of."""
+    """Who has the limits that a cascade declares, in words."""
     return "the run" if run.parent is None else f"sub-cascade {run.cascade.cascade_id!r}"
 
 

@@ -31,9 +31,9 @@ class CascadeRun(Run):
     or as one of its soundings (None: under none)."""
     parent_phase: str | None = None
     sounding: int | None = None
-    """Which of the soundings of a whole cascade it is (None: of none); `parent` asked for them."""
+    """Its index among the soundings of a whole cascade, which `parent` is (None: it is none)."""
     appended: tuple[Part, ...] = ()
-    """What is appended to the instructions of the first phase."""
+    """Parts appended to the instructions of the first phase."""
 
     @property
     def is_sounding(self) -> bool:
@@ -84,4 +84,4 @@ class CascadePhaseRun(PhaseRun):
     """A phase in hand that holds all that its user wrote of its context."""
 
     rule: Rule
-    """What it may see, compiled."""
+    """The compiled rule of what it may see."""

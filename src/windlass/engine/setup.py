@@ -1,4 +1,4 @@
-"""What a run is set up with, checked before anything is written or paid for."""
+"""A run is set up and checked before anything is written or paid for."""
 
 from __future__ import annotations
 

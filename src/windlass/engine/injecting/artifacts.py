@@ -15,7 +15,7 @@ from windlass.tools.base import ToolOutput
 from windlass.window.entries import Entry, Item
 
 PICTURE = "picture_"
-"""What references of pictures begin with; the beginning of their SHA-256 follows."""
+"""The prefix of references to pictures; the beginning of their SHA-256 follows."""
 _DIGITS = 12
 _SAID = 160
 _LONGEST = 12_000
@@ -55,12 +55,12 @@ def artifacts(
 
 
 def reference_of(picture: Picture) -> str:
-    """What a picture is called."""
+    """The reference to a picture."""
     return f"{PICTURE}{(picture.sha256 or picture.url)[:_DIGITS]}"
 
 
 def look_callback(record: Recorder, injected: Injected, root: Path) -> Callable[[str], ToolOutput]:
-    """What the tool `look_again` asks: a picture comes as a picture, a file as its text."""
+    """Answers the tool `look_again`: a picture comes as a picture, a file as its text."""
 
     def look(ref: str) -> ToolOutput:
         pictures = _pictures(record.born)
@@ -81,7 +81,7 @@ def look_callback(record: Recorder, injected: Injected, root: Path) -> Callable[
 def describe_callback(
     record: Recorder, injected: Injected, phase: str
 ) -> Callable[[str, str], str]:
-    """What the tool `describe_picture` asks: the words are kept, and recorded."""
+    """Answers the tool `describe_picture`: the words are kept and recorded."""
 
     def describe(ref: str, text: str) -> str:
         name = _meant(ref, _pictures(record.born), injected.files)

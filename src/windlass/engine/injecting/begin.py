@@ -1,7 +1,7 @@
 """Injectors when a phase begins: its system prompt with STABLE blocks, its user context.
 
 Every block becomes a row of the record, so that what a call saw can be made again. What each
-call adds is `blocks.py`'s.
+call adds is in `dynamic_block.py`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def _memories(record: Recorder) -> Callable[[Sequence[str]], Sequence[Memory]]:
 def skill_callback(
     injected: Injected, root: Path, held: PhaseInjected | None
 ) -> Callable[[str], str] | None:
-    """What `use_skill` asks; None: the phase has no skills."""
+    """Answers the tool `use_skill` (None: the phase has no skills)."""
     injectors = [each.injector for each in held.placed] if held else []
     skills = next((each for each in injectors if isinstance(each, Skills)), None)
     if skills is None:

@@ -54,7 +54,7 @@ def prepare_blocks(
 
 
 def block_details(run: Run, phase_run: PhaseRun, call: NextCall) -> InjectorDetails | None:
-    """What the record says of the blocks of a call (None: there are none)."""
+    """The record of a call's blocks (None: there are none)."""
     held, blocks = phase_run.injection, call.with_blocks
     if held is None and not _has_blocks(run.injected):
         return None
@@ -125,7 +125,7 @@ def _keep_news(injected: Injected, held: PhaseInjected, entries: Sequence[Entry]
 def with_current_values(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[Entry, ...]:
-    """The entries with what is made anew at each call in its place."""
+    """The entries, with the user context and the system role as they are now."""
     held = phase_run.injection
     if held is None:
         return tuple(entries)

@@ -1,7 +1,7 @@
-"""Injectors at any call of a phase: what they look at, and the message of the SESSION tier.
+"""Injectors at any call of a phase: their situation, and the message of the SESSION tier.
 
 Every block becomes a row of the record, so that what a call saw can be made again. Where blocks
-stand in a request is `blocks.py`'s.
+stand in a request is decided in `dynamic_block.py`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROLE = "system_role"
 
 
 def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
-    """What the injectors of a phase may look at, now."""
+    """The situation that the injectors of a phase look at now."""
     specs, turn = phase_run.allowed, phase_run.now.turn
     templates = [f"{{{{ {expression} }}}}" for expression in held.moved.values()]
     values = _render_now(run, phase_run, held, templates) if templates else []
@@ -61,7 +61,7 @@ def _render_now(
 
 
 def moments_of(record: Recorder, totals: SessionTotals) -> dict[str, str]:
-    """What `now`, `call` and `session_id` are in templates: the time in UTC to the second."""
+    """The values of `now` (UTC, to the second), `call` and `session_id` in templates."""
     now = datetime.fromtimestamp(record.clock(), UTC)
     return {
         "now": f"{now:%Y-%m-%dT%H:%M:%SZ}",

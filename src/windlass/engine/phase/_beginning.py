@@ -1,4 +1,4 @@
-"""The conversation of a phase that begins: what it begins with, and who decides on it."""
+"""The conversation of a phase at its start, and the policies and the planner that edit it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ READ: Final = "read_file"
 
 
 def open_driver(run: CascadeRun, phase_run: CascadePhaseRun) -> Driver:
-    """What drives the phase's conversation: what it begins with, and who decides on it."""
+    """The driver of a phase's conversation, which holds all that the phase sees at its start."""
     cache, policy = run.caches.of(phase_run.info), phase_run.rule.policy
     counter = phase_run.info.counter
     if policy is None:
@@ -57,7 +57,7 @@ def open_driver(run: CascadeRun, phase_run: CascadePhaseRun) -> Driver:
 
 
 def server_clear_of(policy: Policy | None, model: str) -> ServerClear | None:
-    """What the provider of a model is asked to clear of calls (None: nothing)."""
+    """The tool uses that a model's provider is asked to clear from calls (None: none)."""
     if policy is None or not policy.enabled or not clears_tool_uses(model):
         return None
     wanted = policy.server_clear
@@ -103,7 +103,7 @@ def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> C
 
 
 def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:
-    """What becomes of edits that make thinking invalid; stripped where none can be dropped."""
+    """How to treat thinking that an edit makes invalid: stripped where it cannot be dropped."""
     wanted: Thinking = "keep" if policy is None else policy.thinking
     provider, _, model = phase_run.info.name.partition("/")
     asked = phase_run.generation
@@ -132,7 +132,7 @@ def _calls_to_come(run: CascadeRun, phase_run: CascadePhaseRun) -> int:
 
 
 def _prices(run: CascadeRun, phase_run: CascadePhaseRun) -> Prices:
-    """What the cache of the phase's model charges; what is assumed of it is told once a run."""
+    """The prices of the cache of the phase's model; assumptions are told once a run."""
     name, cache = phase_run.info.name, run.caches.of(phase_run.info)
     if cache.assumed and name not in run.notices.assumed_caches:
         run.notices.assumed_caches.add(name)

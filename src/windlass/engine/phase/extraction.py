@@ -1,4 +1,4 @@
-"""What `output_extraction` takes from an output and puts into the state."""
+"""`output_extraction`: a value is taken from an output and put into the state."""
 
 from __future__ import annotations
 

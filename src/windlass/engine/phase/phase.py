@@ -39,7 +39,7 @@ Children: TypeAlias = Callable[[], Awaitable[Ending]]
 """Runs the sub-cascades that a phase declares, and says how they ended together."""
 
 Details: TypeAlias = Callable[[Item | None], Mapping[str, Any]]
-"""What a phase's outcome says in addition, by its output."""
+"""Gives the details of a phase's outcome, from its output."""
 
 
 async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending:

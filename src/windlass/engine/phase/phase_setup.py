@@ -54,18 +54,18 @@ from windlass.window.replayed import held_by, without_repeats
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a phase begins with."""
+    """The parts that a phase is opened with."""
 
     rule: Rule
-    """What it may see, compiled."""
+    """The compiled rule of what it may see."""
     blocks: Blocks
-    """What it sees of what was said before, in blocks."""
+    """Its view of what was said before, in blocks."""
     instructions: Message
-    """What is said first in it."""
+    """The first message said in it."""
     injected: tuple[Entry, ...] = ()
     """The messages that its sources brought."""
     injection: PhaseInjected | None = None
-    """What it has of injectors (None: it has none)."""
+    """Its injectors and their state (None: it has none)."""
     choose: Callable[[CascadePhaseRun], Awaitable[None]] | None = None
     """Has it choose its context, once its tools are known and before its windows are decided."""
     ends_run: bool = False
@@ -158,7 +158,7 @@ def _where(cascade: Cascade, phase: Phase, key: str) -> str:
 
 
 def _moments(run: CascadeRun, phase: Phase) -> dict[str, object]:
-    """What instructions see beside the input, the state and outputs."""
+    """The values that instructions see in addition to input, state and outputs."""
     index = run.record.sounding[1] if run.record.sounding else run.sounding or 0
     soundings = phase.soundings or run.cascade.soundings
     factor = soundings.factor if soundings else 1
@@ -234,7 +234,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
 
 
 def _tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
-    """What the tools of a phase may use, but for what needs the phase in hand."""
+    """The context of a phase's tools, without the callbacks that need the phase itself."""
     record, settings = run.record, run.settings
     return ToolContext(
         session_id=record.session_id,
@@ -267,7 +267,7 @@ def _tell_switched_off(run: CascadeRun, phase_run: CascadePhaseRun) -> None:
 
 
 def position_report(run: CascadeRun, phase_run: CascadePhaseRun) -> dict[str, Any]:
-    """What it costs that injected sources stand where they stand, beside the other place.
+    """The cost of the place where injected sources stand, and of the other place.
 
     For each place: tokens that still stand as in the request before (a cache may hold
     them), and the input cost in US dollars if it does (None: the model has no price).

@@ -62,7 +62,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
 
 def _listed(query: str, names: Sequence[str], held: Sequence[Memory]) -> str:
-    """What is said of the memories that belong to a query, out of those held."""
+    """The result of a search: the memories among those held that belong to a query."""
     texts = {number: searched(memory) for number, memory in enumerate(held)}
     matching = match_texts(query, texts, most=MOST_FOUND)
     where = " and ".join(repr(name) for name in names)

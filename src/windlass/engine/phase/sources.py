@@ -30,7 +30,7 @@ from windlass.window.replayed import held_by, replay, text_only, without_repeats
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What a rule's sources came to."""
+    """The messages that a rule's sources brought."""
 
     input: tuple[Entry, ...] = ()
     sources: tuple[Entry, ...] = ()
@@ -88,7 +88,7 @@ class _Ended(NamedTuple):
 
     @property
     def items(self) -> list[Item]:
-        """What was said in it."""
+        """The messages said in it."""
         return self.record.items(self.phase)
 
 
@@ -224,7 +224,7 @@ def last_said(items: Sequence[Item]) -> Item | None:
 
 
 def output_only(items: Sequence[Item], reason: str) -> tuple[Entry, ...]:
-    """What is left of a phase whose `context_retention` is `output_only`."""
+    """The output alone, of a phase whose `context_retention` is `output_only`."""
     output = last_said(items)
     if output is None:
         return ()

@@ -87,7 +87,7 @@ async def judge(
 def arguments_of(
     tool: Tool, given: dict[str, Any], phase: str, judged: str = "output"
 ) -> dict[str, Any]:
-    """What a validator is called with: what it names of output, state and input.
+    """The arguments of a validator: those of output, state and input that it names.
 
     A validator with one parameter of another name receives in it what is `judged`.
     """

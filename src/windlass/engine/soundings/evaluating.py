@@ -237,7 +237,7 @@ def _question(
     role: str,
     asked: str | None,
 ) -> tuple[Message, ...]:
-    """What a model is asked about outputs; each is cut where it could not take all of them."""
+    """The question to a model about outputs, each cut where it could not take all of them."""
     _, info = run.resolve(_model_of(run, phase, model))
     first = shown[0].tried
     assert first is not None
@@ -274,7 +274,7 @@ async def _ask(
     details: Mapping[str, Any],
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """What a model answers, charged and in the record."""
+    """Ask a model, charge the call and record it; the answer."""
     name = _model_of(run, phase, model)
     provider, info = run.resolve(name)
     request = Request(

@@ -82,7 +82,7 @@ class _SoundedCascade(SoundedPhase):
         return ()
 
     def _take_over(self, won: Sounding) -> None:
-        """What the winner put out and holds is the run's; what was said stays in its session."""
+        """Make the winner's outputs and state the run's; its messages stay in its own session."""
         take_state(self.run, self.phase.name, won.run)
         session, own = self.run.session, won.run.session
         session.outputs.update(own.outputs)

@@ -2,8 +2,8 @@
 
 Each attempt at a phase has a run of its own on the same history: it builds its own context, works
 on a copy of the state, and its rows carry its index. One at a cascade has a session of its own.
-They differ only behind their instructions, and the first is sent alone until its first token is
-back, so that the others read from the cache what it wrote.
+They differ only in what is appended to their instructions, and the first is sent alone until its
+first token is back, so that the others read from the cache what it wrote.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class SoundedPhase:
         return await evaluate(self.run, self.phase, self._picks, standing, looked_for)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
-        """Those that the validator accepts; all of them where it accepts none."""
+        """The soundings that the validator accepts; all of them where it accepts none."""
         good = [each for each in found if await is_accepted(self.run, self.phase, each, validator)]
         return good or found
 
@@ -181,7 +181,7 @@ class SoundedPhase:
         return Tried(phase_run, ending, output, await self._extracted(output))
 
     async def _extracted(self, output: Item) -> Sequence[StateChange]:
-        """What is taken from the joined output."""
+        """The state that is taken from the joined output."""
         return await extract_state(self.run, self.phase, output)
 
     # ---- one round -------------------------------------------------------------------
@@ -285,7 +285,7 @@ class SoundedPhase:
 
         return emit
 
-    # ---- what is left behind ---------------------------------------------------------
+    # ---- what they leave ---------------------------------------------------------
 
     def _check_not_all_failed(self, found: Sequence[Sounding]) -> None:
         """Raise PhaseFailed where all failed, or what ended the budget."""
@@ -300,7 +300,7 @@ class SoundedPhase:
         raise PhaseFailed(f"{sentence}; the first: {error}") from error
 
     def _take_over(self, won: Sounding) -> None:
-        """What the winner said, and what it holds, is the phase's."""
+        """Make the winner's messages and holders those of the phase."""
         run, own = self.run, won.run
         run.record.adopt(own.record)
         run.injected.adopt(own.injected)
@@ -346,7 +346,7 @@ class SoundedPhase:
 
 
 def with_answers(found: Iterable[Sounding]) -> list[Sounding]:
-    """Those that have an answer; where none has, those that did not fail."""
+    """The soundings that have an answer; where none has, those that did not fail."""
     listed = list(found)
     return [each for each in listed if each.stands] or [each for each in listed if each.tried]
 
@@ -369,7 +369,7 @@ def fork_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], No
 
 
 def variations(mutate: Variations, factor: int) -> list[str | None]:
-    """What stands behind the instructions of each attempt; nothing behind those of the first.
+    """The text appended to the instructions of each attempt; the first has none.
 
     >>> variations(["Be brief.", "Be bold."], 4)
     [None, 'Be brief.', 'Be bold.', 'Be brief.']

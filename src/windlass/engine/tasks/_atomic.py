@@ -40,7 +40,7 @@ MATCHED_CHARS: Final = 4_000
 
 
 def described(job: Job, task: Task) -> str:
-    """What a task asks for: its description, rendered. Raises NoContext where that is nothing."""
+    """The description of a task, rendered. Raises NoContext where it is empty."""
     where = f"{job.program.source.file}:{task.line}, the description of {task.path!r}"
     text = render(task.description, **job.run.template_values(), where=where).strip()
     if not text:

@@ -1,4 +1,4 @@
-"""Results that one request of a reduction has no room for, in groups that it has."""
+"""The results of a reduce in groups, each of which fits one request of the reduction."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from windlass.tasks.model import Task
 from windlass.text.tokens import request_tokens
 
 PIECE_TOKENS: Final = 24
-"""What stands round a result beside its own tokens, at most."""
+"""The most tokens that the heading of a result takes."""
 
 
 MARGIN_TOKENS: Final = 64
-"""What stands round the sections of a request, at most."""
+"""The most tokens that the headings of a request's sections take."""
 
 
 def grouped(sizes: Sequence[int], room: int) -> Iterator[tuple[int, int]]:

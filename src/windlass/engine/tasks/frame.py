@@ -52,7 +52,7 @@ class ContextPiece:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a task sees beside its own description and inputs."""
+    """The context of a task, without its own description and inputs."""
 
     inherited: tuple[ContextPiece, ...] = ()
     previous: tuple[ContextPiece, ...] = ()
@@ -72,16 +72,16 @@ class Assignment:
     path: str
     """Its name with those of the tasks above it, and with the numbers of inner tasks."""
     parent: Frame = Frame()
-    """What its parent sees."""
+    """The context of its parent."""
     previous: tuple[ContextPiece, ...] = ()
-    """What earlier steps left for it."""
+    """Outputs of earlier steps, or notes on them."""
     item: Given | None = None
     """Its input, where it is the inner task of a reduce."""
 
 
 @dataclass(slots=True)
 class Found:
-    """What a look for fresh context came to: the pieces taken, and how many matched."""
+    """The result of a search for fresh context: the pieces taken, and how many matched."""
 
     pieces: tuple[ContextPiece, ...] = ()
     matches: int = 0
@@ -90,7 +90,7 @@ class Found:
 
 @dataclass(slots=True)
 class Material:
-    """What tasks are given their context from: the memory, and sections made so far."""
+    """The sources of tasks' context: the memory, and the sections made so far."""
 
     run: CascadeRun
     looks: dict[tuple[tuple[str, ...], tuple[str, ...]], Associations] = field(
@@ -99,7 +99,7 @@ class Material:
     sections: OrderedDict[str, Item] = field(default_factory=OrderedDict[str, Item])
 
     def heading(self, name: str) -> str:
-        """What stands above a section, by the settings."""
+        """The heading of a section, by the settings."""
         return getattr(self.run.settings.headings, name) or HEADINGS[name]
 
     def fresh(
@@ -112,7 +112,7 @@ class Material:
         counter: Counter,
         room: int,
     ) -> Found:
-        """What of banks and folders belongs to a task and it does not have, within `room` tokens.
+        """Pieces of banks and folders that belong to a task and are new, within `room` tokens.
 
         The memory matches and does not rank; of what it found, what shares most words with the
         task is taken. Raises MatchingFailed where it could not be searched twice.
@@ -155,7 +155,7 @@ def _joined(pieces: Sequence[ContextPiece]) -> str:
 def _best(
     text: str, matches: frozenset[MemoryMatch], counter: Counter, room: int
 ) -> tuple[ContextPiece, ...]:
-    """Those of the matches that share most with the task and fit, in the order of their names."""
+    """The matches that share most words with the task and fit, in the order of their names."""
     listed = sorted(matches, key=lambda match: (match.source, match.reference))
     index = Index()
     sizes = [counter.text(match.excerpt) for match in listed]
@@ -188,7 +188,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...]:
-    """What of a parent's context belongs to a task: the passages that match, in their order.
+    """The passages of a parent's context that belong to a task, in their order.
 
     The look is tried once more where it fails, and then raises MatchingFailed.
     """

@@ -1,4 +1,4 @@
-"""What is in hand while a task file runs, and what a finished task leaves for others."""
+"""A task file that runs, and the outputs and notes that finished tasks leave for others."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NOTES_TOKENS: Final = 300
 """The most tokens that `notes_only` carries of a step."""
 
 _REFERENCE_TOKENS: Final = 40
-"""What the reference to the full output takes of them, at most."""
+"""The most of them that the reference to the full output takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Done:
 
     @property
     def details(self) -> dict[str, Any]:
-        """What the record's outcome says of it, so that a resumed run finds it."""
+        """The details of its outcome in the record, by which a resumed run finds it."""
         return {"key": self.key, "tokens": self.tokens, "input": self.input}
 
 
@@ -119,7 +119,7 @@ class Job:
 
 
 def hand_on(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:
-    """What a later step is handed of a finished one: its full output, or notes on it."""
+    """Hand a later step the full output of a finished one, or notes on it."""
     text = job.text(done)
     if how == "full_output":
         return ContextPiece(f"output of {done.path}", text or "(it said nothing)")
@@ -130,9 +130,9 @@ def hand_on(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece
 
 
 def notes_of(message: Message, counter: Counter) -> str:
-    """What an output says of itself in short, in at most 300 tokens.
+    """The notes on an output, in at most 300 tokens.
 
-    That are the notes it declares (`notes` in a JSON object, or `<notes>...</notes>`), else the
+    They are those that it declares (`notes` in a JSON object, or `<notes>...</notes>`), else the
     summary its card has.
     """
     notes = declared_notes(message.text)

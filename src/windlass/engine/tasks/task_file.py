@@ -122,7 +122,7 @@ def rules_of(job: Job) -> list[Rule]:
 
 
 def _parent(job: Job, context: str) -> Frame:
-    """What the caller hands the root: its words, and the input where the file does not place it."""
+    """The context of the root: the caller's words, and the input unless the file places it."""
     pieces = [ContextPiece("the caller", context)] if context.strip() else []
     if job.run.input and not job.program.source.uses_input:
         text = json.dumps(job.run.input, indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""What the declarations in `<inputs>` come to: names, and texts that are read when they are wanted.
+"""The inputs that `<inputs>` declares: names, and texts that are read when they are wanted.
 
 Ten thousand inputs are ten thousand small values here, and no text that is not being worked on.
 Files lie in the allowed folder and nowhere else.

@@ -159,7 +159,7 @@ def _ended_as(done: Done, others: Sequence[Done]) -> Done:
 
 
 def _failure_notes(error: WindlassError) -> dict[str, Any]:
-    """What notes say of a failure: its type and text, and what was kept below it."""
+    """The notes on a failure: its type and text, and the results kept below it."""
     notes: dict[str, Any] = {"error": type(error).__name__, "text": str(error)}
     if isinstance(error, TaskError) and error.notes:
         notes["notes"] = dict(error.notes)
@@ -167,7 +167,7 @@ def _failure_notes(error: WindlassError) -> dict[str, Any]:
 
 
 def output_of(job: Job, done: Done) -> PhaseOutput:
-    """What templates see of a finished task."""
+    """The output of a finished task, for templates."""
     return PhaseOutput(text=partial(job.text, done))
 
 
@@ -231,7 +231,7 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """What the inner tasks of a reduce share: the task, its parent's context, its path."""
+    """The task that a reduce runs on each input, with its parent's context and its path."""
 
     job: Job
     task: Task

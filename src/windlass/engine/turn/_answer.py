@@ -147,7 +147,7 @@ def _record_results(  # noqa: PLR0917
 
 
 _INTERRUPTED: Final = ToolOutput(INTERRUPTED_TEXT, error=True)
-"""What the call of a tool has that ran when the user stopped the run."""
+"""The result of a tool that was running when the user stopped the run."""
 
 _INNER: Final = frozenset({"callout", "describe_picture", "look_again", "use_skill"})
 """Tools that act on the run itself beside its state."""

@@ -1,4 +1,4 @@
-"""What the prompt cache of a model should give of each call, and what it gave.
+"""The prompt cache of a model at each call: what it should give, and what it gave.
 
 Before a call: how long its head is to be cached, and whether anything is counted on. After it:
 the tokens that should have been read beside those that were, what the windows saved in the
@@ -30,7 +30,7 @@ from windlass.wire.usage import contradiction, possible
 def take_report(
     run: Run, phase_run: PhaseRun, plan: Plan, reply: Reply, at: float
 ) -> tuple[Reply, CallDetails]:
-    """What the record tells of the cache at a call that was sent at `at` seconds.
+    """Compare what a call's cache gave with what it should have; it was sent at `at` seconds.
 
     Returns the reply, with a usage that is possible, and what to record of the call.
     """
@@ -92,7 +92,7 @@ def take_report(
 
 
 def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
-    """What the provider cleared of the tool uses of a call."""
+    """The tool uses of a call that the provider cleared."""
     asked = phase_run.server_clear
     if asked is None:
         return Cleared()

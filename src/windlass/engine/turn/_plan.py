@@ -1,4 +1,4 @@
-"""What one call would send: the context under its edits, the tools, and what they weigh."""
+"""The plan of one call: the context under its edits, the tools, and their tokens."""
 
 from __future__ import annotations
 
@@ -26,22 +26,26 @@ from windlass.wire.thinking import is_thinking
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A call that can be sent.
-
-    `call` is what it shows and marks, `bare` its entries without blocks. `sent` are its tokens by
-    our count, `weighed` the same piece by piece; `saved` what a snowball would have
-    sent beyond them, `snowball` how many messages that has.
-    """
+    """A call that can be sent."""
 
     call: NextCall
+    """The messages and the marks of the request."""
     bare: tuple[Entry, ...]
+    """Its entries without blocks."""
     tools: tuple[ToolSpec, ...]
+    """The tools that it defines."""
     choice: str
+    """Which of them the model may or must call."""
     weighed: list[tuple[str, int]]
+    """The tokens of each piece, by our count."""
     sent: int
+    """The sum of them."""
     saved: int
+    """Tokens that a snowball would have sent in addition."""
     snowball: int
+    """Messages that a snowball would have sent."""
     details: CallDetails
+    """What the record keeps of the decisions behind it."""
     rest_of: Item | None = None
     """The reply that was cut, where the call asks for its rest."""
 
@@ -152,7 +156,7 @@ def join_reply(cut: Message, rest: Message) -> Message:
 def entries_of(
     run: Run, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
-    """What the next call shows before blocks are added, its tools, and its tool choice."""
+    """The entries of the next call before blocks are added, its tools, and its tool choice."""
     inserted = phase_run.window.inserted
     entries = tuple(
         replace(entry, item=inserted[entry.item.id]) if entry.item.id in inserted else entry
@@ -167,7 +171,7 @@ def entries_of(
 def next_call(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
 ) -> NextCall:
-    """What the phase's next call shows of `entries` with its blocks, and its marks."""
+    """The phase's next call: `entries` with their blocks, and the marks of its cache."""
     counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
     room = phase_run.room
     return phase_run.window.driver.next_call(

@@ -36,7 +36,7 @@ from windlass.wire.base import Request, Usage
 from windlass.wire.thinking import thinks
 
 SHARE_LEFT = 0.8
-"""What a new plan takes of the one that was too long, where the provider named no numbers."""
+"""The share that a new plan has of one that was too long, where the provider gave no numbers."""
 
 _LEAST_SAID: Final = 200
 """Characters to which a message is cut at most when a model is asked for a text about many."""

@@ -29,7 +29,7 @@ from windlass.window.entries import show
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What would be sent first, and the upper bound of the run.
+    """The first request of a run, and the most that the run could cost.
 
     `tokens` by the running model's counter; dollars are US dollars (None: no price is
     known for one of the models). `most_dollars` assumes that every allowed turn of every

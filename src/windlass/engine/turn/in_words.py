@@ -1,4 +1,4 @@
-"""What a model or its provider takes as no setting of a request, and is asked for in words.
+"""Settings that a model or its provider does not take, asked for in words instead.
 
 The words stand at the end of what the phase says, and stay there: nothing that was sent changes.
 """
@@ -53,7 +53,7 @@ def tell_unforced_call(run: Run, phase_run: PhaseRun) -> None:
 
 
 def ask_for_json(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | None:
-    """What asks for JSON in words, where the provider took no schema; None: it refused another.
+    """The words that ask for JSON, where the provider refused a schema (None: it did not).
 
     From then on none is sent to the model in this run, and the user is told once.
     """

@@ -43,11 +43,11 @@ STRATEGIES: Final[Mapping[str, str]] = {
     "expand": "expansion",
     "strip": "thinking_removal",
 }
-"""What an edit is an instance of, in the words of a `context_selection` record."""
+"""The strategy of each kind of edit, as a `context_selection` record names it."""
 
 
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
-    """What a limit of a request leaves for its messages: the definitions of its tools go first."""
+    """The tokens that a request's limit leaves for messages once its tools are defined."""
     first = [entry.message for entry in assemble(phase_run.messages.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, first)
     added = phase_run.injection.reserve if phase_run.injection else 0
