@@ -266,6 +266,7 @@ async def fork(
         from windlass.engine.turn.approving import approvable
         from windlass.engine.turn.record import Recorder
         from windlass.history.base import RAN
+        from windlass.history.decisions import Forked
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
         session = unedited(history, session)
@@ -303,7 +304,7 @@ async def fork(
         result = await run_cascade(run)
         origin = Recorder(history, session, run.record.clock, run.record.new_id)
         told = f"forked at call {at} as session {result.session_id}"
-        origin.decide("", told, kind="fork", session_id=result.session_id, call=at)
+        origin.decide("", told, Forked(result.session_id, at))
     own: dict[str, Any] = {
         "auto": auto,
         "trust": trust,

@@ -49,6 +49,14 @@ class CallBudget(Protocol):
         """`warn`, `fail`, or how a request beyond the limit is shortened."""
 
 
+class CallPictures(Protocol):
+    """The options for pictures that a call needs."""
+
+    @property
+    def keep_recent_images(self) -> int:
+        """The newest pictures that are shown (0: all)."""
+
+
 class CallPolicy(Protocol):
     """The options of a window that a call needs."""
 
@@ -69,8 +77,8 @@ class CallPolicy(Protocol):
         """The newest turns that are shown (0: all)."""
 
     @property
-    def keep_recent_images(self) -> int:
-        """The newest pictures that are shown (0: all)."""
+    def images(self) -> CallPictures:
+        """The options for pictures."""
 
     @property
     def key(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError, did_you_mean
+from windlass.history.decisions import PictureDescribed
 from windlass.injectors.base import Artifact
 from windlass.messages import Picture
 from windlass.tools.base import ToolOutput
@@ -89,7 +90,7 @@ def describe_callback(
         if not description:
             raise ToolError("say in words what it shows")
         injected.described[name] = description
-        record.decide(phase, f"{name}: {description}", kind="described", reference=name)
+        record.decide(phase, f"{name}: {description}", PictureDescribed(name))
         return f"kept for {name}"
 
     return describe

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
@@ -25,19 +25,19 @@ from windlass.engine.injecting.session_tier import (
     moments_of,
     new_context,
     record_blocks,
-    share_of_caps,
+    share_left,
     situation,
     tell_changes,
 )
 from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
+from windlass.history.decisions import InjectorWarning
 from windlass.injectors.base import Situation, Tier
-from windlass.injectors.known import place
-from windlass.injectors.moving import Moved, move
-from windlass.injectors.orchestrate import Block, Placed, blocks_of, in_order
-from windlass.injectors.roles import ToolDefinitions, too_long_role, too_long_tools
+from windlass.injectors.known import make_injector
+from windlass.injectors.orchestrate import Block, Placed, render_blocks, sort_injectors
+from windlass.injectors.roles import ToolDefinitions, long_role_text, long_tools_text
 from windlass.injectors.skills import Skills, ask_for_skill
-from windlass.injectors.values import looks_volatile
+from windlass.injectors.volatile import Moved, looks_volatile, move_volatile
 from windlass.memory.banks import Banks, Memory
 from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
@@ -67,7 +67,7 @@ def open_head(
         "where": where,
     }
     if injectors is None:
-        if volatile := move(prompt, state=False).values:
+        if volatile := move_volatile(prompt, state=False).values:
             text = (
                 f"{where}: {', '.join(volatile)} change by themselves, and all that is cached"
                 " behind them is lost; with 'injectors' they are moved to the end of each call"
@@ -77,7 +77,7 @@ def open_head(
         return (Message("system", (Text(system),)) if system.strip() else None), None
 
     # Values that change by themselves leave the stable part.
-    moved = move(prompt, state=not phase.system)
+    moved = move_volatile(prompt, state=not phase.system)
     look = partial(_situation, run, phase, task)
     held = PhaseInjected(
         _placed(run.injected, run.registry.modules, injectors),
@@ -96,7 +96,7 @@ def open_head(
     _tell_written(run, phase.name, info, system, where)
 
     others = [each for each in held.placed if not isinstance(each.injector, ToolDefinitions)]
-    blocks = blocks_of(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
+    blocks = render_blocks(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
     held.stable = record_blocks(run.record, phase.name, 0, blocks)
     for block in blocks:
         if block.over:
@@ -119,11 +119,11 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     count, name = phase_run.info.counter.text, phase_run.phase.name
     now = situation(run, phase_run, held)
     tools = [each for each in held.placed if isinstance(each.injector, ToolDefinitions)]
-    held.stable += record_blocks(run.record, name, 0, blocks_of(tools, Tier.STABLE, now, count))
+    held.stable += record_blocks(run.record, name, 0, render_blocks(tools, Tier.STABLE, now, count))
     for placed in tools:
-        if text := too_long_tools(phase_run.allowed, count, placed.cap):
+        if text := long_tools_text(phase_run.allowed, count, placed.cap):
             _warn(run, name, text)
-    blocks = blocks_of(held.placed, Tier.SESSION, now, count, share_of_caps(run, phase_run, held))
+    blocks = render_blocks(held.placed, Tier.SESSION, now, count, share_left(run, phase_run, held))
     first = messages.blocks.system[0].message.key if messages.blocks.system else ""
     specs = [spec.to_openai() for spec in phase_run.allowed]
     head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context
@@ -187,9 +187,9 @@ def _placed(injected: Injected, modules: Modules, injectors: PhaseInjectors) -> 
     for spec in injectors.specs.values():
         key = json.dumps([spec.use, spec.cap, spec.priority, spec.options], default=str)
         if key not in injected.placed:
-            injected.placed[key] = place(spec, modules)
+            injected.placed[key] = make_injector(spec, modules)
         placed.append(injected.placed[key])
-    return tuple(in_order(placed))
+    return tuple(sort_injectors(placed))
 
 
 # ---- what is told -----------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _placed(injected: Injected, modules: Modules, injectors: PhaseInjectors) -> 
 
 def _too_long(block: Block) -> str:
     if block.injector == ROLE:
-        return too_long_role(block.tokens, block.cap)
+        return long_role_text(block.tokens, block.cap)
     return (
         f"the {block.injector} of the system prompt have {block.tokens:,} tokens, more than their"
         f" cap of {block.cap:,}; what is STABLE is sent whole"
@@ -208,10 +208,10 @@ def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
     if moved.values:
         named = ", ".join(moved.values)
         text = f"{where}: {named} moved behind the stable part, to the end of each call"
-        _warn(run, phase, text, names=list(moved.values))
+        _warn(run, phase, text, InjectorWarning(list(moved.values)))
     if moved.stay:
         text = f"{where}: {', '.join(moved.stay)} stand in a block of the template and stay there"
-        _warn(run, phase, text, names=list(moved.stay))
+        _warn(run, phase, text, InjectorWarning(list(moved.stay)))
 
 
 def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str) -> None:
@@ -229,14 +229,16 @@ def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str
             f"{where}, character {volatile.at:,}: {volatile.text!r} looks as if it changed from"
             f" run to run; it stays as written, and each change costs {price} and what stands"
             " behind it",
-            at=volatile.at,
-            found=volatile.text,
+            InjectorWarning(at=volatile.at, found=volatile.text),
         )
 
 
-def _warn(run: Run, phase: str, text: str, **more: Any) -> None:
+_IN_WORDS: Final = InjectorWarning()
+
+
+def _warn(run: Run, phase: str, text: str, details: InjectorWarning = _IN_WORDS) -> None:
     """Tell and record something once a session."""
     if text in run.injected.warned:
         return
     run.injected.warned.add(text)
-    run.tell(phase, text, kind="injector", **more)
+    run.tell(phase, text, details)

@@ -21,13 +21,13 @@ from windlass.engine.injecting.session_tier import (
     new_context,
     record_blocks,
     role_now,
-    share_of_caps,
+    share_left,
     situation,
     tell_changes,
 )
 from windlass.history.details import BlockDetails, CallDetails, InjectorDetails, OldBlocks
 from windlass.injectors.base import LOOK, Tier
-from windlass.injectors.orchestrate import blocks_of
+from windlass.injectors.orchestrate import render_blocks
 from windlass.messages import Message, Text, ToolSpec
 from windlass.window.blocks import with_blocks
 from windlass.window.driver import NextCall
@@ -76,8 +76,8 @@ def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[
     looks = LOOK in phase_run.tools.by_name
     known = artifacts(run.record.born, run.injected, shown) if looks else ()
     seen = replace(situation(run, phase_run, held), artifacts=known)
-    left = share_of_caps(run, phase_run, held, shown)
-    blocks = blocks_of(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
+    left = share_left(run, phase_run, held, shown)
+    blocks = render_blocks(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
     held.now = record_blocks(
         run.record,
         phase_run.phase.name,
@@ -95,8 +95,8 @@ def _look_again(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> None:
     """Have the call told what has changed of what the SESSION tier shows."""
     again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
     if again and run.injected.context is not None and phase_run.now.turn > 1:
-        seen, left = situation(run, phase_run, held), share_of_caps(run, phase_run, held)
-        blocks = blocks_of(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
+        seen, left = situation(run, phase_run, held), share_left(run, phase_run, held)
+        blocks = render_blocks(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
         tell_changes(run, phase_run, held, blocks)
 
 
@@ -162,8 +162,8 @@ def _rewrite(
     at = next((at for at, one in enumerate(shown) if one.item.id == context.item.id), -1)
     if at < start:
         return False
-    seen, left = situation(run, phase_run, held), share_of_caps(run, phase_run, held)
-    blocks = blocks_of(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
+    seen, left = situation(run, phase_run, held), share_left(run, phase_run, held)
+    blocks = render_blocks(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
     anew = new_context(run.record, phase_run, blocks, context.head)
     if anew.message is None:
         return False

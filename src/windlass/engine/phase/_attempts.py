@@ -22,6 +22,7 @@ from windlass.history.base import (
     NodeType,
     Reason,
 )
+from windlass.history.decisions import TurnsUsedUp, Unfinished
 from windlass.history.row_details import Validation
 from windlass.messages import user
 from windlass.text.prompts import UNFINISHED, repair_text, retry_text
@@ -91,7 +92,7 @@ async def _run_turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
         text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
         text += "; one more call answers what the tools gave, without tools"
         name = phase_run.phase.name
-        run.tell(name, text, kind="limit", max_turns=most)
+        run.tell(name, text, TurnsUsedUp(most))
         run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
         phase_run.now.closing = True
         reply = await _take_turn(run, phase_run)
@@ -131,7 +132,7 @@ def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None
     if reason is not None:
         name = phase_run.phase.name
         why = UNFINISHED["window" if reply.finish == "window" else reason]
-        run.tell(name, f"phase {name!r}: {why}", kind="unfinished", reason=reason)
+        run.tell(name, f"phase {name!r}: {why}", Unfinished(reason))
     return reason
 
 

@@ -14,6 +14,7 @@ from windlass.errors import (
 from windlass.history.base import (
     StateChange,
 )
+from windlass.history.decisions import Remark
 from windlass.safety.foreign import parse_json
 from windlass.safety.pattern_search import search
 from windlass.window.entries import Item
@@ -33,7 +34,7 @@ async def extract_state(run: Run, phase: Phase, output: Item | None) -> list[Sta
         return [StateChange(phase.name, extraction.store_as, value)]
     if extraction.required:
         raise PhaseFailed(f"phase {phase.name!r}: {why}")
-    run.tell(phase.name, why, kind="extraction")
+    run.tell(phase.name, why, Remark("extraction"))
     return []
 
 

@@ -6,9 +6,9 @@ an output will do, `extraction.py` takes state from it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun
@@ -32,13 +32,15 @@ from windlass.history.base import (
     StateChange,
     ending_of,
 )
+from windlass.history.decisions import Asks, RunLimit, Waits
+from windlass.history.details import OutcomeDetails
 from windlass.safety.fairness import wait_for_round
 from windlass.window.entries import Item
 
 Children: TypeAlias = Callable[[], Awaitable[Ending]]
 """Runs the sub-cascades that a phase declares, and says how they ended together."""
 
-Details: TypeAlias = Callable[[Item | None], Mapping[str, Any]]
+Details: TypeAlias = Callable[[Item | None], OutcomeDetails]
 """Gives the details of a phase's outcome, from its output."""
 
 
@@ -122,7 +124,7 @@ def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:
             is_own = limit.reached_in is None  # else it was reached in a phase of a sub-cascade
             limit.reached_in = limit.reached_in or name
             record.append(outcomes=[Outcome("incomplete", now, name, reason=limit.reason)])
-            run.tell(name, str(limit), kind="limit", **limit.amounts)
+            run.tell(name, str(limit), RunLimit(**limit.amounts))
             if is_own:
                 run.emit(LimitHit(name, limit.reason, limit.of, limit.budget, limit.spent))
             run.emit(PhaseEnded(name, "incomplete", "", limit.reason))
@@ -130,9 +132,9 @@ def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:
             record.append(outcomes=[Outcome("waiting", now, name)])
             told = {key: value for key, value in needed.details.items() if key != "phase"}
             if isinstance(needed, Unsure):
-                run.tell(name, str(needed), kind="waiting", **told)
+                run.tell(name, str(needed), Waits(**told))
             else:  # who watches was told of the question
-                record.decide(name, str(needed), kind="question", **told)
+                record.decide(name, str(needed), Asks(**told))
             run.emit(PhaseEnded(name, "waiting", ""))
         case _:
             failed = Outcome("failed", now, name, error=str(error))

@@ -40,6 +40,7 @@ from windlass.errors import (
 from windlass.history.base import (
     NodeType,
 )
+from windlass.history.decisions import SwitchedOff, SystemPrompt
 from windlass.messages import Message, Part, user
 from windlass.providers.base import ModelInfo
 from windlass.text.templates import holds, render
@@ -147,7 +148,7 @@ def _system_prompt(
     text, injection = open_head(run, phase, info, where=where, task=task)
     if text is None:
         return (), injection
-    metadata = {"new_prefix": bool(phase.system)}
+    metadata = SystemPrompt(bool(phase.system)).as_json()
     item = run.record.add(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=metadata)
     return show([item], "the system prompt"), injection
 
@@ -263,7 +264,7 @@ def _tell_switched_off(run: CascadeRun, phase_run: CascadePhaseRun) -> None:
         if setting:
             origin = run.settings[setting].origin
             text = f"phase {name!r}: {what}, because {origin} switches it off"
-            run.tell(name, text, kind="switched_off", setting=setting, origin=origin)
+            run.tell(name, text, SwitchedOff(setting, origin))
 
 
 def position_report(run: CascadeRun, phase_run: CascadePhaseRun) -> dict[str, Any]:

@@ -30,10 +30,10 @@ from windlass.errors import (
 )
 from windlass.history.base import (
     Ending,
-    NodeType,
     SessionStart,
     Store,
 )
+from windlass.history.decisions import Resumed
 from windlass.tasks.model import OPERATORS
 from windlass.tools.mcp import Servers
 
@@ -62,7 +62,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
     run.emit(SessionStarted(record.session_id, run.cascade.cascade_id, models))
     if resumed:
         text = f"taken up again; {len(job.finished):,} finished tasks are not repeated"
-        run.tell("", text, kind="resume", finished=len(job.finished))
+        run.tell("", text, Resumed(len(job.finished)))
         _restore(job)
         record.pass_to(record.store.start(record.session_id).timestamp)
     for warning in job.program.warnings:
@@ -79,8 +79,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
             raise
         except WindlassError as error:
             if run_limit_in(error) is None and person_needed_in(error) is None:
-                metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
-                record.append([record.row(NodeType.ERROR, metadata=metadata)])
+                record.append([record.failure(None, error)])
             raise
         return done[0].ending
 
@@ -149,6 +148,12 @@ def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[st
                     f" What it did: windlass show {session_id}"
                 )
         elif outcome.status == "completed" and "key" in outcome.details:
-            done = Done(outcome.phase, outcome.status, **outcome.details, at=outcome.timestamp)
-            finished[outcome.phase] = done
+            finished[outcome.phase] = Done(
+                outcome.phase,
+                outcome.status,
+                outcome.details["key"],
+                outcome.details["tokens"],
+                outcome.details.get("input", ""),
+                at=outcome.timestamp,
+            )
     return start, finished

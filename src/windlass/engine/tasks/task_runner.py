@@ -30,6 +30,7 @@ from windlass.history.base import (
     ending_of,
     in_words,
 )
+from windlass.history.decisions import ReducedInGroups, Resumed
 from windlass.tasks.model import Task
 from windlass.text.templates import PhaseOutput
 
@@ -94,7 +95,7 @@ def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
     if finished is None or item is None or finished.input == digest(item.read()):
         return finished
     text = f"{path}: its input has changed since; it is run again"
-    job.run.tell(path, text, kind="resume")
+    job.run.tell(path, text, Resumed())
     return None
 
 
@@ -299,7 +300,7 @@ async def _reduce_results(
                 " answer shorter, or take a model with a larger window"
             )
         text = f"{of_it}: {len(level):,} results exceed the window; reduced in {len(groups)} groups"
-        job.run.tell(of_it, text, kind="tree", level=depth, groups=len(groups), room=room)
+        job.run.tell(of_it, text, ReducedInGroups(depth, len(groups), room))
         parts = [
             partial(_pieces, job, level[first:last], called[first:last], first)
             for first, last in groups

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._run import Run
@@ -24,6 +24,7 @@ from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
 from windlass.history.base import NodeType
+from windlass.history.decisions import Expanded, Replanned, Summary, ThinkingLeftOut
 from windlass.messages import Message, system, user
 from windlass.safety.fairness import run_in_thread
 from windlass.text.prompts import UNFINISHED, cut_text
@@ -122,18 +123,21 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
         f" sent again {how}, {shorter.sent:,} tokens"
     )
-    numbers: dict[str, Any] = {"counted": refused.counted, "limit": refused.limit, "room": room}
+    numbers = {"counted": refused.counted, "limit": refused.limit, "room": room}
     left_out = len(plan.entries) - len(shorter.entries)
     run.record.decide(
         name,
         notice,
-        kind="replan",
-        turn=phase_run.now.turn,
-        tokens_before=plan.sent,
-        tokens_after=shorter.sent,
-        messages_left_out=left_out,
-        refused=str(refused),
-        **numbers,
+        Replanned(
+            turn=phase_run.now.turn,
+            tokens_before=plan.sent,
+            tokens_after=shorter.sent,
+            messages_left_out=left_out,
+            refused=str(refused),
+            counted=refused.counted,
+            limit=refused.limit,
+            room=room,
+        ),
     )
     run.emit(Noted(name, notice))
     return replace(shorter, details={**shorter.details, "replanned": numbers})
@@ -154,7 +158,7 @@ def plan_without_thinking(
     again = plan_call(run, phase_run, run.record.clock())
     name = phase_run.phase.name
     text = f"phase {name!r}: the provider refused earlier thinking; sent again without any"
-    run.tell(name, text, kind="thinking", turn=phase_run.now.turn, refused=str(refused))
+    run.tell(name, text, ThinkingLeftOut(phase_run.now.turn, refused=str(refused)))
     return again
 
 
@@ -202,7 +206,7 @@ def _record_inserts(record: Recorder, phase_run: PhaseRun, window: Window) -> No
                 new.item.message,
                 **phase_run.columns,
                 parent_id=phase_run.trace_id,
-                metadata={"kind": "expand", "reason": new.reason},
+                metadata=Expanded(new.reason).as_json(),
             )
             (phase_run.window.inserted[new.item.id],) = record.append([row])
 
@@ -217,29 +221,31 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         if want.key in phase_run.window.requested:
             continue
         phase_run.window.requested.add(want.key)
-        metadata: dict[str, Any] = {"kind": "summary", "key": want.key}
-        usage = Usage(0, 0)
+        details, usage = Summary(want.key), Usage(0, 0)
         try:
             taken = await send(run, phase_run, _request_for(phase_run, want), asks="text")
         except WindlassError as error:
-            metadata |= {"text": f"no text for the window: {error}"}
+            text = f"no text for the window: {error}"
         else:
             reply = taken.reply
             usage, answer = reply.usage, reply.message.text
+            details = Summary(want.key, answer)
             if reply.finish in ("refusal", "filter") or not answer.strip():
                 why = UNFINISHED.get(reply.finish, UNFINISHED["empty"])
-                metadata |= {"text": f"no text for the window: {why}", "answer": answer}
+                text = f"no text for the window: {why}"
             else:
-                metadata |= {"text": "a text for the window", "answer": answer}
+                text = "a text for the window"
                 phase_run.conversation.supply(want.key, answer)
-        row = run.record.row(
-            NodeType.DECISION,
-            **phase_run.columns,
-            **usage_columns(phase_run.info.name, usage, run.charge(phase_run.info, usage)),
-            metadata=metadata,
+        price = run.charge(phase_run.info, usage)
+        run.net.spent += price or 0.0
+        run.record.decide(
+            phase_run.phase.name,
+            text,
+            details,
+            turn=phase_run.now.turn,
+            attempt=phase_run.now.attempt,
+            **usage_columns(phase_run.info.name, usage, price),
         )
-        run.net.spent += row.cost or 0.0
-        run.record.append([row])
 
 
 def _request_for(phase_run: PhaseRun, want: Want) -> Request:

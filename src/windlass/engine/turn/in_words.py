@@ -13,6 +13,7 @@ from windlass.engine._phase_run import Generation, PhaseRun
 from windlass.engine._run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import BadRequest
+from windlass.history.decisions import Remark, ToolChoiceInWords
 from windlass.messages import Message, Text
 from windlass.text.prompts import schema_text, tool_wanted
 from windlass.tools.registry import sent_name
@@ -47,8 +48,7 @@ def tell_unforced_call(run: Run, phase_run: PhaseRun) -> None:
             phase_run.phase.name,
             f"{generation.model} takes no tool_choice {generation.wanted!r}; 'auto' is sent, and"
             " the instructions ask for the call",
-            kind="tool_choice",
-            tool_choice=generation.wanted,
+            ToolChoiceInWords(generation.wanted),
         )
 
 
@@ -63,5 +63,5 @@ def ask_for_json(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | No
         return None
     run.notices.no_schemas.add(model)
     text = f"{model} takes no output_schema; JSON is asked for in words, and validated"
-    run.tell_once(phase_run.phase.name, text, kind="output_schema")
+    run.tell_once(phase_run.phase.name, text, Remark("output_schema"))
     return schema_text(schema)
