@@ -9,7 +9,7 @@ from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule
 from windlass.engine._phase_run import Generation, PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.messages import Part
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from windlass.cascade.rules import Choosing
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.choosing._anchors import (
     Ground,

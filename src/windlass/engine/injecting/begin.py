@@ -17,7 +17,7 @@ from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase, memory_of
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.injecting.session_tier import (

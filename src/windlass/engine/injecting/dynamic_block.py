@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.caching.meter import Meter, weigh
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.injecting.artifacts import artifacts
 from windlass.engine.injecting.injected import Injected, PhaseInjected, UserContext
 from windlass.engine.injecting.session_tier import (

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine._session_state import SessionTotals
 from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
 from windlass.engine.turn.record import Recorder

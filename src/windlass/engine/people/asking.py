@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.events import QuestionAsked
 from windlass.engine.people.questions import YES, Question, ask_human
 from windlass.engine.resume.journal import AskingCall

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun, StateCopy
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.events import LimitHit, Validated
 from windlass.engine.phase.sources import last_said
 from windlass.engine.phase.validating import Verdict, judge

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.callout_rows import (

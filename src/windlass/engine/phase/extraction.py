@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from windlass.cascade.model import OutputExtraction, Phase
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.errors import (
     PhaseFailed,
 )

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from windlass.cascade.model import PARENT
 from windlass.cascade.rules import PhaseSource, Rule
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType, Outcome
 from windlass.history.decisions import FromSource, SourceSkipped

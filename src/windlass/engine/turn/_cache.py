@@ -14,7 +14,7 @@ from windlass.caching.claims import Trust
 from windlass.caching.meter import Billed, Cleared, Weighed, pieces, weigh
 from windlass.engine._meters import ModelCache
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.events import Noted
 from windlass.engine.turn._plan import Plan
 from windlass.history.decisions import CacheTrust

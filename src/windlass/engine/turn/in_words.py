@@ -10,7 +10,7 @@ from typing import Final
 
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import Generation, PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import BadRequest
 from windlass.history.decisions import Remark, ToolChoiceInWords

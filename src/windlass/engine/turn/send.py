@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.resume.journal import TakenStep, digest_of, failure_of, reply_only
 from windlass.errors import ProviderError, WindlassError
 from windlass.history.row_details import Answered, Sent

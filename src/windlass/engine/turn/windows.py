@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from windlass.engine._call_needs import CallPolicy
 from windlass.engine._phase_run import PhaseRun
-from windlass.engine._run import Run
+from windlass.engine._session_run import Run
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.history.decisions import ThinkingLeftOut
