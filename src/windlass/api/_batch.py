@@ -184,7 +184,7 @@ class BegunBatch:
         emit: Callable[[Event], None] | None = None,
     ) -> CascadeRun:
         from windlass.api.batches.inputs import hash_of
-        from windlass.engine.resume.resuming import definition_of, taken_up
+        from windlass.engine.resume.resuming import definition_of, resume_run
         from windlass.engine.setup import new_session_id, prepare
 
         own = cascade.apart()
@@ -206,7 +206,7 @@ class BegunBatch:
             resumed=session is not None,
         )
         if session is not None:
-            run = taken_up(run, definition_of(own.cascade), ())
+            run = resume_run(run, definition_of(own.cascade), ())
         return replace(run, allowances=within, answers=self._person)
 
     async def finish(self, run_row: RunRow) -> BatchResult:

@@ -120,7 +120,7 @@ async def run(
         from windlass.engine.cards.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.people.questions import AnswerSource
-        from windlass.engine.resume.resuming import alone
+        from windlass.engine.resume.resuming import lock_session
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.turn.approving import approvable
 
@@ -145,7 +145,7 @@ async def run(
             session_id=session_id,
         )
         prepared = replace(prepared, allowances=within, answers=person)
-        closing.enter_context(alone(prepared.record.store, prepared.record.session_id))
+        closing.enter_context(lock_session(prepared.record.store, prepared.record.session_id))
         result = await run_cascade(prepared)
     own: dict[str, Any] = {
         "auto": auto,
@@ -260,8 +260,8 @@ async def evaluate(
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
         from windlass.cascade.children import ReadyCascade
         from windlass.engine.people.questions import AnswerSource
-        from windlass.engine.people.talking import answered_in
-        from windlass.engine.resume.resuming import alone, known
+        from windlass.engine.people.talking import recorded_answers
+        from windlass.engine.resume.resuming import lock_session, restore_journal
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.tasks.job import Job
         from windlass.engine.tasks.task_file import rules_of, run_program, what_was_begun
@@ -276,7 +276,7 @@ async def evaluate(
             history = closing.enter_context(open_store(settings, existing=True, writing=True))
             resume = unedited(history, resume)
             start, finished = what_was_begun(history, resume)
-            person.goes_on(answered_in(history, resume))
+            person.skip_answered(recorded_answers(history, resume))
             begun = start.cascade
             file, raw = str(begun["file"]), str(begun["xml"]).encode("utf-8", "surrogateescape")
             input, context = start.input, str(begun["context"])  # noqa: A001
@@ -314,10 +314,12 @@ async def evaluate(
             resumed=resume is not None,
         )
         run = replace(run, allowances=within, answers=person)
-        closing.enter_context(alone(history, run.record.session_id))
+        closing.enter_context(lock_session(history, run.record.session_id))
         job = Job.of(program, run, finished=finished, accept=accept, spread=spread)
         if resume is not None:
-            run = known(run, begun, begun["xml"], rules_of(job), again=again, finished=finished)
+            run = restore_journal(
+                run, begun, begun["xml"], rules_of(job), again=again, finished=finished
+            )
             job = replace(job, run=run)
         return await run_program(job, context, resumed=resume is not None)
 

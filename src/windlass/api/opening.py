@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from windlass.caching.rates import override
 from windlass.errors import UsageError
-from windlass.safety.fairness import preload, wait_for_round
+from windlass.safety.fairness import preload, wait_for_turn
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def opened(
     Meanwhile the user's own prices hold. Raises UsageError for what the user wrote.
     """
     await preload(load_engine)
-    await wait_for_round()
+    await wait_for_turn()
     from windlass.providers.at_hand import Providers
 
     settings = Settings.read(flags, folder=folder, trust=trust)

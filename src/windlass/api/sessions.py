@@ -105,14 +105,14 @@ async def resume(
         from windlass.engine.cards.indexer import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.people.questions import AnswerSource
-        from windlass.engine.people.talking import answered_in
+        from windlass.engine.people.talking import recorded_answers
         from windlass.engine.resume.resuming import (
-            alone,
+            check_sent_time,
             definition_of,
-            forked,
-            known_moment,
-            taken_up,
-            what_ran,
+            fork_run,
+            lock_session,
+            resume_run,
+            start_to_resume,
         )
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.turn.approving import approvable
@@ -120,8 +120,8 @@ async def resume(
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
         session = unedited(history, session)
-        start = what_ran(history, session)
-        closing.enter_context(alone(history, session))
+        start = start_to_resume(history, session)
+        closing.enter_context(lock_session(history, session))
         begun = start.cascade[RAN]
         flags["model"] = model or begun["model"]
         settings = Settings.read(flags, trust=trust)
@@ -143,7 +143,7 @@ async def resume(
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
         person = AnswerSource(answers, on_question, approve)
-        person.goes_on(answered_in(history, session))
+        person.skip_answered(recorded_answers(history, session))
         person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
@@ -162,15 +162,15 @@ async def resume(
             )
             return replace(run, allowances=within, answers=person)
 
-        run = taken_up(prepared(session), definition_of(loaded), again)
+        run = resume_run(prepared(session), definition_of(loaded), again)
         try:
             result = await run_cascade(run)
         except StepDiffers as differs:
             if not accept:
                 raise
-            moment = known_moment(differs.sent, differs.session_id or session)
-            run = forked(prepared(None), session, moment)
-            closing.enter_context(alone(history, run.record.session_id))
+            moment = check_sent_time(differs.sent, differs.session_id or session)
+            run = fork_run(prepared(None), session, moment)
+            closing.enter_context(lock_session(history, run.record.session_id))
             result = await run_cascade(run)
     own: dict[str, Any] = {
         "auto": auto,
@@ -261,7 +261,13 @@ async def fork(
         from windlass.cascade.children import ReadyCascade
         from windlass.engine.cascade import run_cascade
         from windlass.engine.people.questions import AnswerSource
-        from windlass.engine.resume.resuming import alone, changed_by, forked, moment_of, what_ran
+        from windlass.engine.resume.resuming import (
+            change_definition,
+            fork_run,
+            lock_session,
+            start_to_resume,
+            time_of_call,
+        )
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.turn.approving import approvable
         from windlass.engine.turn.record import Recorder
@@ -270,8 +276,8 @@ async def fork(
 
         history = closing.enter_context(open_store(chosen, existing=True, writing=True))
         session = unedited(history, session)
-        start = what_ran(history, session, ended=True)
-        moment = moment_of(history, session, at)
+        start = start_to_resume(history, session, ended=True)
+        moment = time_of_call(history, session, at)
         begun = start.cascade[RAN]
         flags["model"] = model or begun["model"]
         if "model" in (changes or {}) and model is None:
@@ -281,7 +287,7 @@ async def fork(
         limits = {"max_tokens": max_tokens, "max_seconds": max_seconds, "max_turns": max_turns}
         resolve, within = limited(at_hand, allowances, budget=budget, **limits)
         person = AnswerSource(answers, on_question, approve)
-        cascade = changed_by(start.cascade, changes or {})
+        cascade = change_definition(start.cascade, changes or {})
         record = RecordedWork(session, history.folder, settings, tools, trust)
         loaded, registry, children = ready = record.load_cascade(
             cascade, auto=auto, input=start.input, warn=noted(on_event)
@@ -298,9 +304,9 @@ async def fork(
             on_event=on_event,
             session_id=session_id,
         )
-        closing.enter_context(alone(history, run.record.session_id))
+        closing.enter_context(lock_session(history, run.record.session_id))
         run = replace(run, allowances=within, answers=person)
-        run = forked(run, session, moment, message)
+        run = fork_run(run, session, moment, message)
         result = await run_cascade(run)
         origin = Recorder(history, session, run.record.clock, run.record.new_id)
         told = f"forked at call {at} as session {result.session_id}"
@@ -422,13 +428,13 @@ class Session:
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.people.questions import AnswerSource
         from windlass.engine.people.talking import (
-            cascade_of,
-            goes_on,
-            only_chat,
-            take_up,
-            with_chat,
+            add_chat,
+            chat_cascade,
+            continue_session,
+            recorded_cascade,
+            restore_session,
         )
-        from windlass.engine.resume.resuming import alone
+        from windlass.engine.resume.resuming import lock_session
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.turn.approving import approvable
         from windlass.history.base import RAN
@@ -447,16 +453,16 @@ class Session:
                 given = dict(start.input)
                 tell_root(known, start.cascade.get(RAN, {}).get("root"), settings, noted(on_event))
                 if source is None:
-                    self.recorded, source = True, cascade_of(start.cascade, known)
+                    self.recorded, source = True, recorded_cascade(start.cascade, known)
             elif source is None:
-                source = only_chat(self._model)
+                source = chat_cascade(self._model)
             store = store or closing.enter_context(shared_store(settings))
             if self.recorded and known is not None:
                 record = RecordedWork(known, store.folder, settings, self._tools, self._trust)
                 ready = record.load_cascade(source, auto=self._auto)
             else:
                 ready = load_cascade(source, settings, self._tools, auto=self._auto)
-            cascade = with_chat(ready.cascade)
+            cascade = add_chat(ready.cascade)
             if self._declared is None:
                 limits = dict(cascade.limits or {}) | {"max_seconds": None}
                 self._declared = Allowance("the session", **limits)
@@ -475,14 +481,14 @@ class Session:
                 session_id=known,
                 resumed=known is not None,
             )
-            closing.enter_context(alone(store, run.record.session_id))
+            closing.enter_context(lock_session(store, run.record.session_id))
             person = AnswerSource((), self._on_question, self._approve)
             person.check(*(approvable(each.cascade, each.registry) for each in ready.walk()))
             run = replace(run, answers=person, allowances=self._allowances)
             if self.held is not None and not self._fresh:
-                run = goes_on(self.held, run)
+                run = continue_session(self.held, run)
             elif known is not None:
-                take_up(run)
+                restore_session(run)
             else:
                 self._fresh = True
             servers = needed_servers(run)

@@ -47,7 +47,7 @@ from windlass.declared import (
     without_repeats,
 )
 from windlass.errors import Mistake
-from windlass.safety.patterns import BadPattern, compiled, groups_of
+from windlass.safety.patterns import BadPattern, compile_pattern, count_groups
 from windlass.safety.schemas import patterns_in, validator_for
 from windlass.window.policies.budget import OnExceed
 
@@ -68,7 +68,7 @@ PARENT: Final = "parent."
 def working_pattern(pattern: str) -> str:
     """A regular expression that has exactly one group."""
     try:
-        groups = groups_of(pattern, re.DOTALL)
+        groups = count_groups(pattern, re.DOTALL)
     except BadPattern as error:
         raise refuse(f"{pattern!r} {error}") from error
     if groups != 1:
@@ -83,7 +83,7 @@ def working_pattern(pattern: str) -> str:
 def fast_pattern(pattern: str) -> str:
     """A regular expression that is searched for in linear time."""
     try:
-        compiled(pattern, re.MULTILINE)
+        compile_pattern(pattern, re.MULTILINE)
     except BadPattern as error:
         raise refuse(f"{pattern!r} {error}") from error
     return pattern
@@ -119,7 +119,7 @@ def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
         ) from error
     for pattern in patterns_in(schema):
         try:
-            groups_of(pattern)
+            count_groups(pattern)
         except BadPattern as error:
             raise refuse(f"the pattern {pattern!r} of the schema {error}") from error
     if schema.get("type") != "object":

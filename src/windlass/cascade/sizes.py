@@ -16,7 +16,7 @@ from windlass.injectors.known import make_injector
 from windlass.injectors.roles import SystemRole, ToolDefinitions, long_role_text, long_tools_text
 from windlass.injectors.volatile import looks_volatile, move_volatile
 from windlass.safety.pattern_search import SECONDS
-from windlass.safety.patterns import Unsupported, compiled
+from windlass.safety.patterns import Unsupported, compile_pattern
 from windlass.safety.schemas import patterns_in
 from windlass.settings.modules import UntrustedError
 from windlass.text.tokens import Counter
@@ -68,7 +68,7 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
         patterns += [(f"phases[{at}].output_schema", each) for each in patterns_in(schema)]
         for path, pattern in patterns:
             try:
-                compiled(pattern)
+                compile_pattern(pattern)
             except Unsupported as error:
                 text = (
                     f"the pattern {pattern!r} {error}; it is searched for in a process of its own,"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from windlass.caching.rates import search_fee
+from windlass.caching.rates import cost, search_fee
 from windlass.engine._call_needs import CallSettings
 from windlass.engine._meters import ModelCaches, Net
 from windlass.engine._session_state import Notices, SessionState, SessionTotals
@@ -18,7 +18,7 @@ from windlass.engine.turn.record import Recorder
 from windlass.history.row_details import RowDetails
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
-from windlass.providers.spending import Allowance, usage_cost
+from windlass.providers.spending import Allowance
 from windlass.tools.base import Spent, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import tools_needed
@@ -95,7 +95,7 @@ class Run:
 
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int = 0) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
-        dollars = 0.0 if info.free else usage_cost(info.name, usage)
+        dollars = 0.0 if info.free else cost(info.name, **asdict(usage))
         self.totals.add(usage, dollars, saved)
         return dollars
 
@@ -103,7 +103,7 @@ class Run:
         """The same for what a tool's own call of a model used."""
         dollars = spent.dollars
         if dollars is None:
-            tokens = usage_cost(spent.model, spent.usage)
+            tokens = cost(spent.model, **asdict(spent.usage))
             fee = search_fee(spent.model, spent.searches)
             dollars = None if tokens is None or fee is None else tokens + fee
         self.totals.add(spent.usage, dollars)

@@ -22,7 +22,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase.phase import run_phase
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import begun_as, definition_of
+from windlass.engine.resume.resuming import definition_of, describe_run
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings.soundings import run_sounded
 from windlass.engine.turn.approving import tools_to_approve
@@ -39,9 +39,9 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
-from windlass.history import decisions
 from windlass.history.base import FORKED_FROM, RAN, Ending, Outcome, SessionStart, ending_of
 from windlass.history.base import in_words as status_text
+from windlass.history.decisions import SubCascadeRun
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
 from windlass.tools.mcp import Servers
@@ -120,7 +120,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
             failure = f"phase {phase.name!r}: {text} failed: {result.error}"
             raise PhaseFailed(failure) from result.error
         words = f"{text} ended {status_text(*ended)}"
-        run.record.decide(phase.name, words, decisions.SubCascadeEnded(session))
+        run.record.decide(phase.name, words, SubCascadeRun(session))
         if sub.context_out:
             take_over_child(run, phase, child)
         if (needed := person_needed(result.notes)) is not None:
@@ -180,7 +180,7 @@ async def run_session(
     except BaseException:  # cancelled, or whoever runs this process ends it
         record.append(outcomes=[_outcome(run, Ending("interrupted"), "the run was interrupted")])
         raise
-    record.pass_to(None)
+    record.set_time(None)
     record.append(outcomes=[_outcome(run, ending, str(error) if error else None)])
     outputs = {name: str(output) for name, output in session.outputs.items()}
     return Result(
@@ -251,7 +251,7 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
     if cascade.mcp_servers:
         servers = cascade.mcp_servers.items()
         data["mcp_servers"] = {name: server.shown() for name, server in servers}
-    data[RAN] = begun_as(run, definition_of(cascade))
+    data[RAN] = describe_run(run, definition_of(cascade))
     if run.journal.origin and run.parent is None:
         data[RAN][FORKED_FROM] = run.journal.origin
     if run.record.recorded is not None:

@@ -15,7 +15,7 @@ from windlass.api.batches.results import ResultsFile, RowsAnswered, read_results
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted, Waiting
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, person_needed
-from windlass.safety.fairness import wait_for_round
+from windlass.safety.fairness import wait_for_turn
 
 BatchReason: TypeAlias = Literal["money", "tokens", "time", "runs"]
 """Which limit of a batch was reached."""
@@ -193,7 +193,7 @@ class BatchWork:
         return None
 
     async def _row(self, given: BatchInput) -> None:
-        await wait_for_round()
+        await wait_for_turn()
         began = time.monotonic()
         watcher = _Watcher(given.name, self._tell_begin, self.emit)
         try:

@@ -23,7 +23,7 @@ from windlass.history.card_rows import CardMarks, item_of, mark_cards
 from windlass.history.decisions import CardsLack, Remark, SwitchedOff
 from windlass.history.row_details import told
 from windlass.messages import Message
-from windlass.safety.fairness import wait_for_round
+from windlass.safety.fairness import wait_for_turn
 from windlass.selection.card import BY_RULE, Card
 from windlass.selection.kept import NONE, WORDLLAMA, CardOptions
 from windlass.selection.making import wants_card
@@ -224,7 +224,7 @@ class CardIndexer:
         failures = 0
         while True:
             self._queue.arrived.clear()
-            await wait_for_round()
+            await wait_for_turn()
             try:
                 await self._worker.work_off(self._queue)
                 await self._follow_marks()

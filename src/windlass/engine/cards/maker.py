@@ -17,7 +17,7 @@ from windlass.errors import WindlassError
 from windlass.history.card_rows import CardMarks
 from windlass.messages import Message, user
 from windlass.providers.base import ModelInfo, Provider
-from windlass.safety.fairness import wait_for_round
+from windlass.safety.fairness import wait_for_turn
 from windlass.selection.card import Card
 from windlass.selection.index import embeddable
 from windlass.selection.kept import CardOptions
@@ -136,7 +136,7 @@ class CardMaker:
             if same is not None:
                 card = shared(card, same)
             batch.cards.append(card)
-            await wait_for_round()
+            await wait_for_turn()
         for at, item in enumerate(items):
             card = batch.cards[at]
             if self.summariser is not None and wants_model(item.message):

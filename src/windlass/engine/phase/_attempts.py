@@ -22,7 +22,7 @@ from windlass.history.base import (
     NodeType,
     Reason,
 )
-from windlass.history.decisions import TurnsUsedUp, Unfinished
+from windlass.history.decisions import ReplyUnfinished, TurnsUsedUp
 from windlass.history.row_details import Validation
 from windlass.messages import user
 from windlass.text.prompts import UNFINISHED, repair_text, retry_text
@@ -132,7 +132,7 @@ def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None
     if reason is not None:
         name = phase_run.phase.name
         why = UNFINISHED["window" if reply.finish == "window" else reason]
-        run.tell(name, f"phase {name!r}: {why}", Unfinished(reason))
+        run.tell(name, f"phase {name!r}: {why}", ReplyUnfinished(reason))
     return reason
 
 

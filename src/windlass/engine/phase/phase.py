@@ -19,6 +19,7 @@ from windlass.engine.phase.extraction import extract_state
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
+    AnswerNeeded,
     PersonNeeded,
     RunLimitReached,
     StepDiffers,
@@ -34,7 +35,7 @@ from windlass.history.base import (
 )
 from windlass.history.decisions import Asks, RunLimit, Waits
 from windlass.history.details import OutcomeDetails
-from windlass.safety.fairness import wait_for_round
+from windlass.safety.fairness import wait_for_turn
 from windlass.window.entries import Item
 
 Children: TypeAlias = Callable[[], Awaitable[Ending]]
@@ -51,7 +52,7 @@ async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
-    await wait_for_round()
+    await wait_for_turn()
 
     async def try_once() -> Tried:
         return await try_phase(run, phase, begin_phase(run, phase))
@@ -130,11 +131,11 @@ def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:
             run.emit(PhaseEnded(name, "incomplete", "", limit.reason))
         case PersonNeeded() as needed:
             record.append(outcomes=[Outcome("waiting", now, name)])
-            told = {key: value for key, value in needed.details.items() if key != "phase"}
             if isinstance(needed, Unsure):
-                run.tell(name, str(needed), Waits(**told))
-            else:  # who watches was told of the question
-                record.decide(name, str(needed), Asks(**told))
+                run.tell(name, str(needed), Waits(needed.place, needed.tools))
+            elif isinstance(needed, AnswerNeeded):  # who watches was told of the question
+                asked = needed.question, needed.tool, needed.call, needed.options, needed.why
+                record.decide(name, str(needed), Asks(*asked))
             run.emit(PhaseEnded(name, "waiting", ""))
         case _:
             failed = Outcome("failed", now, name, error=str(error))

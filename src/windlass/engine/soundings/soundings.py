@@ -59,7 +59,7 @@ from windlass.history.decisions import (
     SoundingsWrite,
 )
 from windlass.messages import Part, Text, assistant
-from windlass.safety.fairness import wait_for_round
+from windlass.safety.fairness import wait_for_turn
 from windlass.text.prompts import VARIATIONS, refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
@@ -67,7 +67,7 @@ from windlass.window.entries import Item
 
 async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
     """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
-    await wait_for_round()
+    await wait_for_turn()
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
     trying = run_after_children(children, work.carry_out)
@@ -244,7 +244,7 @@ class SoundedPhase:
         phase, whole = self.phase.model_copy(update=changes), self.run.cascade
         phases = tuple(phase if each is self.phase else each for each in whole.phases)
         self.run.caches.of(self.run.resolve(self.run.generation_of(phase).model)[1])
-        own = fork_run(self.run, name, index, emit)
+        own = fork_for_sounding(self.run, name, index, emit)
         own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
         tried: Tried | None = None
         error: WindlassError | None = None
@@ -315,7 +315,7 @@ class SoundedPhase:
     def _take_over(self, won: Sounding) -> None:
         """Make the winner's messages and holders those of the phase."""
         run, own = self.run, won.run
-        run.record.adopt(own.record)
+        run.record.take_over(own.record)
         run.injected.adopt(own.injected)
         run.caches.adopt(own.caches)
         run.session.adopt(own.session)
@@ -364,7 +364,9 @@ def with_answers(found: Iterable[Sounding]) -> list[Sounding]:
     return [each for each in listed if each.stands] or [each for each in listed if each.tried]
 
 
-def fork_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]) -> CascadeRun:
+def fork_for_sounding(
+    run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]
+) -> CascadeRun:
     """A run for one sounding: what it says, sets and marks is no burden to the others.
 
     What a provider caches is shared: the meters of models' caches are. What the last call was sent
@@ -372,7 +374,7 @@ def fork_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], No
     """
     return replace(
         run,
-        record=run.record.fork(phase, index),
+        record=run.record.recorder_of_sounding(phase, index),
         injected=run.injected.fork(),
         session=run.session.fork(),
         totals=run.totals.fork(),

@@ -31,7 +31,7 @@ from windlass.history.details import OutcomeDetails
 from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.providers.spending import Allowance
-from windlass.safety.fairness import wait_for_round
+from windlass.safety.fairness import wait_for_turn
 from windlass.tasks.model import Task
 from windlass.text.templates import render
 from windlass.window.assemble import Blocks
@@ -55,7 +55,7 @@ async def run_atomic(job: Job, assigned: Assignment) -> Done:
 
     Raises what its phase raises; the outcome is in the record then, too.
     """
-    await wait_for_round()
+    await wait_for_turn()
     task, path = assigned.task, assigned.path
     assert task.leaf is not None
     template = job.program.cascade.phases[task.leaf]
@@ -113,7 +113,7 @@ def run_again(job: Job, path: str, why: str) -> None:
     """Have a task of a resumed run asked all of it again, and tell why."""
     job.run.journal.forget(path)
     job.run.record.recorded = None
-    job.run.record.pass_to(None)
+    job.run.record.set_time(None)
     job.run.tell(path, f"{path}: {why}; it is run again", Resumed())
 
 

@@ -15,7 +15,7 @@ from windlass.engine.cascade import (
 )
 from windlass.engine.events import Noted, SessionStarted
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import ran_with
+from windlass.engine.resume.resuming import describe_setup
 from windlass.engine.tasks.frame import Assignment, ContextPiece, Frame
 from windlass.engine.tasks.job import Done, Job, notes_model
 from windlass.engine.tasks.task_runner import output_of, run_task
@@ -64,7 +64,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
         text = f"taken up again; {len(job.finished):,} finished tasks are not repeated"
         run.tell("", text, Resumed(len(job.finished)))
         _restore(job)
-        record.pass_to(record.store.start(record.session_id).timestamp)
+        record.set_time(record.store.start(record.session_id).timestamp)
     for warning in job.program.warnings:
         run.emit(Noted("", f"warning: {warning}"))
     run = check_breaker(run)
@@ -108,7 +108,7 @@ def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
         "file": source.file,
         "xml": source.raw.decode("utf-8", "surrogateescape"),
         "context": context,
-        **ran_with(job.run, source.raw.decode("utf-8", "surrogateescape"), rules_of(job)),
+        **describe_setup(job.run, source.raw.decode("utf-8", "surrogateescape"), rules_of(job)),
     }
     name = job.program.cascade.cascade_id
     return SessionStart(name, ", ".join(models), job.run.input, data, job.run.record.clock())

@@ -70,7 +70,7 @@ async def _run_leaf(job: Job, assigned: Assignment) -> Done:
         record = own.run.record
         try:
             done = await run_atomic(own, assigned)
-            if done.status == "completed" or not record.finds_all:
+            if done.status == "completed" or not record.follows_record:
                 return done
             why = f"it ended {in_words(*done.ending)} by what was answered"
         except StoreError:
@@ -81,7 +81,7 @@ async def _run_leaf(job: Job, assigned: Assignment) -> Done:
             why = f"{' and '.join(differs.changed)} changed since"
         except WindlassError as error:
             limit, needed = run_limit_in(error), person_needed_in(error)
-            if not record.finds_all or limit is not None or needed is not None:
+            if not record.follows_record or limit is not None or needed is not None:
                 raise
             why = f"it failed by what was answered ({error})"
     with job.for_task() as own:

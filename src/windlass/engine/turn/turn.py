@@ -18,7 +18,7 @@ from windlass.engine._session_run import Run
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.dynamic_block import note_sent
 from windlass.engine.phase.callouts import mark_matches
-from windlass.engine.resume.journal import TakenStep, billed_here
+from windlass.engine.resume.journal import TakenStep, bill_step
 from windlass.engine.turn._answer import answer_calls, refuse_calls
 from windlass.engine.turn._cache import take_report
 from windlass.engine.turn._plan import Plan, join_reply, plan_call, plan_rest, request_of
@@ -37,7 +37,7 @@ from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
 from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
 from windlass.history.decisions import Continuation
 from windlass.messages import user
-from windlass.safety.fairness import run_in_thread, wait_for_round
+from windlass.safety.fairness import run_in_thread, wait_for_turn
 from windlass.text.prompts import CONTINUE_TEXT
 from windlass.window.entries import Edit, Entry, Item
 from windlass.wire.base import Reply
@@ -49,7 +49,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
-    await wait_for_round()
+    await wait_for_turn()
     phase_run.now.turn += 1
 
     # Prepare: all that acts before the call is planned.
@@ -59,7 +59,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     # planned as of then, and what is new as of now.
     now = phase_run.now
     turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
-    run.record.pass_to(run.journal.sent_at(turn))
+    run.record.set_time(run.journal.sent_at(turn))
     plan = plan_call(run, phase_run, run.record.clock())
     tell_choice(run.emit, phase_run, plan.sent, plan.sent + plan.saved)
 
@@ -113,17 +113,17 @@ async def _call(
     A reply that goes on with one that was cut is recorded with the text of both.
     """
     name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
-    started, is_recorded = record.clock(), record.finds_all
+    started, is_recorded = record.clock(), record.follows_record
     taken = await _send(run, phase_run, plan)
     reply, reported = take_report(run, phase_run, plan, taken.reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.caches.previous = plan.weighed
-    reply, told = billed_here(run.journal, replace(taken, reply=reply))
+    reply, told = bill_step(run.journal, replace(taken, reply=reply))
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
     if plan.rest_of is not None:
         told = replace(told, continues=plan.rest_of.id, rest=reply.message.text)
         reply = replace(reply, message=join_reply(plan.rest_of.message, reply.message))
-        record.take_back(plan.rest_of)
+        record.withdraw(plan.rest_of)
         phase_run.messages.own.remove(plan.rest_of)
 
     # The reply with what the call saw and why, in one batch.
@@ -179,7 +179,7 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     if "budget" in plan.details:
         tell_budget(run.emit, phase_run, plan.sent)
     now, tokens = phase_run.now, (plan.sent, plan.sent + plan.saved)
-    run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.finds_all))
+    run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.follows_record))
     request = request_of(run.record, phase_run, plan)
     return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
 
