@@ -197,10 +197,8 @@ class BegunBatch:
             self.resources.providers, (self._allowance,), budget=self.order.budget
         )
         run = prepare(
-            own.cascade,
+            own,
             given.values,
-            registry=own.registry,
-            children=own.children,
             settings=self.resources.settings,
             store=self._store,
             resolve=resolve,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from windlass.engine.tasks.frame import Frame
 from windlass.engine.tasks.job import Done
-from windlass.engine.tasks.running import Inner, finished_before
 from windlass.engine.tasks.task_inputs import Given
+from windlass.engine.tasks.task_runner import Inner, finished_before
 from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.safety.imports import logging_unchanged
 from windlass.wire.base import Usage
@@ -151,7 +151,7 @@ class Cluster:
             raw=source.raw,
             session=run.record.session_id,
             input=run.input,
-            state=run.progress.state,
+            state=run.session.state,
             task=inner.task.path,
             frame=inner.frame,
             path=inner.path,
@@ -159,8 +159,7 @@ class Cluster:
             item=item.whole(),
         )
         reply = await self._send(order, path)
-        run.add_up(reply.usage, reply.cost)
-        run.progress.saved_tokens += reply.saved
+        run.totals.add(reply.usage, reply.cost, reply.saved)
         if reply.failure is not None:
             raise reply.failure
         assert reply.done is not None

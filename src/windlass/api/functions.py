@@ -116,6 +116,7 @@ async def run(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (settings, at_hand, closing):
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.cards.card_models import check_cards
         from windlass.engine.cascade import run_cascade
         from windlass.engine.people.questions import AnswerSource
@@ -135,10 +136,8 @@ async def run(
             check_models(each.cascade, settings, resolve)
             check_cards(each.cascade, settings, resolve)
         prepared = prepare(
-            loaded,
+            ReadyCascade(loaded, registry, children),
             input or {},
-            registry=registry,
-            children=children,
             settings=settings,
             store=closing.enter_context(shared_store(settings)),
             resolve=resolve,
@@ -259,12 +258,13 @@ async def evaluate(
     on_event = listening(on_event)
     flags = {"model": model, "store": store, "root": root, "search_folder": search_folder}
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
-        from windlass.engine.people.asking import recorded_answers
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.people.questions import AnswerSource
+        from windlass.engine.people.talking import recorded_answers
         from windlass.engine.resume.resuming import lock_session, restore_journal
         from windlass.engine.setup import check_models, prepare
         from windlass.engine.tasks.job import Job
-        from windlass.engine.tasks.running import rules_of, run_program, what_was_begun
+        from windlass.engine.tasks.task_file import rules_of, run_program, what_was_begun
         from windlass.engine.turn.approving import approvable
         from windlass.tasks.parse import read_task
 
@@ -304,9 +304,8 @@ async def evaluate(
         if resume is None:
             history = closing.enter_context(shared_store(settings))
         run = prepare(
-            program.cascade,
+            ReadyCascade(program.cascade, registry, {}),
             input or {},
-            registry=registry,
             settings=settings,
             store=history,
             resolve=resolve,
@@ -566,27 +565,26 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
     folder = Path(order.folder)
     async with opened(order.flags, shared.providers, folder=folder, trust=True) as resources:
         from windlass.api._cluster import WorkerReply
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.setup import prepare
         from windlass.engine.tasks.job import Job
-        from windlass.engine.tasks.running import Inner, run_one
+        from windlass.engine.tasks.task_runner import Inner, run_one
         from windlass.tasks.parse import read_task
 
         settings, at_hand, closing = resources
         source = read_task(order.raw, order.file, name=Path(order.file).stem)
         program, registry = load_program(source, settings, shared.tools, auto=shared.auto)
         run = prepare(
-            program.cascade,
+            ReadyCascade(program.cascade, registry, {}),
             order.input,
-            registry=registry,
             settings=settings,
             store=closing.enter_context(open_store(settings, existing=True)),
             resolve=at_hand.resolve,
             session_id=order.session,
             resumed=True,
         )
-        progress = run.progress
-        progress.state.update(order.state)
+        run.session.state.update(order.state)
         servers = needed_servers(run)
         closing.push_async_callback(servers.stop)
         await add_server_tools(run, servers)
@@ -599,7 +597,8 @@ async def _work(order: Order, shared: SharedObjects) -> WorkerReply:
             done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
         except WindlassError as error:
             failure = error
-        return WorkerReply(done, failure, progress.usage, progress.cost, progress.saved_tokens)
+        totals = run.totals
+        return WorkerReply(done, failure, totals.usage, totals.cost, totals.saved_tokens)
 
 
 def query_unified(

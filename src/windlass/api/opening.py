@@ -31,7 +31,7 @@ _MODULES = (
     "windlass.cascade.load",
     "windlass.engine.cards.indexer",
     "windlass.engine.cascade",
-    "windlass.engine.tasks.running",
+    "windlass.engine.tasks.task_runner",
     "windlass.engine.setup",
     "windlass.history.sqlite",
     "windlass.tasks.parse",

@@ -101,10 +101,11 @@ async def resume(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.cards.card_models import check_cards
         from windlass.engine.cascade import run_cascade
-        from windlass.engine.people.asking import recorded_answers
         from windlass.engine.people.questions import AnswerSource
+        from windlass.engine.people.talking import recorded_answers
         from windlass.engine.resume.resuming import (
             check_sent_time,
             definition_of,
@@ -150,10 +151,8 @@ async def resume(
 
         def prepared(session_id: str | None) -> CascadeRun:
             run = prepare(
-                loaded,
+                ReadyCascade(loaded, registry, children),
                 start.input,
-                registry=registry,
-                children=children,
                 settings=settings,
                 store=history,
                 resolve=resolve,
@@ -259,6 +258,7 @@ async def fork(
         "search_folder": search_folder,
     }
     async with opened(flags, providers, on_event, trust=trust) as (chosen, at_hand, closing):
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.cascade import run_cascade
         from windlass.engine.people.questions import AnswerSource
         from windlass.engine.resume.resuming import (
@@ -296,10 +296,8 @@ async def fork(
         for each in ready.walk():
             check_models(each.cascade, settings, resolve)
         run = prepare(
-            loaded,
+            ReadyCascade(loaded, registry, children),
             start.input,
-            registry=registry,
-            children=children,
             settings=settings,
             store=history,
             resolve=resolve,
@@ -426,6 +424,7 @@ class Session:
 
     async def __aenter__(self) -> Self:
         """Open the store, the providers and the tools. Raises UsageError."""
+        from windlass.cascade.children import ReadyCascade
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.people.questions import AnswerSource
         from windlass.engine.people.talking import (
@@ -473,9 +472,8 @@ class Session:
                 resolve = allowance.resolving(resolve)
             check_models(cascade, settings, resolve)
             run = prepare(
-                cascade,
+                ReadyCascade(cascade, ready.registry, {}),
                 given if self.held is None else self.held.input,
-                registry=ready.registry,
                 settings=settings,
                 store=store,
                 resolve=resolve,
