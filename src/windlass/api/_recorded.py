@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from windlass.api.loading import Tools, add_tools, load_cascade, load_program, modules_of
+from windlass.api.loading import add_tools, load_cascade, load_program, modules_of
+from windlass.api.options import Tools
 from windlass.errors import StoreError, TrustNeeded, UsageError
 from windlass.settings.settings import Settings
 from windlass.settings.trust import is_trusted
 
 if TYPE_CHECKING:
+    from windlass.api.opening import Call
     from windlass.cascade.children import ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.history.base import Store
@@ -57,6 +59,13 @@ class RecordedWork:
     tools: Tools = ()
     trust: bool = False
     way: str = ""
+
+    @classmethod
+    def of(cls, call: Call, session_id: str, settings: Settings) -> Self:
+        """What a session of the call's store ran, with the tools and the trust of its engine."""
+        options, store = call.options, call.resources.store(existing=True)
+        tools, trust = options["tools"], options["trust"]
+        return cls(session_id, store.folder, settings, tools, trust)
 
     def named_by(self, file: object) -> RecordedWork:
         """The same of a cascade that the user can name, by its file if that is there."""

@@ -1,75 +1,153 @@
-"""What a run is made with: settings, providers, the store and limits, opened and closed."""
+"""What an engine holds open for its calls: settings, providers and the store."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.caching.rates import override
-from windlass.errors import UsageError
 from windlass.safety.fairness import fair, preload
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
+    from windlass.api.engine import Engine
+    from windlass.api.options import EngineOptions
     from windlass.engine.events import Event
     from windlass.history.base import Store
     from windlass.providers.at_hand import Providers
-    from windlass.providers.base import Provider, Resolve
-    from windlass.providers.spending import Allowance
+    from windlass.providers.base import Provider
 
-
-_Answer = TypeVar("_Answer")
-
-
-_MODULES = (
+_MODULES: Final = (
+    "windlass.api._runs",
+    "windlass.api._task_runs",
     "windlass.cascade.check",
     "windlass.cascade.load",
-    "windlass.engine.cards.indexer",
-    "windlass.engine.cascade",
-    "windlass.engine.tasks.running",
-    "windlass.engine.setup",
     "windlass.history.sqlite",
     "windlass.tasks.parse",
 )
 
+OnEvent: TypeAlias = "Callable[[Event], None]"
 
-class Resources(NamedTuple):
-    """What a run is made with. `closing` closes what is entered into it when the run ends."""
+_ON_EVENT: Final[ContextVar[OnEvent | None]] = ContextVar("_ON_EVENT", default=None)
+"""Who is told of the call in this context, for providers, which all calls of an engine share."""
+
+
+@dataclass(slots=True)
+class Resources:
+    """What is open, for one call or for all calls of an engine; `closing` closes it."""
 
     settings: Settings
     providers: Providers
     closing: AsyncExitStack
+    _store: Store | None = field(init=False, default=None)
+
+    def store(self, *, existing: bool = False) -> Store:
+        """The store, made where it is missing; `existing`: raise UsageError where there is none."""
+        if self._store is None:
+            if existing:
+                opening: AbstractContextManager[Store]
+                opening = open_store(self.settings, existing=True, writing=True)
+            else:
+                opening = shared_store(self.settings)
+            self._store = self.closing.enter_context(opening)
+        return self._store
 
 
 @asynccontextmanager
-async def opened(
+async def open_resources(
     flags: Mapping[str, Any],
-    providers: Mapping[str, Provider] | None,
-    on_event: Callable[[Event], None] | None = None,
+    providers: Mapping[str, Provider],
     *,
     folder: Path | None = None,
     trust: bool = False,
 ) -> AsyncIterator[Resources]:
-    """The settings and providers of one run in `folder` (default: the current one).
+    """Read the settings that hold in `folder` (default: the current one), and find providers.
 
-    Meanwhile the user's own prices hold. Raises UsageError for what the user wrote.
+    `providers` go before others of the same name. Raises UsageError for what the user wrote.
     """
-    await preload(load_engine)
-    await fair()
+    await load_rooms()
     from windlass.providers.at_hand import Providers
 
     settings = Settings.read(flags, folder=folder, trust=trust)
     settings.check_trust()
-    at_hand = Providers(providers or {}, settings, warn=noted(on_event), on_wait=on_event)
+    at_hand = Providers(providers, settings, warn=_warn, on_wait=_tell)
     async with AsyncExitStack() as closing:
-        closing.enter_context(override(settings.prices))
         closing.push_async_callback(at_hand.close)
         yield Resources(settings, at_hand, closing)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an engine: what is open for it, and who is told of it.
+
+    `closing` closes what only this call holds.
+    """
+
+    engine: Engine
+    resources: Resources
+    on_event: OnEvent | None
+    closing: AsyncExitStack
+
+    @property
+    def options(self) -> EngineOptions:
+        """The options of the engine."""
+        return self.engine.options
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the engine."""
+        return self.resources.settings
+
+    def settings_with(self, model: str | None) -> Settings:
+        """The settings of a run with this model (None: what the engine's settings say)."""
+        if model is None or model == self.options["model"]:
+            return self.settings
+        flags = {**self.engine.flags, "model": model}
+        trust = self.options["trust"]
+        return Settings.read(flags, folder=self.settings.folder, trust=trust)
+
+    @property
+    def warn(self) -> Callable[[str], None] | None:
+        """Passes a warning on as an event; None where nobody is told."""
+        return None if self.on_event is None else _warn
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Meanwhile the user's own prices hold, and what providers tell is told of this call."""
+        token = _ON_EVENT.set(self.on_event)
+        try:
+            with override(self.settings.prices):
+                yield
+        finally:
+            _ON_EVENT.reset(token)
+
+
+def _tell(event: Event) -> None:
+    on_event = _ON_EVENT.get()
+    if on_event is not None:
+        on_event(event)
+
+
+def _warn(text: str) -> None:
+    from windlass.engine.events import Noted
+
+    if _ON_EVENT.get() is None:
+        warnings.warn(text, stacklevel=3)
+    else:
+        _tell(Noted("", text))
+
+
+async def load_rooms() -> None:
+    """Import what runs need, in a thread: that takes seconds, and the event loop goes on."""
+    await preload(load_engine)
+    await fair()
 
 
 def load_engine() -> None:
@@ -98,57 +176,3 @@ def shared_store(settings: Settings) -> AbstractContextManager[Store]:
 
     settings.check_trust("store")
     return shared_place(settings.store, os.environ)
-
-
-def listening(on_event: Callable[[Event], None] | None) -> Callable[[Event], None] | None:
-    """What hands events on, and keeps what that raises until the run can end by it."""
-    from windlass.engine.events import Listener
-
-    return on_event and Listener(on_event)
-
-
-def noted(on_event: Callable[[Event], None] | None) -> Callable[[str], None] | None:
-    """What passes a warning on as an event; None where nobody watches."""
-    from windlass.engine.events import Noted
-
-    return on_event and (lambda text: on_event(Noted("", text)))
-
-
-def limited(
-    providers: Providers, shared: Sequence[Allowance], **limits: float | None
-) -> tuple[Resolve, tuple[Allowance, ...]]:
-    """How the models of a run are found, and the limits that their calls count against."""
-    from windlass.providers.spending import Allowance
-
-    within = (*shared, Allowance("the run", **limits))
-    resolve: Resolve = providers.resolve
-    for allowance in within:
-        resolve = allowance.resolving(resolve)
-    return resolve, within
-
-
-def in_a_loop(work: Callable[[], Coroutine[Any, Any, _Answer]], name: str) -> _Answer:
-    """What the public coroutine `windlass.name` comes to, for code that is not async.
-
-    Raises UsageError inside a running event loop.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work())
-    raise UsageError(
-        f"{name}_sync cannot be called inside a running event loop; write:"
-        f" await windlass.{name}(...)"
-    )
-
-
-def check_input(given: object) -> None:
-    """Raise UsageError for an input that is none."""
-    kind = type(given).__name__
-    if given is not None and not isinstance(given, Mapping):
-        raise UsageError(
-            f"the input must be a mapping of names to values, such as {{'question': 'text'}}, "
-            f"not {kind} {str(given)[:60]!r}"
-        )
-    if names := [name for name in given or () if not isinstance(name, str)]:
-        raise UsageError(f"the input's names must be text, not {names[0]!r}")

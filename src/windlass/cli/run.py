@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.api.functions import evaluate, run
+from windlass.api.functions import evaluate, fork, resume, resume_task, run
 from windlass.api.loading import load_cascade
 from windlass.api.opening import open_store
-from windlass.api.sessions import fork, resume
 from windlass.caching.rates import many, money, override
 from windlass.cascade.source import read_yaml
 from windlass.cli.answers import TypedLines, person_at
@@ -125,15 +124,34 @@ def run_task(
     *,
     context: Path | None,
     output_only: bool,
+    resume: str | None,
+    again: Sequence[str],
+    accept: bool,
+    session_id: str | None,
     **options: Any,
 ) -> None:
     """Run or resume, print the output and the table, and raise what stopped the run."""
     values = read_input(given or ())
     settings = settings_to_run(flags, trusted=options["trust"])
     text = "" if context is None else _context(context)
-    work = partial(evaluate, task, values, context=text, **flags, **options)
-    again = command_again("evaluate", task)
-    _finish(work, settings, _print_task, output_only=output_only, again=again)
+    work: Callable[..., Coroutine[Any, Any, Result]]
+    if resume is not None:
+        if values or text or session_id:
+            raise UsageError(
+                "a resumed session has its own input, context and name; leave them out"
+            )
+        options |= {"again": again, "accept": accept}
+        work = partial(resume_task, resume, task, **flags, **options)
+    elif task is None:
+        raise UsageError("give a task file to run, or a session to resume")
+    elif again or accept:
+        raise UsageError("--again and --accept are for a session that is resumed; name it, too")
+    else:
+        options |= {"context": text, "session_id": session_id}
+        work = partial(evaluate, task, values, **flags, **options)
+    _finish(
+        work, settings, _print_task, output_only=output_only, again=command_again("evaluate", task)
+    )
 
 
 def command_again(command: str, file: Path | None) -> str:

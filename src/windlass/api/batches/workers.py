@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from windlass.api.batches.inputs import BatchInput
 from windlass.api.batches.results import ResultsFile, RowsAnswered, read_results
+from windlass.api.options import BatchOptions
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted, Waiting
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, person_needed
@@ -29,6 +30,16 @@ class BatchLimits:
     tokens: int | None = None
     seconds: float | None = None
     runs: int | None = None
+
+    @classmethod
+    def of(cls, options: BatchOptions) -> Self:
+        """The limits among the options of a batch."""
+        return cls(
+            options.get("max_cost"),
+            options.get("max_tokens"),
+            options.get("max_seconds"),
+            options.get("max_runs"),
+        )
 
     def __post_init__(self) -> None:
         for name, value, unit in (

@@ -96,12 +96,12 @@ def _digest(value: Any) -> str:
 def taken_up(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str]) -> CascadeRun:
     """The run with what the record of its session knows of its steps."""
     start = run.record.store.start(run.record.session_id)
-    run = known(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
+    run = restore_journal(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
     run.record.pass_to(start.timestamp)
     return replace(run, journal=replace(run.journal, holds_back=run.is_sounding))
 
 
-def known(
+def restore_journal(
     run: CascadeRun,
     ran: Mapping[str, Any],
     definition: Any,
