@@ -57,10 +57,10 @@ def cuts(mode: str) -> Iterator[tuple[str, Cut, bool]]:
             context.append(chat)
         conversation = context.conversation
         for at, entry in enumerate(conversation.entries):
-            call = conversation.call_of.get(at)
+            call = conversation.transcript.call_of.get(at)
             if call is None or entry is None:
                 continue
-            before, edit = entry.item.message.text, conversation.edits.get(at)
+            before, edit = entry.item.message.text, conversation.standing.edits.get(at)
             writes = touched(call).writes and not touched(call).reads
             kind = "edit" if writes else kind_of(call, before)
             said = f"{call.name} {' '.join(call.arguments.split())[:160]}"

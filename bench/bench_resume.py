@@ -28,7 +28,9 @@ from typing import Any, Final
 
 import windlass
 from windlass.api.opening import open_store
-from windlass.history.base import ANSWERED, SENT, STEP, SessionFilter, Store
+from windlass.history.base import SessionFilter, Store
+from windlass.history.row_details import Answered, ReplyDetails, Sent, details_of
+from windlass.history.step import Step
 from windlass.messages import ToolCall, assistant
 from windlass.providers.scripted import Scripted
 from windlass.settings.settings import Settings
@@ -249,13 +251,15 @@ def _status(store: str, session: str) -> str | None:
 def _sent_after_answer(store: Store) -> Iterator[int]:
     """For each session how many steps were sent though they were answered."""
     for info in store.sessions(SessionFilter(banks=False)):
-        answered, again = set[str](), 0
+        answered, again = set[Step](), 0
         for stored in store.rows(info.session_id):
-            told = stored.row.metadata
-            if told.get("kind") == SENT:
-                again += told[STEP] in answered
-            elif STEP in told and told.get("kind") in (None, ANSWERED):
-                answered.add(told[STEP])
+            match details_of(stored.row):
+                case Sent(step=step):
+                    again += step in answered
+                case Answered(step=step) | ReplyDetails(step=Step() as step):
+                    answered.add(step)
+                case _:
+                    pass
         yield again
 
 

@@ -34,7 +34,7 @@ from pathlib import Path
 from windlass.history.base import Batch, NodeType, Row, SessionStart, Store
 from windlass.history.places import PASSWORD, open_place
 from windlass.messages import tool
-from windlass.settings.settings import read_store
+from windlass.settings.fields import read_store
 
 _WORDS = [f"{word}{number}" for word in ("order", "run", "file", "line") for number in range(250)]
 _ROOT = Path(__file__).parents[1]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -59,15 +60,20 @@ def main() -> None:
 
 def run() -> str:
     """Run the pipeline as the command line does; returns the session. Exits where it fails."""
-    from windlass.cli.output import own_streams
-    from windlass.cli.run import run_cascade
+    import windlass
+    from windlass.cli.given import read_input
+    from windlass.cli.one_run import finish_run, resume_command
+    from windlass.cli.standard_streams import divert_other_output
+    from windlass.cli.untrusted import read_trusted_settings
     from windlass.engine.setup import new_session_id
     from windlass.errors import WindlassError
 
     session = new_session_id()
     try:
-        with own_streams():
-            run_cascade(CASCADE, INPUT, FLAGS, session_id=session)
+        settings = read_trusted_settings(FLAGS, trusted=False)
+        work = partial(windlass.run, CASCADE, read_input(INPUT), session_id=session, **FLAGS)
+        with divert_other_output():
+            finish_run(work, settings, again=resume_command("run", CASCADE))
     except WindlassError as error:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

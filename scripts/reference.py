@@ -21,7 +21,7 @@ from windlass import declared
 from windlass.cascade.model import json_schema
 from windlass.cascade.options import meanings_of
 from windlass.cli.app import app
-from windlass.settings import settings as setting
+from windlass.settings import fields as setting
 from windlass.window.options import OPTIONS, Policy, options_of
 from windlass.window.profiles import ABOUT, PROFILES, RARE
 

@@ -63,7 +63,7 @@ def test_windlass_is_told_the_same_blocks_as_everything() -> None:
 
 
 def test_the_bills_differ_by_what_is_told() -> None:
-    bench, vector = Bench(recording()), Vector("any", 0.1, 1.25, 0, 1)
+    bench, vector = Bench(recording()), Vector(0.1, 1.25, 0, 1, name="any")
     bills = [
         bench.run(EverythingTold(Plain(tokens), vector), [vector])["any"].bill
         for tokens in (0, 400)

@@ -464,9 +464,9 @@ class TestValidity:
 
 def test_vectors_are_those_of_the_definitions() -> None:
     assert (
-        Vector("anthropic", 0.10, 1.25, 1_024, 1),
-        Vector("anthropic.05", 0.05, 1.25, 512, 1),
-        Vector("anthropic.025", 0.025, 1.25, 512, 1),
-        Vector("automatic", 0.10, 1.00, 1_024, 128),
-        Vector("none", 1.0, 1.0, 0, 1),
+        Vector(0.10, 1.25, 1_024, 1, name="anthropic"),
+        Vector(0.05, 1.25, 512, 1, name="anthropic.05"),
+        Vector(0.025, 1.25, 512, 1, name="anthropic.025"),
+        Vector(0.10, 1.00, 1_024, 128, name="automatic"),
+        Vector(1.0, 1.0, 0, 1, name="none"),
     ) == VECTORS

@@ -17,7 +17,7 @@ from windlass.providers._refusals import Endpoint
 from windlass.providers.litellm import failure_of
 from windlass.safety.redaction import credentials, redacted, redacted_command, redacted_url
 from windlass.tools.base import ToolContext
-from windlass.tools.charts import create_chart
+from windlass.tools.data.charts import create_chart
 
 CHARS = 200_000
 TIMES = 4

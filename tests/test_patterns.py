@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.safety import searching
+from windlass.safety import pattern_search
+from windlass.safety.pattern_search import search
 from windlass.safety.patterns import BadPattern, Unsupported, compiled
-from windlass.safety.searching import checker, search
+from windlass.safety.schemas import validator_for
 
 ATOMS = [
     "a", "b", "é", "_", "7", ".", " ", r"\w", r"\W", r"\d", r"\D", r"\s", r"\S", r"\.", r"\n",
@@ -148,7 +149,7 @@ def test_what_the_engine_lacks_is_searched_in_a_process_that_is_killed(
 ) -> None:
     assert search(r"(?<=: )(\w+)", "a: b") == ("b", "b")
     assert search(r"(?=(x))", "a: b") is None
-    monkeypatch.setattr(searching, "SECONDS", 0.5)
+    monkeypatch.setattr(pattern_search, "SECONDS", 0.5)
     began = time.monotonic()
     with pytest.raises(TimeoutError, match=r"searched 10,001 characters for more than 0\.5 s"):
         search("(?=a)((a+)+)$", "a" * 10_000 + "!")
@@ -188,7 +189,7 @@ def test_schemas_search_for_their_patterns_in_linear_time(
     schema: dict[str, Any], value: Any, valid: bool
 ) -> None:
     began = time.thread_time()
-    assert (next(checker(schema).iter_errors(value), None) is None) is valid
+    assert (next(validator_for(schema).iter_errors(value), None) is None) is valid
     assert time.thread_time() - began < 2
 
 

@@ -14,14 +14,13 @@ from pydantic import ValidationError
 from windlass.cascade.model import Cascade
 from windlass.errors import FileError, UsageError
 from windlass.selection.kept import CardOptions
-from windlass.settings.settings import (
+from windlass.settings.fields import (
     HeadingSettings,
     PriceSettings,
     ProviderSettings,
     SettingFields,
-    Settings,
-    SettingValue,
 )
+from windlass.settings.settings import Settings, SettingValue
 
 
 @pytest.fixture

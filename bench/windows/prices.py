@@ -9,8 +9,8 @@ from windlass.replays.bill import Vector
 
 MARKED: Final = (
     USUAL[0],
-    Vector("anthropic.05", 0.05, 1.25, 512, 1),
-    Vector("anthropic.025", 0.025, 1.25, 512, 1),
+    Vector(0.05, 1.25, 512, 1, name="anthropic.05"),
+    Vector(0.025, 1.25, 512, 1, name="anthropic.025"),
 )
 """Those by which only what ends at a mark is cached: Anthropic's until the summer of 2026, and
 those of the models since."""

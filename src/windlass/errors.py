@@ -68,10 +68,14 @@ class UsageError(WindlassError):
 
 
 class StepDiffers(UsageError):
-    """The first step of a resumed session that would be another one now, and what has changed."""
+    """The first step of a resumed session that would be another one now, and what has changed.
 
-    def __init__(self, place: str, changed: Sequence[str]) -> None:
-        self.place, self.changed = place, changed
+    `place` is the step in words, `sent` when it was sent, in seconds since 1970 (None: the record
+    does not say).
+    """
+
+    def __init__(self, place: str, changed: Sequence[str], sent: float | None = None) -> None:
+        self.place, self.changed, self.sent = place, changed, sent
         super().__init__(
             f"{place}: another request was answered there, and {' and '.join(changed)} changed"
             " since; restore what changed, or go on from there in a new session with --accept"

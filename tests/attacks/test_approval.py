@@ -27,10 +27,10 @@ from tests.validators import gemini as gemini_rules
 from tests.validators import openai as openai_rules
 from windlass.api.engine import Engine
 from windlass.cli.output import progress
-from windlass.engine.resume.journal import AskingCall
 from windlass.engine.turn import send
 from windlass.errors import CascadeError, TaskFileError, UsageError
 from windlass.history.base import NodeType
+from windlass.history.row_details import Approval
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.providers import local
@@ -240,13 +240,15 @@ async def test_a_yes_is_for_the_arguments_that_were_shown(house: House) -> None:
 async def test_an_approval_of_an_older_record_counts_for_the_only_call_of_its_id(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def by_id_alone(said: Approval) -> dict[str, Any]:
+        told = {"step": str(said.step), "call": said.call, "tool": said.tool}
+        return {"kind": said.kind, **told, "answer": said.answer}
+
     def as_before(ids: Sequence[str], session: str) -> Any:
         """A record in which an approval holds the id alone, and calls stand as they came."""
         script = turns(removes("/tmp", "/etc", ids=ids))
         with monkeypatch.context() as older:
-            older.setattr(
-                AskingCall, "told", lambda self: {"step": self.place, "call": self.call.id}
-            )
+            older.setattr(Approval, "as_json", by_id_alone)
             older.setattr(send, "with_own_ids", list)
             said = house.run(
                 KEPT,

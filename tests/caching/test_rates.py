@@ -25,7 +25,7 @@ from windlass.caching.rates import (
     table_date,
 )
 from windlass.errors import UsageError
-from windlass.settings.settings import PriceSettings
+from windlass.settings.fields import PriceSettings
 
 
 def test_known_prices() -> None:

@@ -18,7 +18,7 @@ from tests.cli.conftest import CommandLine, Said
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import cascade, phase
 from tests.engine.test_budget import SMALL, Priced
-from windlass.cli.batch import _time
+from windlass.cli.many_runs import _duration_text
 from windlass.wire.base import Request
 
 PRICES = '[prices."local/m"]\ninput = 1000.0\noutput = 10000.0\n'
@@ -108,7 +108,7 @@ def test_a_limit_of_money_gives_the_line_that_allows_as_much_again(rows: Command
     rows.patch.setattr("windlass.providers.local.LocalProvider", lambda: model)
     said = batch(rows, "-m", "local/m", "--max-cost", "0.5", "--workers", "1")
     assert said.code == 3
-    assert "of 5 rows 3 not begun (the next run could have cost more than" in said.complaint
+    assert "of 5 rows 3 not started (the next run could have cost more than" in said.complaint
     again = resuming(said)
     assert again[again.index("--max-cost") + 1] == "0.9"
     assert rows(*again).code == 3
@@ -120,7 +120,7 @@ def test_a_limit_of_money_gives_the_line_that_allows_as_much_again(rows: Command
 def test_a_limit_of_tokens_does_too(rows: CommandLine) -> None:
     said = batch(rows, "--max-tokens", "1", "--workers", "1", "--trust")
     assert said.code == 3
-    assert "of 5 rows 4 not begun (the next run could have used more than" in said.complaint
+    assert "of 5 rows 4 not started (the next run could have used more than" in said.complaint
     while said.code:
         again = resuming(said)
         assert int(again[again.index("--max-tokens") + 1]) > 1
@@ -180,7 +180,7 @@ def test_a_mistake_is_one_sentence(
     ("seconds", "told"), [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7_200, "2 h")]
 )
 def test_times_are_for_people(seconds: float, told: str) -> None:
-    assert _time(seconds) == told
+    assert _duration_text(seconds) == told
 
 
 MAIN = """

@@ -81,7 +81,7 @@ def test_a_cascade_runs_first_and_a_session_is_gone_on_with(
 def test_what_is_wrong_is_one_sentence_and_the_session_goes_on(talking: Any) -> None:
     said = talking("/cost\n/shwo\n/show x\nHello\n/show x\n/show 9\n/exit\nmore\n", *M)
     assert said.code == 0
-    assert "nothing was said yet" in said.err
+    assert "nothing has been said yet" in said.err
     assert "there is no '/shwo'; did you mean '/show'?" in said.err
     assert "/show takes the number of a call, from 1, not 'x'" in said.err
     assert said.out == "re: Hello\n"

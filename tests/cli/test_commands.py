@@ -14,7 +14,7 @@ from tests.engine.harness import cascade, phase
 from tests.history.builders import a_session
 from tests.tasks.making import atomic
 from windlass.cascade.model import json_schema
-from windlass.cli.report import print_costs
+from windlass.cli.cost_tables import print_costs
 from windlass.errors import BadRequest
 from windlass.history.sqlite import SqliteStore
 from windlass.report.costs import PhaseCost, SearchCost, SessionCost
@@ -425,7 +425,7 @@ class TestSearch:
         took = SearchCost("gemini/gemini-2.5-flash", 2, 1_234, 56, 0.04)
         print_costs(SessionCost((), PhaseCost("all phases"), {}, billed=False, search=took))
         assert capsys.readouterr().out.endswith(
-            "beside them, searches of the web by gemini/gemini-2.5-flash: 2 searches, 1,234 tokens"
+            "besides, searches of the web by gemini/gemini-2.5-flash: 2 searches, 1,234 tokens"
             " sent, 56 out, $0.0400\n"
         )
 

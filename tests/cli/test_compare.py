@@ -67,7 +67,7 @@ def test_too_few_are_told_and_how_many_would_do(pair: CommandLine) -> None:
 def test_what_is_left_is_run_by_the_line_it_gives(pair: CommandLine) -> None:
     said = compare(pair, "--judge", "pair_tools:right", "--max-runs", "5", "--workers", "1")
     assert said.code == 3
-    assert "of 16 runs 11 are to be run (--max-runs were begun); run the 11 that are left:" in (
+    assert "of 16 runs 11 are to be run (--max-runs were started); run the 11 that are left:" in (
         said.complaint
     )
     again = shlex.split(said.complaint.partition(": windlass compare ")[2])

@@ -11,8 +11,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages
-from windlass.cli import explain, output
-from windlass.cli.show import cache_text
+from windlass.cli import explanation_text, output, printed_tables
+from windlass.cli.session_text import cache_text
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_tells_the_policy_the_saving_and_what_became_of_each(shortened: CommandL
 def test_fits_a_terminal_of_120_columns(
     shortened: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (explain, output):
+    for module in (explanation_text, printed_tables):
         console = output.Screen(width=120)
         monkeypatch.setattr(module, "out", console)
     said = shortened("explain", "s1", "3")
@@ -215,7 +215,7 @@ TOLD = {
     ],
 )
 def test_what_the_planner_decided_in_words(change: dict[str, Any], text: str) -> None:
-    assert explain.planner_text({**TOLD, **change}) == text
+    assert explanation_text.planner_text({**TOLD, **change}) == text
 
 
 def test_a_phase_without_a_policy_says_so(ran: CommandLine) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from windlass.cli import output
+from windlass.cli import output, printed_tables
 from windlass.safety.escaping import escaped
 
 CELLS = st.one_of(
@@ -39,11 +39,18 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
     with pytest.MonkeyPatch.context() as patch:
         for at in range(2):
             screen = output.Screen(width=600, file=io.StringIO())
-            patch.setattr(output, "out", screen)
+            patch.setattr(printed_tables, "out", screen)
             if at:
                 screen.print(expected, soft_wrap=False)
             else:
-                output.print_table(columns, rows, title="\ntitle", right=right, whole=whole)
+                cells = [
+                    [
+                        printed_tables.Number(cell) if at in right else cell
+                        for at, cell in enumerate(row)
+                    ]
+                    for row in rows
+                ]
+                printed_tables.print_table(columns, cells, title="\ntitle", whole=whole)
             printed.append(screen.file.getvalue())  # type: ignore[attr-defined]
     lines = [[line.rstrip() for line in text.split("\n")] for text in printed]
     assert lines[0] == lines[1]

@@ -21,7 +21,8 @@ from tests.replays.making import call as searched
 from tests.replays.making import request_log
 from tests.tasks.making import atomic
 from windlass.cli.app import app
-from windlass.cli.output import Escaping, Screen, print_json
+from windlass.cli.output import Screen, print_json
+from windlass.cli.standard_streams import Escaping
 from windlass.engine.cards import indexer
 from windlass.messages import Message
 from windlass.safety.escaping import escaped, escaped_json

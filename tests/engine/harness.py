@@ -17,7 +17,8 @@ import windlass
 from windlass.cascade.model import Cascade
 from windlass.engine.events import Event, PhaseStarted
 from windlass.engine.result import Result
-from windlass.history.base import STEPS, CallRecord, NodeType, StoredRow
+from windlass.history.base import CallRecord, NodeType, StoredRow
+from windlass.history.row_details import STEPS
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Script, Scripted

@@ -18,7 +18,7 @@ from tests.providers.thinking_server import (
     ThinkingServer,
     thinking_server,
 )
-from windlass.cli.explain import planner_text
+from windlass.cli.explanation_text import planner_text
 from windlass.errors import ThinkingRefused
 from windlass.history.sqlite import SqliteStore
 from windlass.report.explanation import explain_call

@@ -16,7 +16,8 @@ from windlass.engine.turn.forecast import Forecast, forecast_cost
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.base import Provider
 from windlass.providers.scripted import Scripted
-from windlass.settings.settings import PriceSettings, Settings
+from windlass.settings.fields import PriceSettings
+from windlass.settings.settings import Settings
 
 PRICED = "anthropic/claude-sonnet-4-5"
 

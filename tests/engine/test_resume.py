@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -151,9 +151,9 @@ class TestResume:
         session, _ = await broken_off(house, 3)
         result, _ = await go_on(house, session)
         ran = Ran(result, Scripted(script), house.open_store(), [])
-        places = [each["step"] for each in ran.decisions("sent")]
-        assert len(places) == 7
-        assert places.count("phase a, attempt 1, turn 3") == 2
+        steps = [each["step"] for each in ran.decisions("sent")]
+        assert len(steps) == 7
+        assert steps.count({"phase": "a", "attempt": 1, "turn": 3}) == 2
         assert unbilled(AccountTree.read(ran.store, "s", "openai/gpt-4o")).unanswered == 1
 
     async def test_a_failure_is_gone_on_from(self, house: House) -> None:
@@ -370,7 +370,10 @@ def notes_at_once(request: Request) -> Any:
 
 
 async def resumed(
-    house: House, script: Callable[[Request], Any], **options: Any
+    house: House,
+    script: Callable[[Request], Any],
+    tools: Sequence[Any] = (look, note),
+    **options: Any,
 ) -> tuple[Any, list[Request]]:
     model = Model(-1, script)
     result = await windlass.resume(
@@ -378,7 +381,7 @@ async def resumed(
         model="scripted/x",
         store=house.store,
         root=house.folder,
-        tools=[look, note],
+        tools=tools,
         providers={"scripted": Scripted(model)},
         **options,
     )

@@ -15,7 +15,7 @@ from windlass.engine.events import Noted
 from windlass.errors import BudgetExceeded, PhaseFailed
 from windlass.history.base import NodeType
 from windlass.messages import Message
-from windlass.safety import searching
+from windlass.safety import pattern_search
 from windlass.tools.base import ToolContext
 from windlass.window.originals import file_name, reference
 from windlass.wire.base import Request
@@ -539,7 +539,7 @@ class TestExtraction:
     async def test_a_search_that_takes_too_long_fails_the_phase_and_is_recorded(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(searching, "SECONDS", 0.5)
+        monkeypatch.setattr(pattern_search, "SECONDS", 0.5)
         wanted = {"pattern": "(?=a)((?:a+)+)$", "store_as": "found"}
         ran = await house.run(
             cascade(phase("a", output_extraction=wanted), phase("b")), {"a": ["a" * 10_000 + "!"]}
@@ -554,7 +554,7 @@ class TestExtraction:
     async def test_a_schema_whose_pattern_takes_too_long_fails_the_phase(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(searching, "SECONDS", 0.5)
+        monkeypatch.setattr(pattern_search, "SECONDS", 0.5)
         schema = {"type": "object", "properties": {"x": {"pattern": "(?=a)(a+)+$"}}}
         said = json.dumps({"x": "a" * 10_000 + "!"})
         ran = await house.run(cascade(phase("a", output_schema=schema)), {"a": [said]})

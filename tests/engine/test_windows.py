@@ -17,8 +17,8 @@ from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, selections, shown
 from windlass.engine.turn.windows import STRATEGIES
 from windlass.errors import ToolError
-from windlass.history._connect import FILE
 from windlass.history.base import NodeType
+from windlass.history.sqlite._connect import FILE
 from windlass.messages import Message
 from windlass.window import policies
 from windlass.window.entries import Because

@@ -9,7 +9,6 @@ import struct
 import zlib
 from typing import Any
 
-from windlass.history._schema import TABLES_1
 from windlass.history.base import (
     Batch,
     CallRecord,
@@ -22,6 +21,7 @@ from windlass.history.base import (
     StateChange,
     request_hash,
 )
+from windlass.history.sqlite._schema import TABLES_1
 from windlass.messages import Message, Picture, Text, ToolCall, assistant, system, tool, user
 
 _traces = itertools.count(1)

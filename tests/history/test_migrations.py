@@ -12,10 +12,10 @@ import pytest
 
 from tests.history.builders import a_session, start, take_parents
 from windlass.errors import StoreError
-from windlass.history import _migrations as migrations
-from windlass.history._schema import COLUMNS_2, DROPPED_3, TABLES_1, VIEWS_1, VIEWS_3
 from windlass.history.base import Batch, Outcome
 from windlass.history.sqlite import SqliteStore
+from windlass.history.sqlite import _migrations as migrations
+from windlass.history.sqlite._schema import COLUMNS_2, DROPPED_3, TABLES_1, VIEWS_1, VIEWS_3
 
 
 def add_note(db: sqlite3.Connection) -> None:

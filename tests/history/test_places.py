@@ -11,7 +11,8 @@ from windlass.errors import UsageError
 from windlass.history.clickhouse.layout import TableOptions, script
 from windlass.history.places import open_place, read_address
 from windlass.history.sqlite import SqliteStore
-from windlass.settings.settings import Settings, StoreAddress, read_store
+from windlass.settings.fields import StoreAddress, read_store
+from windlass.settings.settings import Settings
 
 HERE = Path("/here")
 

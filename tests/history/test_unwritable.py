@@ -12,8 +12,8 @@ import pytest
 
 import windlass
 from tests.engine.harness import cascade, phase
-from windlass.history import _migrations as migrations
 from windlass.history.sqlite import SqliteStore
+from windlass.history.sqlite import _migrations as migrations
 from windlass.providers.scripted import Scripted
 
 # All commands in one process: to start one for each would take most of the time.

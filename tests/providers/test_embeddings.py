@@ -13,7 +13,7 @@ from windlass.errors import ProviderError, UsageError
 from windlass.providers._retry import Patience
 from windlass.providers.embeddings import HostedEmbedder, hosted_embedder
 from windlass.selection.vectors import embedded, is_remote
-from windlass.settings.settings import ProviderSettings
+from windlass.settings.fields import ProviderSettings
 
 PATIENCE = Patience(tries=2, longest_wait_s=0.01)
 

@@ -40,7 +40,7 @@ from windlass.providers._limits import Limiter
 from windlass.providers._retry import Patience
 from windlass.providers.base import RequestWait
 from windlass.providers.catalog import Key, ProviderEntry, catalog
-from windlass.settings.settings import ProviderSettings
+from windlass.settings.fields import ProviderSettings
 from windlass.text.pictures import picture
 from windlass.wire.base import Reply, Request, Usage
 

@@ -16,10 +16,10 @@ from bench.bench_local import CASES, TOOLS, good, measure
 
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, UsageError
 from windlass.messages import Message, ToolSpec, system, tool, user
-from windlass.providers import _local_answer as local_answer
-from windlass.providers._local_prompt import LocalCounter
-from windlass.providers._local_vocab import Vocabulary
 from windlass.providers.local import INSTALL, MODEL, LocalProvider, weights
+from windlass.providers.local import _answering as local_answer
+from windlass.providers.local._prompt import LocalCounter
+from windlass.providers.local._vocabulary import Vocabulary
 from windlass.text.tokens import request_tokens
 from windlass.wire.base import Reply, Request
 
@@ -246,7 +246,7 @@ def test_an_interpreter_ends_in_the_middle_of_a_generation() -> None:
     code = """
 import asyncio
 from windlass.messages import user
-from windlass.providers import local_answer
+from windlass.providers.local import _answering as local_answer
 from windlass.wire.base import Request
 from windlass.providers.local import LocalProvider
 async def main():

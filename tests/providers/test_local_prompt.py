@@ -23,7 +23,8 @@ from windlass.messages import (
     tool,
     user,
 )
-from windlass.providers._local_grammar import (
+from windlass.providers.local import weights
+from windlass.providers.local._grammar import (
     MAX_ITEMS,
     MAX_STRING,
     call_grammar,
@@ -31,7 +32,7 @@ from windlass.providers._local_grammar import (
     narrowed,
     read_call,
 )
-from windlass.providers._local_prompt import (
+from windlass.providers.local._prompt import (
     LocalCounter,
     call_text,
     message_turn,
@@ -39,8 +40,7 @@ from windlass.providers._local_prompt import (
     readable,
     turns,
 )
-from windlass.providers._local_vocab import Vocabulary
-from windlass.providers.local import weights
+from windlass.providers.local._vocabulary import Vocabulary
 from windlass.text.tokens import request_tokens
 
 ADD = ToolSpec("add", "Adds.", {"type": "object", "properties": {"a": {"type": "integer"}}})

@@ -12,7 +12,7 @@ from windlass.messages import Message, assistant, system, user
 from windlass.providers._hosted import HostedProvider
 from windlass.providers.catalog import catalog
 from windlass.providers.local import weights
-from windlass.settings.settings import ProviderSettings
+from windlass.settings.fields import ProviderSettings
 from windlass.wire.base import Request
 
 pytestmark = pytest.mark.local

@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine.harness import House, Ran, cascade, phase
 from tests.engine.logs import logs, lookup, reading
-from windlass.history import _reader as store_reading
+from windlass.history import _base_store as store_reading
+from windlass.history._session import decode
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
@@ -41,7 +42,6 @@ async def read_logs(house: House, count: int) -> Ran:
 async def test_queries_and_contents_do_not_grow_with_calls(
     house: House, look: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decode = store_reading.decode
     decoded: list[str] = []
 
     def counted(key: str, *rest: object) -> Message:

@@ -11,7 +11,7 @@ import pytest
 from windlass.errors import ToolError
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext
-from windlass.tools.forecasts import forecast
+from windlass.tools.data.forecasts import forecast
 from windlass.tools.registry import builtin
 from windlass.tools.runner import run_tool
 from windlass.tools.searching import web_search

@@ -15,7 +15,7 @@ from PIL import Image
 from windlass.errors import ToolError
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext, ToolOutput
-from windlass.tools.charts import create_chart
+from windlass.tools.data.charts import create_chart
 from windlass.tools.registry import make_tool
 from windlass.tools.runner import run_tool
 

@@ -18,9 +18,9 @@ import pytest
 from windlass.errors import ToolError
 from windlass.messages import ToolCall
 from windlass.tools.base import ToolContext
+from windlass.tools.data.sql import ask, run_sql
 from windlass.tools.registry import builtin
 from windlass.tools.runner import run_tool
-from windlass.tools.sql import ask, run_sql
 
 
 class TestTables:

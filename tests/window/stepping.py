@@ -125,8 +125,8 @@ def _counts_agree(messages: Sequence[Message], *policies: Any, **options: Any) -
     for number, message in enumerate(messages):
         conversation.append(Item(f"id{number}", message, message.role))
     window = conversation.window()
-    pending = conversation._step()
-    assert pending.tokens == sum(map(conversation.count, window.messages))
+    pending = conversation.step
+    assert pending.tokens == sum(map(conversation.rules.count, window.messages))
     if not window.inserts:
         for message in window.messages[:3]:
             for name in list(names_in(message))[:3]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.window.test_planner import ANTHROPIC, Shorten, _chars, _said
+from tests.window.test_planner import ANTHROPIC, CHARS, Shorten, _said
 from windlass.messages import Message
 from windlass.window._decision import Decision
 from windlass.window.blocks import NOTHING, BlockTokens
@@ -32,12 +32,12 @@ def planned(said: list[Message], policy: Shorten, block: int) -> Window:
 
     As the runner does it: a block goes with the first edit in front of it.
     """
-    conversation = Conversation((policy,), count=_chars, planner=Planner(ANTHROPIC, tells=True))
+    conversation = Conversation((policy,), Planner(ANTHROPIC, tells=True), CHARS)
     laid: dict[int, int] = {}
     for number, message in enumerate(said):
         if message.role == "assistant":
             conversation.window()
-            changed = min(conversation.pending_entries, default=len(said))
+            changed = min(conversation.pending.entries, default=len(said))
             laid = {at: tokens for at, tokens in laid.items() if at < changed}
             if block:
                 laid[number - 1] = block
@@ -90,7 +90,7 @@ class TestBlocksInTheSums:
         assert pays_at(268, 0) is None
 
     def test_the_bills_hold_the_blocks(self) -> None:
-        conversation = Conversation((), count=_chars, planner=Planner(ANTHROPIC))
+        conversation = Conversation((), Planner(ANTHROPIC), CHARS)
         said = _said(1_000, 1_000, first=2_000)
         laid: dict[int, int] = {}
         for number, message in enumerate(said):
@@ -110,9 +110,7 @@ class TestBlocksInTheSums:
         assert conversation.block_tokens == NOTHING  # to be told anew of each call
 
     def test_a_cold_cache_takes_them_all(self) -> None:
-        conversation = Conversation(
-            (Shorten({3: [(2, 1_000)]}),), count=_chars, planner=Planner(ANTHROPIC)
-        )
+        conversation = Conversation((Shorten({3: [(2, 1_000)]}),), Planner(ANTHROPIC), CHARS)
         for number, message in enumerate(_said(3_000, 50, first=500)):
             conversation.append(Item(f"i{number}", message, message.role))
         conversation.block_tokens = BlockTokens.of({0: 9_000}, conversation.sent)

@@ -18,6 +18,7 @@ from windlass.window.options import Policy as Options
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.steps import steps
+from windlass.window.window_rules import WindowRules
 from windlass.wire.openai import check_sequence
 
 (SPEC,) = [each for each in steps(Options(profile="spec")) if isinstance(each, Compress)]
@@ -36,7 +37,7 @@ def sent(
 ) -> Message:
     """The result of the call as it is first sent."""
     call = ToolCall("c1", name, json.dumps(arguments or {}))
-    conversation = Conversation([*before, policy], recall_hint=lambda _: PATH)
+    conversation = Conversation([*before, policy], rules=WindowRules(recall_hint=lambda _: PATH))
     for at, message in enumerate((user(said), assistant(calls=[call]), tool(call, text))):
         conversation.append(Item(str(at), message, "x"))
     window = conversation.window()

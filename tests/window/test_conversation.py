@@ -124,7 +124,7 @@ def test_an_insert_stays_and_is_nobodys_word() -> None:
         "user",
         "assistant",
     ]
-    assert conversation.last_user == 0
+    assert conversation.transcript.last_user == 0
 
 
 @pytest.mark.parametrize(

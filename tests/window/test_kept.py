@@ -12,6 +12,7 @@ from tests.window.test_windows_properties import items, problems, walked
 from windlass.window.conversation import Conversation
 from windlass.window.options import Policy
 from windlass.window.steps import steps
+from windlass.window.window_rules import WindowRules
 from windlass.wire.openai import check_sequence
 
 
@@ -21,7 +22,7 @@ def test_what_is_kept_is_whole_in_every_window_and_windows_stay_valid(
 ) -> None:
     said = items(messages_for(numbers))
     kept = {f"m{at}" for at in chosen if at < len(said)}
-    conversation = Conversation(policies=steps(Policy.of(options)), kept=kept)
+    conversation = Conversation(policies=steps(Policy.of(options)), rules=WindowRules(kept=kept))
     for window, count in walked(conversation, said):
         check_sequence(window.messages)
         assert problems(window.messages, "openai") == []

@@ -14,6 +14,7 @@ from windlass.window.kinds import (
     END,
     KINDS,
     NOTHING,
+    Facts,
     Lines,
     Touched,
     arguments_of,
@@ -21,7 +22,6 @@ from windlass.window.kinds import (
     look_of,
     touched,
 )
-from windlass.window.proposals import Facts
 
 
 def call(name: str, **arguments: object) -> ToolCall:

@@ -18,6 +18,7 @@ from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
 from windlass.window.policies.compress import Compress
 from windlass.window.steps import steps
+from windlass.window.window_rules import WindowRules
 
 PYTEST: Final = [f"tests/test_order.py::test_sum_{at} PASSED [ {at}%]" for at in range(30)]
 FAILED: Final = "tests/test_order.py::test_tax FAILED src/order.py:31: AssertionError: 4 != 5"
@@ -76,7 +77,7 @@ def shown(
     arguments = {"path": "log.txt"} if name == "read_file" else {}
     call = ToolCall("c1", name, json.dumps(arguments))
     conversation = Conversation(
-        [policy] if policy else steps(Options()), recall_hint=lambda _: "ref 7"
+        [policy] if policy else steps(Options()), rules=WindowRules(recall_hint=lambda _: "ref 7")
     )
     for at, message in enumerate((user(task), assistant(calls=[call]), tool(call, text))):
         conversation.append(Item(str(at), message, "x"))

@@ -30,6 +30,7 @@ from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.planner import Planner, Planning
 from windlass.window.thoughts import Thinking
+from windlass.window.window_rules import WindowRules
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
 AUTOMATIC = Prices(read=0.1, write=1.0, minimum=1_024, step=128, ttl_s=None)
@@ -42,6 +43,9 @@ RUN = json.loads(
 
 def _chars(message: Message) -> int:
     return len(message.text)
+
+
+CHARS = WindowRules(count=_chars)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def _windows(
 ) -> list[Window]:
     """The window of each call; the last one sees everything."""
     planner = Planner(prices, tells=True, **options)
-    conversation = Conversation((policy,), count=_chars, planner=planner, bound=bound)
+    conversation = Conversation((policy,), planner, WindowRules(count=_chars, bound=bound))
     seen: list[Window] = []
     for number, message in enumerate(said):
         if message.role == "assistant":
@@ -120,7 +124,7 @@ class TestSums:
             if number < call - 1:
                 listed.setdefault(call, []).append((2 + 2 * number, 15))
         conversation = Conversation(
-            (Shorten(listed),), count=_chars, planner=Planner(ANTHROPIC, least_calls=40, over=9)
+            (Shorten(listed),), Planner(ANTHROPIC, least_calls=40, over=9), CHARS
         )
         bill = 0.0
         before: tuple[Message, ...] = ()
@@ -297,8 +301,8 @@ class TestFreeMoments:
         forced = Shorten({4: [(0, 1_500)]}, must=True)
         conversation = Conversation(
             (forced, Shorten({4: [(2, 2_500)]}, name="other")),
-            count=_chars,
             planner=Planner(ANTHROPIC, tells=True),
+            rules=CHARS,
         )
         for number, message in enumerate(said):
             conversation.append(Item(f"i{number}", message, message.role))

@@ -19,6 +19,7 @@ from windlass.window.policies.compress import Compress
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.rare.masking import Masking
 from windlass.window.policies.repeats import Repeats
+from windlass.window.window_rules import WindowRules
 from windlass.wire.openai import check_sequence
 
 BLOCKS = [
@@ -186,7 +187,7 @@ class TestRepeats:
         block = {"type": "thinking", "thinking": "Well.", "signature": "sig"}
         thought = Opaque("anthropic", "thinking", json.dumps(block), "claude-opus-5")
         lines = [f"state {at}: {'x' * 40}" for at in range(200)]
-        conversation = Conversation([Repeats()], bound="keep" if keeps else None)
+        conversation = Conversation([Repeats()], rules=WindowRules(bound="keep" if keeps else None))
         said = [user("go")]
         for at, text in enumerate(["\n".join(lines), "\n".join(["done", *lines[7:10]])]):
             call = ToolCall(f"c{at}", "peek", "{}")

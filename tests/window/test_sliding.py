@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.strategies import conversations
 from tests.window.stepping import holds_for_every_window, texts, windows
 from windlass.messages import Message, ToolCall, assistant, system, tool, user
-from windlass.window._pending import PendingEdits
+from windlass.window._pending import Notes, PendingEdits
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
 from windlass.window.policies.sliding import Sliding
@@ -48,9 +48,8 @@ def test_each_drop_says_why_and_asks_nobody() -> None:
     (first, second) = conversation.window().edits
     assert first.because == second.because == "prune"
     assert first.reason == "older than the newest 1 turns"
-    assert [p.must for p in Sliding(keep_recent_turns=1).propose(PendingEdits(conversation))] == [
-        True
-    ]
+    step = PendingEdits(conversation.rules, conversation.transcript, conversation.standing, Notes())
+    assert [p.must for p in Sliding(keep_recent_turns=1).propose(step)] == [True]
 
 
 def test_what_is_pinned_stays_until_it_is_not() -> None:

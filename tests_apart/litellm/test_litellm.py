@@ -36,7 +36,7 @@ from windlass.providers._retry import Patience
 from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import Key, catalog
 from windlass.providers.litellm import LiteLLMProvider
-from windlass.settings.settings import ProviderSettings
+from windlass.settings.fields import ProviderSettings
 from windlass.text.pictures import picture
 from windlass.wire.base import Reply, Request, Usage
 

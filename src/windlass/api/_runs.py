@@ -20,8 +20,8 @@ from windlass.engine.resume.resuming import (
     changed_by,
     definition_of,
     forked,
+    known_moment,
     moment_of,
-    sent_at,
     taken_up,
     what_ran,
 )
@@ -96,7 +96,7 @@ async def run_resumed(
     except StepDiffers as differs:
         if not accept:
             raise
-        moment = sent_at(store, differs.session_id or session, differs.place)
+        moment = known_moment(differs.sent, differs.session_id or session)
         run = forked(setup.prepare(ready, start.input, store, None), session, moment)
         call.closing.enter_context(alone(store, run.record.session_id))
         result = await run_cascade(run)

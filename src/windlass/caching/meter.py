@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple, TypedDict
 
+from windlass.caching.bill import cached_tokens, fresh_price, input_units
 from windlass.caching.prices import Prices
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.text.tokens import Counter, Reading
@@ -163,13 +164,11 @@ class Meter:
     """Bills the requests of a session to one model with its cache, input side only.
 
     A request is its messages in order as (identity, tokens); tools and system come first.
-    With n tokens in all, of which c are read, it costs `f(n) * (r*c + w*(n - c))` units: r and
-    w are the prices of reading and writing, f the factor of its tier. c is the longest prefix
-    it shares with one of the requests before it within `ttl_s`, cut to a multiple of `step`,
-    or 0 below `minimum`; a request shorter than `minimum` is not kept, so its w is 1. So the
-    providers bill a prefix whose marks, where they want any, stand where they pay
-    (platform.claude.com, developers.openai.com: prompt caching). What stands behind the last mark
-    is not written: it costs 1, and no later request finds it.
+    It costs what `bill.input_units` says. What is read is the longest prefix that it shares with
+    one of the requests before it within `ttl_s`, as `bill.cached_tokens` has it. So the providers
+    bill a prefix whose marks, where they want any, stand where they pay (platform.claude.com,
+    developers.openai.com: prompt caching). What stands behind the last mark is not written: it
+    costs 1, and no later request finds it.
     """
 
     def __init__(self, prices: Prices) -> None:
@@ -193,8 +192,8 @@ class Meter:
             if _lives(self.prices, before.at, at):
                 shared = max(shared, last if before.held is None else min(last, before.held))
         goes_on = bool(self._before) and last >= self._before[-1].tokens
-        behind = 0 if written is None else sum(tokens for _, tokens in request[written:])
-        return _billed(self.prices, total, shared, behind, goes_on=goes_on)
+        unwritten = 0 if written is None else sum(tokens for _, tokens in request[written:])
+        return _billed(self.prices, total, shared, unwritten, goes_on=goes_on)
 
     def bill(
         self,
@@ -213,23 +212,20 @@ class Meter:
 
 def _lives(prices: Prices, sent: float | None, at: float | None) -> bool:
     """Whether a cache still holds what was sent at `sent` seconds."""
-    return at is None or sent is None or prices.ttl_s is None or at - sent <= prices.ttl_s
+    return at is None or sent is None or not prices.lapsed(at - sent)
 
 
 def _billed(
-    prices: Prices, total: int, shared: int, behind: int = 0, *, goes_on: bool = False
+    prices: Prices, total: int, shared: int, unwritten: int = 0, *, goes_on: bool = False
 ) -> Billed:
     """A request of so many tokens, of which the cache holds `shared` at most.
 
-    The last `behind` are not written to it.
+    The last `unwritten` are not written to it.
     """
-    cached = shared // prices.step * prices.step
-    if cached < prices.minimum or not prices.caches:
-        cached = 0
-    fresh = prices.write if total - behind >= prices.minimum else 1.0
-    fresh_tokens = min(behind, total - cached)
-    written = total - cached - fresh_tokens
-    units = prices.factor(total) * (cached * prices.read + written * fresh + fresh_tokens)
+    cached = int(cached_tokens(prices, shared))
+    fresh = fresh_price(prices, total - unwritten)
+    unwritten = min(unwritten, total - cached)
+    units = input_units(prices, total, cached, unwritten=unwritten, fresh=fresh)
     return Billed(total, cached, units, goes_on)
 
 

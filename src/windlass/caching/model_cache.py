@@ -79,11 +79,6 @@ class CacheState:
         """Whether its requests are marked, so that nothing is written but up to a mark."""
         return self._rules is not None
 
-    def lapsed(self, gap: float | None) -> bool:
-        """Whether a cache forgot what it held when a call began `gap` seconds ago (None: no)."""
-        ttl = self.prices.ttl_s
-        return gap is not None and ttl is not None and gap > ttl
-
     def written_anew(
         self, messages: tuple[Message, ...], tools: Sequence[ToolSpec], gap: float | None
     ) -> tuple[int, str]:
@@ -95,7 +90,7 @@ class CacheState:
             return 0, "nothing is cached"
         if self.trust.absent:
             return 0, "the provider's cache is not counted on"
-        if self.lapsed(gap) or self.trust.cold:
+        if self.prices.lapsed(gap) or self.trust.cold:
             return 0, "the cache is cold"
         return self.differs(messages, tools)
 

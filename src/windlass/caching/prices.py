@@ -56,13 +56,21 @@ class Prices:
         """Whether anything is ever cheaper for having been sent before."""
         return self.read < 1
 
-    def factor(self, tokens: int) -> float:
+    def factor(self, tokens: float) -> float:
         """How many times the base price a request with `tokens` input tokens costs."""
         return tier_factor(self.tiers, tokens) if self.tiers else 1.0
 
+    def lapsed(self, seconds: float | None) -> bool:
+        """Whether a prefix last used so many seconds ago is forgotten (None: not known, so no)."""
+        return seconds is not None and self.ttl_s is not None and seconds > self.ttl_s
 
-def tier_factor(tiers: Sequence[tuple[int, float]], tokens: int) -> float:
-    """The factor of the highest tier that a request with `tokens` input tokens is above."""
+
+def tier_factor(tiers: Sequence[tuple[int, float]], tokens: float) -> float:
+    """The factor of the highest tier that a request with `tokens` input tokens is above.
+
+    Estimates may be fractions of a token: the nearest whole number counts.
+    """
+    tokens = round(tokens)
     return next((factor for above, factor in reversed(tiers) if tokens > above), 1.0)
 
 

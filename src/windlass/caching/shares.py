@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from windlass.caching.bill import fresh_price
 from windlass.caching.meter import Billed, MeteredStream, Weighed
 from windlass.caching.prices import Prices
 
@@ -54,7 +55,7 @@ class SharedStream:
         factor = self.prices.factor(billed.tokens)
         self._calls += 1
         self._read += factor * self.prices.read
-        fresh = self.prices.write if billed.tokens >= self.prices.minimum else 1.0
+        fresh = fresh_price(self.prices, billed.tokens)
         left = billed.tokens - billed.cached if fresh != self.prices.read else 0
         for name, tokens, _, _ in reversed(self._standing):
             if left <= 0:

@@ -48,7 +48,7 @@ from windlass.declared import (
 )
 from windlass.errors import Mistake
 from windlass.safety.patterns import BadPattern, compiled, groups_of
-from windlass.safety.searching import checker, patterns_in
+from windlass.safety.schemas import patterns_in, validator_for
 from windlass.window.policies.budget import OnExceed
 
 REMEMBER: Final = "remember"
@@ -111,7 +111,7 @@ def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise refuse(f"the schema cannot be written as JSON: {error}") from error
     try:
-        checker(schema)
+        validator_for(schema)
     except SchemaError as error:
         place = "/".join(str(step) for step in error.absolute_path)
         raise refuse(

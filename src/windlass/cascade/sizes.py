@@ -16,8 +16,9 @@ from windlass.injectors.known import place
 from windlass.injectors.moving import move
 from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role, too_long_tools
 from windlass.injectors.values import looks_volatile
+from windlass.safety.pattern_search import SECONDS
 from windlass.safety.patterns import Unsupported, compiled
-from windlass.safety.searching import SECONDS, patterns_in
+from windlass.safety.schemas import patterns_in
 from windlass.settings.modules import UntrustedError
 from windlass.text.tokens import Counter
 from windlass.tools.base import Tool

@@ -18,8 +18,8 @@ def main() -> None:
     threads = frozenset(threading.enumerate())
     with signals_interrupt():
         try:
-            from windlass.cli.ending import leave, open_streams
-            from windlass.cli.output import Escaping
+            from windlass.cli.ending import exit_process
+            from windlass.cli.standard_streams import Escaping, open_streams
 
             open_streams()
             streams = sys.stdout, sys.stderr
@@ -31,7 +31,7 @@ def main() -> None:
         except KeyboardInterrupt:  # before a command began, or after it ended
             _print("windlass: interrupted")
             code = 130
-        leave(code, threads)
+        exit_process(code, threads)
 
 
 def _run() -> int:

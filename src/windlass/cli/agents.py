@@ -10,9 +10,10 @@ from typing import cast, get_args
 
 from windlass.api.recordings import import_sessions
 from windlass.caching.rates import age_note, many, money, override
-from windlass.cli.output import note, out, print_table, printed_as_json
-from windlass.cli.report import ranked_table
-from windlass.cli.store import open_existing, read_settings
+from windlass.cli.cost_tables import print_cost_table, ranked_table
+from windlass.cli.named_store import open_existing, read_settings
+from windlass.cli.output import note, out, printed_as_json
+from windlass.cli.printed_tables import Cell, Number, print_table
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.importing.agent_folders import (
     AgentSession,
@@ -39,7 +40,7 @@ def list_agent_sessions(verb: str) -> None:
     if printed_as_json(listed):
         return
     columns = ["", "project", "first words", "began", "calls", "cost"]
-    print_table(columns, [_row(session) for session in listed], right=[0, 4, 5], whole=[0])
+    print_table(columns, [_row(session) for session in listed], whole=[0])
     if estimated := sum(session.estimated for session in listed):
         out.print(f"~: {ESTIMATED.format(many(estimated, 'call'))}")
     out.print(
@@ -54,21 +55,22 @@ def _nothing() -> str:
     return f"no session of a coding agent was found{where}; name a file, a folder or a session"
 
 
-def _row(session: AgentSession) -> list[str]:
+def _row(session: AgentSession) -> list[Cell]:
     began = "-"
     if session.started is not None:
         began = f"{datetime.fromtimestamp(session.started).astimezone():%Y-%m-%d %H:%M}"
     project = project_of(session.project) if session.project else session.program
-    cost = f"{'~' if session.estimated else ''}{money(session.dollars)}"
-    return [str(session.number), project, session.title, began, f"{session.calls:,}", cost]
+    cost = Number(f"{'~' if session.estimated else ''}{money(session.dollars)}")
+    number = Number(session.number)
+    return [number, project, session.title, began, session.calls, cost]
 
 
 def find_agent_recording(name: str, store: str | None) -> Path | None:
-    """The file of the coding agent's session that a word stands for.
+    """Find the file of the coding agent's session with this name, or number in the list.
 
-    None: it is a file, a folder or a session of the store, which go first except before a number of
-    the list, or nothing. With `store` only that one is looked into. Raises UsageError where several
-    sessions of agents are called so.
+    None where the name is a file, a folder or a session of the store, which come first unless it is
+    a number, or where nothing has it, or where a `store` is named, which alone is searched then.
+    Raises UsageError where several sessions of agents have the name.
     """
     if store is not None or Path(name).exists():
         return None
@@ -80,7 +82,7 @@ def find_agent_recording(name: str, store: str | None) -> Path | None:
 
 
 def import_agent_session(path: Path) -> str:
-    """The session of the store that an agent's session became."""
+    """Import an agent's session into the store; its name there."""
     imported = import_sessions(path, on_skip=note)
     note(f"imported into the store: {path}")
     return imported.sessions[0].session_id
@@ -100,7 +102,7 @@ def has_agent_sessions() -> bool:
     return bool(agent_files())
 
 
-def show_folder(path: Path | None, by: str) -> None:
+def print_folder(path: Path | None, by: str) -> None:
     """Print what the recordings of a file or folder cost; of all agents' folders without one."""
     kinds = get_args(By)
     if by not in kinds:
@@ -112,8 +114,7 @@ def show_folder(path: Path | None, by: str) -> None:
         report = folder_report(_of(folders), cast("By", by))
     if printed_as_json(report):
         return
-    table = ranked_table(report.by, [*report.rows, report.total], summed=True)
-    print_table(table.columns, table.rows, right=table.right)
+    print_cost_table(ranked_table(report.by, [*report.rows, report.total], summed=True))
     if report.estimated:
         out.print(ESTIMATED.format(many(report.estimated, "call")))
     if old := age_note():

@@ -17,7 +17,7 @@ from windlass.safety.foreign import parse_json
 
 
 class TypedLines:
-    """Lines that a person types. A line that nobody waits for any more is the next one's."""
+    """Lines that a person types. A line that is no longer waited for answers the next question."""
 
     def __init__(self) -> None:
         self._coming: Future[str] | None = None
@@ -32,8 +32,8 @@ class TypedLines:
         return line.rstrip("\r\n") if line else None
 
 
-def person_at(lines: TypedLines) -> Asked | None:
-    """Who answers questions: the person at the terminal (None: nobody sits there)."""
+def person_at_terminal(lines: TypedLines) -> Asked | None:
+    """What asks the person at the terminal (None: there is no terminal)."""
     if progress.quiet or not (sys.stdin.isatty() and progress.file.isatty()):
         return None
     turn = asyncio.Lock()  # soundings ask side by side
@@ -98,7 +98,7 @@ def read_approvals(approve: Sequence[str] | None, deny: Sequence[str] | None) ->
 
 
 def approval_words(said: Mapping[str, Any]) -> list[str]:
-    """The words of a command line that `read_approvals` reads so."""
+    """The options that `read_approvals` reads as this."""
     words: list[str] = []
     for name, may in said.items():
         why = f"={may}" if isinstance(may, str) else ""

@@ -1,4 +1,4 @@
-"""How the command line ends: open standard streams, signals as interruptions, no leftovers.
+"""How the command line ends: signals are interruptions, and nothing that was started is left.
 
 SIGTERM and SIGHUP mean the same as Ctrl-C, unless whoever started the program ignores them (nohup
 does). Each of them, and a pipe whose reader goes away, cancels the work, which records that it was
@@ -26,6 +26,7 @@ from typing import Any, NoReturn, TypeVar
 
 from windlass.cli.output import Screen, out, progress
 from windlass.cli.signals import end_by_signals, ending_signals
+from windlass.cli.standard_streams import silence_stream
 from windlass.errors import Interrupted
 
 _Answer = TypeVar("_Answer")
@@ -37,35 +38,8 @@ _SETTLE_S = 5.0
 """Seconds that tasks which the work left behind have to end; after a second signal a fifth."""
 
 
-def open_streams() -> None:
-    """Open the null device where a standard stream is closed.
-
-    Else the next file that is opened takes its number, and what is meant for the terminal is
-    written into the store.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
-        if getattr(sys, name) is None:
-            mode = "r" if number == 0 else "w"
-            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
-
-
-def silence(stream: int) -> None:
-    """Let what is still written to a standard stream go nowhere: its reader went away."""
-    with suppress(OSError):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, stream)
-        os.close(null)
-
-
-def leave(code: int, threads: frozenset[threading.Thread]) -> NoReturn:
-    """Exit with `code`. What a tool has left running does not hold it up.
+def exit_process(code: int, threads: frozenset[threading.Thread]) -> NoReturn:
+    """Exit with `code`, without waiting for what a tool has left running.
 
     `threads` are those that were there before the command. The interpreter would wait for ever
     for one that is not a daemon and does not end.
@@ -77,7 +51,7 @@ def leave(code: int, threads: frozenset[threading.Thread]) -> NoReturn:
         try:
             stream.flush()
         except (OSError, ValueError):
-            silence(number)
+            silence_stream(number)
     until = time.monotonic() + _GRACE_S
     while left := [
         each for each in threading.enumerate() if not each.daemon and each not in threads
@@ -98,19 +72,19 @@ def end_children() -> None:
         return
     for number in (signal.SIGTERM, signal.SIGKILL):
         until = time.monotonic() + _GRACE_S
-        for pid in _descendants():
+        for pid in _list_descendants():
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-        while _descendants():
+        while _list_descendants():
             if time.monotonic() > until:
                 break
             time.sleep(_POLL_S)
 
 
-def _descendants() -> list[int]:
+def _list_descendants() -> list[int]:
     """The child processes of this one that have not ended, and theirs."""
     children: dict[int, list[int]] = {}
-    for pid, parent in _processes():
+    for pid, parent in _list_processes():
         children.setdefault(parent, []).append(pid)
     descendants = list(children.get(os.getpid(), ()))
     for pid in descendants:  # it grows
@@ -118,7 +92,7 @@ def _descendants() -> list[int]:
     return descendants
 
 
-def _processes() -> Iterator[tuple[int, int]]:
+def _list_processes() -> Iterator[tuple[int, int]]:
     """(Process, its parent) for all that run; those that have ended and wait for us are not."""
     if not Path("/proc/self/stat").is_file():
         listed = subprocess.run(
@@ -144,22 +118,22 @@ def _processes() -> Iterator[tuple[int, int]]:
 # ---- work on an event loop ----------------------------------------------------------
 
 
-def finish(work: Coroutine[Any, Any, _Answer]) -> _Answer:
-    """What the work comes to on an event loop of its own.
+def run_interruptibly(work: Coroutine[Any, Any, _Answer]) -> _Answer:
+    """Run the work on an event loop of its own, and return its result.
 
     Raises Interrupted where a signal or a closed pipe ended it. Nothing that it started is waited
     for without a limit.
     """
     loop = asyncio.new_event_loop()
-    ending = _Ending()
-    with _watched(loop, ending):
+    ending = _Canceller()
+    with _cancelled_by_signals(loop, ending):
         try:
             return loop.run_until_complete(ending.cancellable(work))
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             raise Interrupted("interrupted") from error
         finally:
             # Not asyncio.run: it waits without a limit, also for threads.
-            if _settled(loop, _SETTLE_S if ending.times <= 1 else _SETTLE_S / 5):
+            if _cancel_tasks(loop, _SETTLE_S if ending.times <= 1 else _SETTLE_S / 5):
                 loop.run_until_complete(loop.shutdown_asyncgens())
                 loop.close()
             else:  # given up with the process; Python would tell of each when it is collected
@@ -168,7 +142,7 @@ def finish(work: Coroutine[Any, Any, _Answer]) -> _Answer:
                 end_children()
 
 
-class _Ending:
+class _Canceller:
     """Cancels the work when it is called: the first time, and once more when that takes long."""
 
     def __init__(self) -> None:
@@ -189,8 +163,10 @@ class _Ending:
 
 
 @contextmanager
-def _watched(loop: asyncio.AbstractEventLoop, ending: Callable[[], None]) -> Iterator[None]:
-    """Meanwhile signals and closed pipes call `ending`, from the event loop.
+def _cancelled_by_signals(
+    loop: asyncio.AbstractEventLoop, ending: Callable[[], None]
+) -> Iterator[None]:
+    """In this context signals and closed pipes call `ending`, from the event loop.
 
     The loop's own handlers also wake the loop. With others, a signal that comes in the moment
     before it goes to sleep is noticed only at its next event.
@@ -220,14 +196,14 @@ def _hung_up(
     loop: asyncio.AbstractEventLoop, number: int, console: Screen, ending: Callable[[], None]
 ) -> None:
     loop.remove_reader(number)
-    silence(number)
+    silence_stream(number)
     if console is progress:
         progress.quiet = True
     ending()
 
 
-def _settled(loop: asyncio.AbstractEventLoop, seconds: float) -> bool:
-    """Whether all tasks of the loop have ended after they were cancelled."""
+def _cancel_tasks(loop: asyncio.AbstractEventLoop, seconds: float) -> bool:
+    """Cancel all tasks of the loop; whether they have ended within so many seconds."""
     tasks = asyncio.all_tasks(loop)
     for task in tasks:
         task.cancel()

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
@@ -43,14 +43,14 @@ _FRAMES_A_SECOND = 8
 _SEEN = 72
 """Characters that say what a phase sees, unless all is asked for."""
 _INPUT_LINES = 20
-"""About so many lines show the inputs of a reduce."""
+"""About how many lines show the inputs of a reduce."""
 
 
 class Progress:
-    """Prints events as they come. `session_id` is the session's, once it has begun.
+    """Prints events as they come. `session_id` is the session's, once it has started.
 
-    `addresses` are those that the settings give providers, which may not be the vendors'.
-    `verbose`: each request is told, too, and how its context was made.
+    `addresses` are those that the settings give providers, which may differ from the vendors'.
+    `verbose`: each request is reported too, and how its context was made.
     """
 
     def __init__(
@@ -65,21 +65,21 @@ class Progress:
         self._addresses = addresses or {}
         self._console = console
         self._in_text = False
-        self._silence = _Silence(console)
+        self._spinner = _WaitSpinner(console)
 
     def __call__(self, event: Event) -> None:
         """Print one event."""
-        self._silence.hide()
+        self._spinner.hide()
         if not isinstance(event, TextArrived):
             self.end_text()
         self._print(event)
-        self._silence.follow(event)
+        self._spinner.follow(event)
         if not self._in_text:
-            self._silence.show()
+            self._spinner.show()
 
     def end(self) -> None:
         """End the line on which text streams in, and the spinner: the run is over."""
-        self._silence.hide()
+        self._spinner.hide()
         self.end_text()
 
     def _print(self, event: Event) -> None:
@@ -90,7 +90,7 @@ class Progress:
                 self._line(f"\n  sub-cascade {cascade}: {in_words(status, reason)}", "bold")
             case SessionStarted(session, cascade, models):
                 self.session_id = session
-                names = at_places(models, self._addresses)
+                names = models_with_places(models, self._addresses)
                 self._line(f"cascade {cascade}; models that will see content: {names}")
                 self._line(f"session {session}", "dim")
             case PhaseStarted(phase, index, total, context):
@@ -165,10 +165,10 @@ class Progress:
 
 
 @contextmanager
-def counting(console: Console, what: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A line that counts on a terminal, and is gone afterwards; nothing where there is none.
+def show_count(console: Console, what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show a line that counts, and remove it afterwards; only on a terminal.
 
-    It is handed what is counted, how many there were, and how many there are.
+    Yields a function that takes what is counted, how many are done, and how many there are.
     """
     if not console.is_terminal or console.quiet:
         yield lambda _what, _number, _total: None
@@ -181,8 +181,8 @@ def counting(console: Console, what: str) -> Iterator[Callable[[str, int, int], 
         yield count
 
 
-class _Silence:
-    """A spinner with what a run waits for, and since when; only where a person looks on."""
+class _WaitSpinner:
+    """A spinner with what a run waits for, and for how long; only where a person watches."""
 
     def __init__(self, console: Console) -> None:
         self._awaited: dict[tuple[str, str], float] = {}
@@ -192,7 +192,7 @@ class _Silence:
         self._spinner = Spinner("dots" if unicode else "line", style="dim")
 
     def follow(self, event: Event) -> None:
-        """Begin or end to wait, as an event says."""
+        """Start or stop waiting, as an event says."""
         match event:
             case CallStarted(phase):
                 self._awaited[phase, "model"] = time.monotonic()
@@ -208,19 +208,10 @@ class _Silence:
     def show(self) -> None:
         """Spin while something is waited for."""
         if self._awaited and is_watched(self._console):
-            self._live = Live(
-                console=self._console,
-                get_renderable=self._drawn,
-                refresh_per_second=_FRAMES_A_SECOND,
-                transient=True,
-                # What tools print is no output: nothing may lead it to the console.
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self._live.start()
+            self._live = live_line(self._console, self._drawn, _FRAMES_A_SECOND)
 
     def hide(self) -> None:
-        """Take the spinner away, so that a line may be printed."""
+        """Remove the spinner, so that a line may be printed."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -233,8 +224,23 @@ class _Silence:
         return self._spinner
 
 
+def live_line(console: Console, drawn: Callable[[], RenderableType], frames: int) -> Live:
+    """A line that is redrawn `frames` times a second until it is stopped, and then removed."""
+    live = Live(
+        console=console,
+        get_renderable=drawn,
+        refresh_per_second=frames,
+        transient=True,
+        # What tools print is not output: nothing may lead it to the console.
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    live.start()
+    return live
+
+
 def is_watched(console: Console) -> bool:
-    """Whether a person looks on, so that a line may change while they do."""
+    """Whether a person watches, so that a line may change in place."""
     at_terminal = console.is_terminal and not console.is_dumb_terminal
     return at_terminal and console.file.isatty() and not console.quiet and not _in_ci()
 
@@ -243,8 +249,8 @@ def _in_ci() -> bool:
     return os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 
-def at_places(models: Iterable[str], addresses: Mapping[str, str]) -> str:
-    """The models, each with where it runs if that is not at its vendor."""
+def models_with_places(models: Iterable[str], addresses: Mapping[str, str]) -> str:
+    """The models, each with where it runs unless that is at its vendor."""
     return ", ".join(name + _where(name, addresses) for name in models)
 
 

@@ -23,7 +23,7 @@ def ending_signals() -> list[signal.Signals]:
 
 @contextmanager
 def signals_interrupt() -> Iterator[None]:
-    """Meanwhile every signal that ends a command raises KeyboardInterrupt, as Ctrl-C does.
+    """In this context every signal that ends a command raises KeyboardInterrupt, as Ctrl-C does.
 
     During an import it ends the process: nothing runs yet that had to be ended in order, and
     Python prints what is raised in the midst of an import instead of passing it on.

@@ -75,14 +75,15 @@ class Chats:
     def messages(self, behind: Iterable[Entry]) -> list[dict[str, Any]]:
         """What is shown, and `behind` it; only what is new since the last window is made."""
         conversation, shown = self._conversation, self._shown
-        for at in conversation.changes[self._told :]:
+        changes = conversation.standing.changes
+        for at in changes[self._told :]:
             if at < len(shown):
                 shown[at] = self._for_good(at, conversation.entries[at])
-        self._told = len(conversation.changes)
+        self._told = len(changes)
         for at in range(len(shown), len(conversation.entries)):
             shown.append(self._for_good(at, conversation.entries[at]))
         now = shown.copy()
-        pending = conversation.pending_entries
+        pending = conversation.pending.entries
         ahead: dict[int, _Made] = {}
         for at, entry in pending.items():
             if entry is None or self._is_own(entry):
@@ -91,7 +92,7 @@ class Chats:
                 ahead[at] = one = self._make(at, entry)
                 now[at] = one.chat
         self._ahead = ahead
-        if conversation.gone or None in pending.values():
+        if conversation.standing.gone or None in pending.values():
             now = [*filter(None, now)]
         now += [to_openai(entry.message) for entry in behind]
         return cast("list[dict[str, Any]]", now)

@@ -31,6 +31,7 @@ from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL, matching, meant, part_of, reference
 from windlass.window.steps import bound_thinking, planner_of, steps
+from windlass.window.window_rules import WindowRules
 from windlass.wire.base import Usage
 from windlass.wire.calls import NO_RESULT
 from windlass.wire.editing import cleared, read_edits
@@ -119,17 +120,19 @@ class Context:
             most = max(1, most - self.corrected(self.counted(())))  # the tools are paid first
         self._most = most
         self.conversation = Conversation(
-            policies=steps(
+            steps(
                 chosen,
                 caches=self.prices.caches,
                 window_tokens=window_tokens(model),
                 limit=most,
             ),
-            # Counting takes longer than deciding: only a limit needs the model's own count.
-            count=self._weighed if chosen.max_input_tokens else size,
-            planner=planner_of(chosen, self.prices),
-            settles=True,
-            bound=bound_thinking(chosen, self._cache.model),
+            planner_of(chosen, self.prices),
+            WindowRules(
+                # Counting takes longer than deciding: only a limit needs the model's own count.
+                count=self._weighed if chosen.max_input_tokens else size,
+                settles=True,
+                bound=bound_thinking(chosen, self._cache.model),
+            ),
         )
         self._chats = Chats(self.conversation, self.appended)
         self._clear = chosen.server_clear if chosen.enabled else None
@@ -139,7 +142,8 @@ class Context:
             thinking=chosen.thinking,
             notes=self._clear is not None,
         )
-        self.conversation.supplied.update(supplied or {})
+        for key, text in (supplied or {}).items():
+            self.conversation.supply(key, text)
 
     def append(self, message: Chat) -> None:
         """Add the next message; it is not changed, nor copied.
@@ -449,20 +453,20 @@ class Context:
         if not bare:
             raise SequenceError("the list of messages is empty, or none of them says anything")
         call = self._next_call(bare, loose=len(loose))
-        lapsed = self._cache.lapsed(self._cache.pauses.gap) or not self.prices.caches
+        lapsed = self._cache.prices.lapsed(self._cache.pauses.gap) or not self.prices.caches
         parts = WindowParts(
             call,
             bare,
             (*self.taken, *late),
-            {**conversation.edits, **conversation.pending},
-            tuple(conversation.pending_wants),
+            conversation.edits,
+            tuple(conversation.pending.wants),
             cached=0 if lapsed else call.sent.held,
             number=conversation.calls + 1,
             assumed=self._assumed(),
         )
         if self._list is not None:
             return ChatWindow(self, parts, self._list.written(call.entries), self._list.name)
-        inserts = [insert.entry for insert in conversation.pending_inserts]
+        inserts = [insert.entry for insert in conversation.pending.inserts]
         messages = self._chats.messages((*inserts, *loose))
         return ChatWindow(self, parts, with_block_parts(messages, call.with_blocks))
 
@@ -477,7 +481,7 @@ class Context:
             entries,
             self._specs,
             gap=self._cache.pauses.gap,
-            size=lambda text: self.conversation.count(user(text)) if text else 0,
+            size=lambda text: self.conversation.rules.count(user(text)) if text else 0,
             fits=fits,
             block=self._block,
             unmarked=loose,

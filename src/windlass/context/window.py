@@ -17,10 +17,9 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.messages import Message, Opaque, ToolSpec
 from windlass.window.assemble import tools_needed
 from windlass.window.driver import NextCall
-from windlass.window.entries import INJECT, Edit, Entry, Fold
+from windlass.window.entries import INJECT, Edit, Entry, Fold, Want
 from windlass.window.intake import Taken
 from windlass.window.originals import reference
-from windlass.window.proposals import Want
 from windlass.wire.base import Format, Request
 from windlass.wire.forms import MODULES, TITLES, FormName, aside, check_places
 from windlass.wire.marks import in_chat

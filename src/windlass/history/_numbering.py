@@ -29,6 +29,7 @@ from windlass.history.packing import (
     TableRow,
 )
 from windlass.messages import Message, Text
+from windlass.selection.card import Card
 
 INLINE: Final = 4096
 """Bytes of canonical JSON up to which a body stands in the database; above, it is a blob."""
@@ -132,6 +133,10 @@ class Prepared:
             start.sounding_index,
         )
 
+    def missing_picture(self, sha256: str) -> StoreError:
+        """The error for a picture whose bytes are nowhere."""
+        return self.refusal(f"the bytes of picture {sha256!r} are neither given nor stored")
+
     def refusal(self, reason: str) -> StoreError:
         """The error that stops this batch."""
         return StoreError(f"{reason} (session {self.batch.session_id!r}): nothing was recorded")
@@ -168,7 +173,7 @@ class SessionReader(Protocol):
         """How it began."""
 
     def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
-        """The first rows (`reading.PORTION`) behind number `after`."""
+        """The first rows (`PORTION`) behind number `after`."""
 
     def table(self, kind: type[TableRow]) -> list[TableRow]:
         """Its rows of another table; images by the row that shows them."""
@@ -193,6 +198,12 @@ class SessionReader(Protocol):
 
     def traces_among(self, traces: list[str]) -> list[str]:
         """Those of these traces that the session has rows of."""
+
+    def cards(self) -> list[Card]:
+        """The cards of its messages."""
+
+    def without_cards(self, after: int, limit: int) -> list[LogRow]:
+        """The first rows behind `after` whose messages may have a card and have none."""
 
 
 @dataclass(slots=True)

@@ -19,9 +19,10 @@ from typing import Any, Final, Generic, TypeVar
 
 from windlass.errors import StoreError
 from windlass.history import packing
+from windlass.history._base_store import BaseStore
 from windlass.history._blobs import file_digest, visible_files
 from windlass.history._numbering import SessionReader
-from windlass.history._reader import BaseStore, changed_batches, log_rows, windows
+from windlass.history._session import changed_batches, log_rows, windows
 from windlass.history.base import Discrepancy, OnProgress, request_hash
 from windlass.history.packing import CallRow, EditRow, ImageRow, OutcomeRow
 from windlass.messages import from_dict
@@ -48,7 +49,7 @@ class StoreProof(ABC, Generic[_Session]):
     names_are_kept = True
     """Whether a visible file that is missing is damage, and not made when it is wanted."""
 
-    def __init__(self, store: BaseStore, on_progress: OnProgress | None = None) -> None:
+    def __init__(self, store: BaseStore[_Session], on_progress: OnProgress | None = None) -> None:
         self.store = store
         self._on_progress = on_progress
         self.sound: set[str] = set()

@@ -40,9 +40,6 @@ BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, Node
 """Rows that are said in a session: what a snowball carries on. System prompts and
 injected copies are made anew for each phase."""
 
-CONTINUES: Final = "continues"
-"""In the metadata of a reply: the id of the cut reply before it, whose text it begins with."""
-
 SAVINGS: Final = "windows"
 """Of the details of a session's outcome: what its windows saved and cost."""
 
@@ -253,20 +250,6 @@ FORKED_FROM: Final = "forked_from"
 """There: the session that it was forked from."""
 CHAT: Final = "chat"
 """The name and the instructions of a phase that answers messages; nobody wrote them."""
-SENT: Final = "sent"
-"""The kind of the row before a call of a model."""
-ANSWERED: Final = "answered"
-"""The kind of a row that holds a reply which has no row of its own."""
-FAILED: Final = "failed"
-"""The kind of the row after a call that a provider refused or broke off."""
-STARTED: Final = "started"
-"""The kind of the row before tools run whose effects cannot be taken back."""
-INHERITED: Final = "inherited"
-"""In the metadata of a reply of a forked session: the session that paid for it, and its tokens."""
-STEPS: Final = frozenset({SENT, ANSWERED, FAILED, STARTED})
-STEP: Final = "step"
-"""In the metadata of a row: the place of the step that it belongs to."""
-
 SOUNDINGS: Final = "soundings"
 """The kind of the decision among a phase's soundings: `winner` is the index of the one taken."""
 
@@ -294,12 +277,6 @@ def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> I
         index = stored.row.sounding_index
         if index is None or (stored.row.phase or "", index) in taken:
             yield stored
-
-
-def continued(rows: Iterable[StoredRow]) -> frozenset[str]:
-    """The ids of replies that were cut at their limit and stand whole in a later one."""
-    ids = (stored.row.metadata.get(CONTINUES) for stored in rows)
-    return frozenset(id_ for id_ in ids if id_ is not None)
 
 
 @dataclass(frozen=True, slots=True)

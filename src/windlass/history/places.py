@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.settings.settings import StoreAddress
+from windlass.settings.fields import StoreAddress
 
 if TYPE_CHECKING:
     from windlass.history.base import Store

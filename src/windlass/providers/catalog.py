@@ -12,7 +12,7 @@ from typing import Final
 
 from windlass.caching.rates import UNKNOWN_WINDOW, Rate, split_model
 from windlass.errors import UsageError, did_you_mean
-from windlass.settings.settings import KEYS, ProviderSettings
+from windlass.settings.fields import KEYS, ProviderSettings
 
 LITELLM: Final = "litellm"
 """The provider whose models the package litellm asks."""

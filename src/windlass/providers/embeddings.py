@@ -21,7 +21,7 @@ from windlass.providers._retry import Patience
 from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, find
 from windlass.safety.fairness import in_thread
 from windlass.selection.vectors import Vectors
-from windlass.settings.settings import ProviderSettings
+from windlass.settings.fields import ProviderSettings
 from windlass.text.tokens import CHARS_A_TOKEN
 
 _AT_ONCE: Final = 96

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import accumulate, repeat
 from typing import Final, NamedTuple
 
-from windlass.caching.prices import Prices, tier_factor
+from windlass.caching.bill import cached_tokens, input_units
+from windlass.caching.prices import Prices
 from windlass.replays.numbered import NumberedMessages, common
 
 LOOK_BACK: Final = 8
@@ -20,35 +21,26 @@ USUAL_TTL_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Vector:
-    """Prices of an input token that is read from the cache, or written to it.
+class Vector(Prices):
+    """Prices with the `name` that tables call them by. What is written is kept the usual time."""
 
-    A prefix under `minimum` tokens is not kept; a longer one is found in whole `step`s, within
-    `ttl_s` seconds (None: at any time). `tiers` are as in `Prices`.
-    """
-
-    name: str
-    read: float
-    write: float
-    minimum: int
-    step: int
     ttl_s: float | None = None
-    tiers: tuple[tuple[int, float], ...] = ()
+    name: str = ""
 
     @property
-    def prices(self) -> Prices:
+    def for_windows(self) -> Prices:
         """The same for planning windows; a prefix is kept for five minutes where no time is known.
 
         So long do the caches last that are charged in this way.
         """
-        ttl_s = USUAL_TTL_S if self.ttl_s is None and self.read < 1 else self.ttl_s
+        ttl_s = USUAL_TTL_S if self.ttl_s is None and self.caches else self.ttl_s
         return Prices(self.read, self.write, self.minimum, self.step, ttl_s, tiers=self.tiers)
 
 
 VECTORS: Final = (
-    Vector("anthropic", 0.10, 1.25, 1_024, 1),
-    Vector("automatic", 0.10, 1.00, 1_024, 128),
-    Vector("none", 1.0, 1.0, 0, 1),
+    Vector(0.10, 1.25, 1_024, 1, name="anthropic"),
+    Vector(0.10, 1.00, 1_024, 128, name="automatic"),
+    Vector(1.0, 1.0, 0, 1, name="none"),
 )
 """Anthropic-like, an automatic cache, no cache."""
 
@@ -96,19 +88,6 @@ def sent(
     return calls
 
 
-def cached_tokens(call: CallTokens, vector: Vector) -> float:
-    """What of a call is read from the cache."""
-    if call.shared < vector.minimum or vector.read >= 1:
-        return 0.0
-    return call.shared - call.shared % vector.step
-
-
 def cost(call: CallTokens, vector: Vector) -> float:
-    """The price of one call: what is shared is read, the rest written.
-
-    A call under the minimum writes nothing; its tokens are fresh ones.
-    """
-    cached = cached_tokens(call, vector)
-    fresh = vector.write if call.tokens >= vector.minimum else 1.0
-    units = cached * vector.read + (call.tokens - cached) * fresh
-    return units * tier_factor(vector.tiers, round(call.tokens)) if vector.tiers else units
+    """The price of one call: what is shared is read, the rest written."""
+    return input_units(vector, call.tokens, cached_tokens(vector, call.shared))

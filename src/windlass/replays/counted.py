@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Final
 
-from windlass.caching.prices import tier_factor
+from windlass.caching.bill import input_units
 from windlass.caching.rates import cost
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, Opaque
@@ -146,11 +146,9 @@ class RecordedCache:
             return self.units
         used, told = self.usage, self.usage.tokens_in
         fresh = told - used.tokens_cached
-        paid = self.units / tier_factor(vector.tiers, told) - used.tokens_cached * vector.read
+        paid = self.units / vector.factor(told) - used.tokens_cached * vector.read
         rest = paid / fresh if fresh > 0 else vector.write
-        cached = self.tokens_of(call, whole)
-        units = cached * vector.read + (call.tokens - cached) * rest
-        return units * tier_factor(vector.tiers, round(call.tokens))
+        return input_units(vector, call.tokens, self.tokens_of(call, whole), fresh=rest)
 
 
 def recorded_cache(recording: Recording, prices: PricedVector) -> tuple[RecordedCache | None, ...]:

@@ -105,5 +105,11 @@ def _numbers(named: str) -> Prices:
 
 def _vector(name: str, prices: Prices) -> Vector:
     return Vector(
-        name, prices.read, prices.write, prices.minimum, prices.step, prices.ttl_s, prices.tiers
+        prices.read,
+        prices.write,
+        prices.minimum,
+        prices.step,
+        prices.ttl_s,
+        tiers=prices.tiers,
+        name=name,
     )

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from windlass.caching.bill import cached_tokens
 from windlass.context.context import Context
 from windlass.context.window import Chat, ChatWindow
 from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.replays.bill import CallTokens, cached_tokens, cost, sent
+from windlass.replays.bill import CallTokens, cost, sent
 from windlass.replays.counted import (
     CallCounts,
     RecordedCache,
@@ -222,7 +223,7 @@ class _Replaying:
             held, factor = cache[at], 1.0
             if held is None:
                 units, whole_units = cost(call, vector), cost(all_of_it, vector)
-                cached += cached_tokens(call, vector)
+                cached += cached_tokens(vector, call.shared)
             else:
                 units, whole_units = held.cost(call, all_of_it, vector), held.units
                 cached += held.tokens_of(call, all_of_it)
@@ -264,7 +265,7 @@ class _Replaying:
         context = Context(
             self._recording.model if "/" in self._recording.model else None,
             policy.policy,
-            prices=prices.vector.prices,
+            prices=prices.vector.for_windows,
             tools=self._chats.tools,
         )
         windows: list[list[int]] = []

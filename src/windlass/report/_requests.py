@@ -16,7 +16,6 @@ from windlass.caching.rates import is_local, rate
 from windlass.history.base import (
     BORN,
     EVALUATION,
-    INHERITED,
     SOUNDING,
     SOUNDINGS,
     NodeType,
@@ -24,8 +23,8 @@ from windlass.history.base import (
     ShownMessage,
     Store,
     StoredRow,
-    continued,
 )
+from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import spoken
 from windlass.importing.storing import grade_of
 from windlass.messages import Message, ToolSpec, canonical_json
@@ -56,9 +55,14 @@ class SessionCall:
     full_tokens: int
 
     @property
+    def reply(self) -> ReplyDetails | None:
+        """What the record says of the reply (None: the call has none in the session)."""
+        return ReplyDetails.of(self.row)
+
+    @property
     def inherited(self) -> bool:
         """Whether the session that this one was forked from paid for it."""
-        return INHERITED in self.row.metadata
+        return self.reply is not None and self.reply.inherited is not None
 
     @property
     def free(self) -> bool:

@@ -12,6 +12,7 @@ from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item
 from windlass.window.options import Policy
 from windlass.window.steps import bound_thinking, planner_of, steps
+from windlass.window.window_rules import WindowRules
 
 
 class ShortenedRequests(Requests):
@@ -67,9 +68,9 @@ class ShortenedRequests(Requests):
 
     def _conversation(self, model: str) -> Conversation:
         return Conversation(
-            policies=steps(self._policy, caches=self._prices.caches),
-            planner=planner_of(self._policy, self._prices),
-            bound=bound_thinking(self._policy, model),
+            steps(self._policy, caches=self._prices.caches),
+            planner_of(self._policy, self._prices),
+            WindowRules(bound=bound_thinking(self._policy, model)),
         )
 
 

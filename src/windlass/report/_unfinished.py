@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windlass.history.base import ANSWERED, FAILED, INHERITED, SENT, STEP, StoredRow
+from windlass.history.base import StoredRow
+from windlass.history.row_details import Answered, Failed, ReplyDetails, Sent, details_of
+from windlass.history.step import Step
 from windlass.report.account import AccountTree
 
 
@@ -37,18 +39,19 @@ def unbilled(tree: AccountTree) -> Unbilled:
 
 
 def _own(rows: Iterable[StoredRow]) -> Unbilled:
-    open_steps: Counter[str] = Counter()
+    open_steps: Counter[Step] = Counter()
     calls, tokens, origin = 0, 0, ""
     for stored in rows:
-        told = stored.row.metadata
-        if STEP not in told:
-            continue
-        kind = told.get("kind")
-        if kind == SENT:
-            open_steps[told[STEP]] += 1
-        elif kind in (None, ANSWERED, FAILED) and INHERITED not in told:
-            open_steps[told[STEP]] -= 1
-        if INHERITED in told:
-            calls, tokens = calls + 1, tokens + told[INHERITED]["usage"][0]
-            origin = told[INHERITED]["session"]
+        match details_of(stored.row):
+            case Sent(step=step):
+                open_steps[step] += 1
+            case Answered(step=step) | Failed(step=step):
+                open_steps[step] -= 1
+            case ReplyDetails(step=Step() as step, inherited=None):
+                open_steps[step] -= 1
+            case ReplyDetails(inherited=dict() as inherited):
+                calls, tokens = calls + 1, tokens + inherited["usage"][0]
+                origin = inherited["session"]
+            case _:
+                pass
     return Unbilled(sum(open_steps.values()), calls, tokens, origin)

@@ -17,7 +17,7 @@ from windlass.caching.rates import (
     rate,
 )
 from windlass.caching.shares import SharedStream
-from windlass.history.base import CONTINUES, Store
+from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
 from windlass.importing.storing import ESTIMATED_OUTPUT
 from windlass.report._requests import (
@@ -218,7 +218,9 @@ class Account:
                 out = 0
                 if call.row.message is not None:
                     out = self.record.tokens(counter, call.row.message)
-                if CONTINUES in call.row.metadata:  # it has the text of two replies
+                if (
+                    call.reply is not None and call.reply.continues
+                ):  # it has the text of two replies
                     out = min(out, call.row.tokens_out or out)
                 dollars = input_dollars(price, bill.units)
                 dollars += output_dollars(price, bill.tokens, out)

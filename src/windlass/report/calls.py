@@ -17,18 +17,17 @@ from windlass.history.base import (
     CHAT,
     FORKED_FROM,
     RAN,
-    STEPS,
     CallRecord,
     SessionInfo,
     SessionStart,
     Store,
     StoredRow,
-    continued,
     standing,
 )
 from windlass.history.callout_rows import Callout, CalloutMark, called_out
 from windlass.history.details import CallDetails
 from windlass.history.nesting import nested, sessions_below
+from windlass.history.row_details import STEPS, continued
 from windlass.messages import Message
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import dated, first_words

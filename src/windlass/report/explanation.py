@@ -18,10 +18,10 @@ from windlass.history.base import (
     Row,
     Store,
     StoredRow,
-    continued,
 )
 from windlass.history.callout_rows import called_out
 from windlass.history.details import NotChosen
+from windlass.history.row_details import continued
 from windlass.messages import Message
 from windlass.report.calls import (
     CallView,

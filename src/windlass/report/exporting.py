@@ -23,9 +23,9 @@ from windlass.history.base import (
     Row,
     Store,
     StoredRow,
-    continued,
     standing,
 )
+from windlass.history.row_details import continued
 from windlass.importing.exchanges import EVIDENCE
 from windlass.importing.storing import IMPORTED, evidence
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec

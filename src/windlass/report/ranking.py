@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from windlass.caching.bill import input_units
 from windlass.caching.rates import input_dollars, is_local, output_dollars, prices_of, rate
 from windlass.history.base import SessionFilter, SessionInfo, Store
 from windlass.history.nesting import sessions_below
@@ -158,9 +159,7 @@ def _prices_of(model: str) -> Callable[[int, int, int], float | None]:
     prices = prices_of(model, warn=lambda _: None)
 
     def dollars(tokens_in: int, tokens_out: int, cached: int) -> float:
-        fresh = prices.write if tokens_in >= prices.minimum else 1.0
-        units = cached * prices.read + (tokens_in - cached) * fresh
-        units *= prices.factor(tokens_in)
+        units = input_units(prices, tokens_in, cached)
         return input_dollars(price, units) + output_dollars(price, tokens_in, tokens_out)
 
     return dollars

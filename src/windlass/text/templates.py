@@ -11,14 +11,21 @@ import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import jinja2
 from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
 from windlass.errors import ContextError, did_you_mean
-from windlass.safety.sandbox import LONGEST, Environment, begin, bound, weigh
+from windlass.safety.sandbox import TemplateEnvironment
+from windlass.safety.template_limits import (
+    LONGEST,
+    check_containers,
+    check_length,
+    start_counting,
+    written_length,
+)
 
 NAMES: Final = ("input", "outputs", "state")
 """What a template can see."""
@@ -148,7 +155,9 @@ class _Missing(jinja2.StrictUndefined):
 
     @property
     def _undefined_message(self) -> str:
-        holder, name = self._undefined_obj, str(self._undefined_name)
+        holder, key = self._undefined_obj, cast("Any", self._undefined_name)
+        # What is no plain key may hold any number of texts.
+        name = str(key) if isinstance(key, str | int | float) else f"<{type(key).__name__}>"
         if self._undefined_hint:
             return str(self._undefined_hint)
         if holder is jinja2.utils.missing:
@@ -182,29 +191,32 @@ def _to_json(value: Any, indent: int | None = None) -> str:
             return list(item)
         raise TypeError(f"{type(item).__name__} is no JSON value")
 
-    weigh(value)
+    written_length(value)
     if indent is None:
         return json.dumps(value, ensure_ascii=False, default=other)
     pieces: list[str] = []
     length = 0
-    bound(indent)
+    check_length(indent)
     for piece in json.JSONEncoder(ensure_ascii=False, indent=indent, default=other).iterencode(
         value
     ):
         length += len(piece)
         if length > LONGEST:
-            bound(length)
+            check_length(length)
         pieces.append(piece)
     return "".join(pieces)
 
 
 def _finalize(value: Any) -> Any:
     # Objects and lists read as JSON, not as Python.
-    return _to_json(value) if isinstance(value, dict | list | MutableMapping) else value
+    if isinstance(value, dict | list | MutableMapping):
+        return _to_json(value)
+    check_containers(value)
+    return value
 
 
-def _make_environment() -> Environment:
-    made = Environment(
+def _make_environment() -> TemplateEnvironment:
+    made = TemplateEnvironment(
         undefined=_Missing, autoescape=False, keep_trailing_newline=True, finalize=_finalize
     )
     made.filters["tojson"] = _to_json
@@ -269,12 +281,12 @@ def render(
     values = {"input": input, "state": readable, "outputs": outputs, **(moments or {})}
     pieces: list[str] = []
     length = 0
-    begin()
+    start_counting()
     try:
         for piece in _compile(template).generate(values):
             length += len(piece)
             if length > LONGEST:
-                bound(length)
+                check_length(length)
             pieces.append(piece)
     except TemplateError as error:
         raise ContextError(f"{where}: {error}") from error

@@ -26,7 +26,15 @@ from windlass.tools.base import TIMEOUT_S, Effects, Tool
 GROUP: Final = "windlass.tools"
 """The entry point group in which a package announces its tools."""
 
-BUILTIN_MODULES: Final = ("charts", "files", "forecasts", "searching", "set_state", "sql", "web")
+BUILTIN_MODULES: Final = (
+    "data.charts",
+    "files",
+    "data.forecasts",
+    "searching",
+    "set_state",
+    "data.sql",
+    "web",
+)
 
 _MARK: Final = "__windlass_tool__"
 # What OpenAI, Anthropic and Gemini all accept as a function name.

@@ -20,7 +20,7 @@ from windlass.messages import Picture, ToolCall, clean_text
 from windlass.safety.fairness import in_thread
 from windlass.safety.interrupting import Cancellation
 from windlass.safety.patterns import BadPattern
-from windlass.safety.searching import checker
+from windlass.safety.schemas import validator_for
 from windlass.text.pictures import picture
 from windlass.tools.base import Tool, ToolContext, ToolOutput
 from windlass.tools.decode import decode_text
@@ -121,7 +121,7 @@ def _checked(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
     from referencing.exceptions import Unresolvable
 
     try:
-        errors = [each.message for each in checker(tool.spec.parameters).iter_errors(given)]
+        errors = [each.message for each in validator_for(tool.spec.parameters).iter_errors(given)]
     except TimeoutError as error:
         raise ValueError(
             f"the arguments of {tool.spec.name!r} cannot be checked: {error}"

@@ -1,8 +1,8 @@
-"""A step in hand: what one call would see while its edits are being decided.
+"""What the next call would see while its edits are being decided.
 
-A `PendingEdits` lies over a `Conversation` and holds what this step changes, so that looking at the
-next window changes nothing until the call is made. Policies read it and propose; what they
-propose is committed here, and refused where it would break what every window promises:
+A `PendingEdits` lies over the parts of a conversation and holds what this call changes, so that
+looking at the next window changes nothing until the call is made. Policies read it and propose;
+what they propose is made here, and refused where it would break what every window promises:
 messages keep their role and their ties to tool calls, pairs stay together, nothing pinned
 changes, nothing grows, and what a provider signed stays whole.
 """
@@ -12,17 +12,29 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window._identifiers import NONE, ShownNames
+from windlass.window._standing import Standing
 from windlass.window._transcript import Transcript
-from windlass.window.entries import Because, Drop, Edit, Entry, Fold, Insert, Item, Replace, changed
+from windlass.window.entries import (
+    Because,
+    Drop,
+    Edit,
+    Entry,
+    Fold,
+    Insert,
+    Item,
+    Replace,
+    Want,
+    changed,
+)
 from windlass.window.kinds import Kind, Touched, kind_of, touched
-from windlass.window.proposals import Want
+from windlass.window.window_rules import WindowRules
 
 Derived = TypeVar("Derived")
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
@@ -32,52 +44,163 @@ _THINKING = ("part:thinking", "part:redacted_thinking")
 """Anthropic's blocks, where a chat message carries them among its parts."""
 
 
+@dataclass(slots=True)
+class Notes:
+    """What policies of one conversation left for later calls, and what they were given.
+
+    `looks` are the positions that a policy wants to look at again, by call and by its name.
+    `supplied` are the texts that were wanted, by key. `derived` is what policies work out of the
+    messages that calls have seen, one of each kind.
+    """
+
+    looks: dict[int, dict[str, list[int]]] = field(default_factory=dict)
+    supplied: dict[str, str] = field(default_factory=dict)
+    derived: dict[type, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class CallEdits:
+    """What one call changes.
+
+    `entries` and `edits` are what it shows differently and why, by position; `names` the names
+    in what it shows anew or differently. `decided` are its edits in the order in which they were
+    made, and `saved` the tokens by which they make the window shorter. `inserts` are shown behind
+    all that was said. `looks` are (policy, position, call) to look at again, `pins` what stays as
+    it is until which call, `wants` the texts that are asked for.
+    """
+
+    entries: dict[int, Entry | None] = field(default_factory=dict)
+    names: dict[int, ShownNames] = field(default_factory=dict)
+    edits: dict[int, Edit] = field(default_factory=dict)
+    decided: list[Edit] = field(default_factory=list)
+    inserts: list[Insert] = field(default_factory=list)
+    looks: list[tuple[str, int, int]] = field(default_factory=list)
+    pins: dict[int, float] = field(default_factory=dict)
+    wants: list[Want] = field(default_factory=list)
+    saved: int = 0
+
+    def copy(self) -> CallEdits:
+        """The same, to be changed apart from this."""
+        return CallEdits(
+            dict(self.entries),
+            dict(self.names),
+            dict(self.edits),
+            [*self.decided],
+            [*self.inserts],
+            [*self.looks],
+            dict(self.pins),
+            [*self.wants],
+            self.saved,
+        )
+
+
 class PendingEdits:
     """What the next call would see. Positions count the messages of the conversation from 0.
 
     `turn` is the number of the call that is planned, from 1. `fresh` are the positions of
     what no call has seen yet.
+
+    Args:
+        rules: What holds for every window.
+        transcript: The messages as they came.
+        standing: What stands for each of them by the calls so far.
+        notes: What policies left at earlier calls.
+        made: What the call changes (None: nothing yet).
+        ahead: How many calls are made before it, in which nothing new is said.
+        promised: The looks at this call that those calls ask for.
     """
 
-    def __init__(self, conversation: Transcript) -> None:
-        self._conversation = conversation
-        self.turn = conversation.calls + 1
-        self.fresh = range(conversation.sent, len(conversation.items))
-        self.settled = conversation.settled
-        """Where what stays as it is ends: a window that was handed back decided it."""
-        self.first_user, self.last_user = conversation.first_user, conversation.last_user
-        """The positions of the first user message, the task, and of the newest; -1: none."""
-        self.pictured: Sequence[int] = conversation.pictured
-        """The positions of the messages that came with pictures, in order."""
-        self.changes: Sequence[int] = conversation.changes
-        """The positions whose entries earlier calls changed, in the order in which they did."""
-        self.entries: dict[int, Entry | None] = {}
-        """What this step shows differently, by position."""
-        self.shown_names: dict[int, ShownNames] = {}
-        """The names in what this step shows anew or differently, by position."""
-        self.edits: dict[int, Edit] = {}
-        self.decided: list[Edit] = []
-        """The edits of this step in the order in which they were made."""
-        self.inserts: list[Insert] = []
-        self.looks: list[tuple[str, int, int]] = []
-        self.pins: dict[int, float] = {}
-        self.wants: list[Want] = []
-        self.saved = 0
-        for at in self.fresh:
-            self._note_names(at, conversation.entries[at])
+    def __init__(
+        self,
+        rules: WindowRules,
+        transcript: Transcript,
+        standing: Standing,
+        notes: Notes,
+        made: CallEdits | None = None,
+        *,
+        ahead: int = 0,
+        promised: Sequence[tuple[str, int, int]] = (),
+    ) -> None:
+        self._rules = rules
+        self._transcript = transcript
+        self._standing = standing
+        self._notes = notes
+        self._promised = promised
+        self._calls = transcript.calls + ahead
+        self.turn = self._calls + 1
+        # What policies derive of messages that calls have seen ends where it does at this call.
+        self.fresh = range(transcript.sent, transcript.sent if ahead else len(transcript.items))
+        self.made = CallEdits() if made is None else made
+        if made is None:
+            for at in self.fresh:
+                self._note_names(at, standing.entries[at])
+
+    def following(self) -> PendingEdits:
+        """What the call after this one would see if nothing were said in between: to be read only.
+
+        Policies that go by age propose for it what they will propose then; those that look at what
+        is new propose nothing.
+        """
+        made = self.made
+        return PendingEdits(
+            self._rules,
+            self._transcript,
+            self._standing,
+            self._notes,
+            replace(made, looks=[], wants=[], pins=dict(made.pins)),
+            ahead=1,
+            promised=made.looks,
+        )
+
+    def without_thinking(self, found: Mapping[int, Message], reason: str) -> PendingEdits:
+        """The same, but for replies that are shown without thinking that is of no use any more."""
+        copied = PendingEdits(
+            self._rules, self._transcript, self._standing, self._notes, self.made.copy()
+        )
+        for at, message in found.items():
+            entry = self.entry(at)
+            assert entry is not None
+            less = self.size(entry.message) - self.size(message)
+            copied._commit(Replace(entry.item.id, message, "strip", reason), (at,), less)
+        return copied
 
     # ---- reading -------------------------------------------------------------------
 
+    @property
+    def settled(self) -> int:
+        """Where what stays as it is ends: a window that was handed back decided it."""
+        return self._standing.settled
+
+    @property
+    def first_user(self) -> int:
+        """The position of the first user message, the task; -1: there is none."""
+        return self._transcript.first_user
+
+    @property
+    def last_user(self) -> int:
+        """The position of the newest user message; -1: there is none."""
+        return self._transcript.last_user
+
+    @property
+    def pictured(self) -> Sequence[int]:
+        """The positions of the messages that came with pictures, in order."""
+        return self._transcript.pictured
+
+    @property
+    def changes(self) -> Sequence[int]:
+        """The positions whose entries earlier calls changed, in the order in which they did."""
+        return self._standing.changes
+
     def __len__(self) -> int:
-        return len(self._conversation.items)
+        return len(self._transcript.items)
 
     def item(self, at: int) -> Item:
         """The occurrence of a message."""
-        return self._conversation.items[at]
+        return self._transcript.items[at]
 
     def original(self, at: int) -> Message:
         """The message as it occurred."""
-        return self._conversation.items[at].message
+        return self._transcript.items[at].message
 
     def shown(self, at: int) -> Message:
         """The message as it is shown by now, where it is."""
@@ -87,11 +210,12 @@ class PendingEdits:
 
     def entry(self, at: int) -> Entry | None:
         """What is shown of it by now; None: nothing, or it stands in an earlier fold."""
-        return self.entries[at] if at in self.entries else self._conversation.entries[at]
+        entries = self.made.entries
+        return entries[at] if at in entries else self._standing.entries[at]
 
     def stood(self, at: int) -> Entry | None:
         """What was shown of it before this step, whatever becomes of it here."""
-        return self._conversation.entries[at]
+        return self._standing.entries[at]
 
     def untouched(self, at: int) -> bool:
         """Whether it is shown as it was said."""
@@ -100,39 +224,39 @@ class PendingEdits:
 
     def edit(self, at: int) -> Edit | None:
         """The latest edit of it."""
-        return self.edits.get(at) or self._conversation.edits.get(at)
+        return self.made.edits.get(at) or self._standing.edits.get(at)
 
     def seen(self, at: int) -> int:
         """How many calls have seen it, in whatever form; 0: it was never sent."""
-        return self._conversation.calls - self._conversation.births[at]
+        return self._calls - self._transcript.births[at]
 
     def born(self, seen: int) -> range:
         """The positions of what exactly `seen` calls have seen."""
-        return self._conversation.born(self._conversation.calls - seen)
+        return self._transcript.born(self._calls - seen)
 
     def turn_of(self, at: int) -> int:
         """The turn in which it was said: the number of the call before it (0: before the first)."""
-        return self._conversation.births[at]
+        return self._transcript.births[at]
 
     def call(self, at: int) -> ToolCall | None:
         """The tool call that the result at this position answers."""
-        return self._conversation.call_of.get(at)
+        return self._transcript.call_of.get(at)
 
     def caller(self, at: int) -> int | None:
         """The position of the assistant message whose call the result answers."""
-        return self._conversation.caller_of.get(at)
+        return self._transcript.caller_of.get(at)
 
     def results(self, at: int) -> Sequence[int]:
         """The positions of the results of the calls that the assistant message makes."""
-        return self._conversation.results_of.get(at, ())
+        return self._transcript.results_of.get(at, ())
 
     def size(self, message: Message) -> int:
         """Tokens of a message, by the conversation's count."""
-        return self._conversation.count(message)
+        return self._rules.count(message)
 
     def pinned(self, at: int) -> bool:
         """Whether it must stay as it is at this call."""
-        return max(self.pins.get(at, 0), self._conversation.pins.get(at, 0)) >= self.turn
+        return max(self.made.pins.get(at, 0), self._standing.pins.get(at, 0)) >= self.turn
 
     def exchange(self, at: int) -> tuple[int, ...]:
         """The positions of an assistant message and of the results of its calls."""
@@ -147,7 +271,9 @@ class PendingEdits:
 
     def due(self, policy: str) -> Sequence[int]:
         """The positions that `policy` wanted to look at again at this call."""
-        return self._conversation.looks.get(self.turn, {}).get(policy, ())
+        asked = self._notes.looks.get(self.turn, {}).get(policy, ())
+        now = [at for name, at, turn in self._promised if (name, turn) == (policy, self.turn)]
+        return (*asked, *now)
 
     def aged(self, policy: str, calls: int) -> Sequence[int]:
         """The positions that so many calls have seen, behind those that are due."""
@@ -156,21 +282,21 @@ class PendingEdits:
     def kind(self, at: int, text: str) -> Kind:
         """What a text in the result at this position is."""
         call = self.call(at)
-        return kind_of(call, text, self._conversation.facts.get(call.name) if call else None)
+        return kind_of(call, text, self._rules.facts.get(call.name) if call else None)
 
     def touched(self, at: int) -> Touched:
         """What the call read and wrote that the result at this position answers."""
         call = self.call(at)
-        return touched(call, self._conversation.facts.get(call.name) if call else None)
+        return touched(call, self._rules.facts.get(call.name) if call else None)
 
     def names_held_only(self, span: Collection[int], names: Iterable[str]) -> list[str]:
         """Those of the names that nothing shown holds outside the span, in their order."""
-        holders = self._conversation.names.holders(names, self.shown_names, span)
+        holders = self._standing.names.holders(names, self.made.names, span)
         return [name for name in names if holders[name] <= 0]
 
     def holders(self, name: str) -> int:
         """How many messages that are shown hold the name."""
-        return self._conversation.names.holders((name,), self.shown_names)[name]
+        return self._standing.names.holders((name,), self.made.names)[name]
 
     def fixed(self, at: int) -> bool:
         """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
@@ -181,33 +307,33 @@ class PendingEdits:
 
         The user's settings do it all the same, and the thinking goes.
         """
-        return self._conversation.bound == "keep" and self.thoughts_from(at, end) > 0
+        return self._rules.bound == "keep" and self.thoughts_from(at, end) > 0
 
     def thoughts_from(self, at: int, end: int | None = None) -> int:
         """How many replies whose thinking is bound are shown from `at` on, and before `end`.
 
         A change at `at` makes their thinking invalid.
         """
-        if self._conversation.bound is None:
+        if self._rules.bound is None:
             return 0
-        thinking = self._conversation.thinking
+        thinking = self._standing.thinking
         last = bisect_left(thinking, len(self) if end is None else end)
         return max(0, last - bisect_left(thinking, at))
 
     def names(self, at: int) -> AbstractSet[str]:
         """The names in what is shown of the message, which no call has seen yet."""
-        return self.shown_names[at].names if at in self.shown_names else NONE
+        return self.made.names[at].names if at in self.made.names else NONE
 
     @property
     def tokens(self) -> int:
         """Tokens of all that is shown by now, by the conversation's count."""
-        saved = self._conversation.saved + self.saved
-        inserted = sum(self.size(insert.item.message) for insert in self.inserts)
-        return self._conversation.came_tokens() - saved + inserted
+        tokens = self._standing.tokens
+        inserted = sum(self.size(insert.item.message) for insert in self.made.inserts)
+        return tokens.came() - tokens.saved - self.made.saved + inserted
 
     def recall_hint(self, at: int) -> str:
         """How the original is got back, for a placeholder: its reference, or a path."""
-        return self._conversation.recall_hint(self.original(at))
+        return self._rules.recall_hint(self.original(at))
 
     def derived(self, kind: type[Derived]) -> Derived:
         """What a policy works out of the messages that calls have seen, kept for speed alone.
@@ -215,7 +341,7 @@ class PendingEdits:
         One of each kind for a conversation, made when first asked for; it may hold nothing that
         could not be worked out again from what is shown.
         """
-        derived: dict[type, Any] = self._conversation.derived
+        derived = self._notes.derived
         if kind not in derived:
             derived[kind] = kind()
         return cast("Derived", derived[kind])
@@ -224,7 +350,7 @@ class PendingEdits:
 
     def again(self, policy: str, at: int, turn: int) -> None:
         """Have `policy` look at the position once more at the call `turn`."""
-        self.looks.append((policy, at, turn))
+        self.made.looks.append((policy, at, turn))
 
     def put_off(self, policy: str, at: int, calls: int, span: Sequence[int] = ()) -> bool:
         """Whether the span, or else the message, must stay now; it is looked at `calls` later."""
@@ -235,13 +361,13 @@ class PendingEdits:
 
     def pin(self, at: int, until: float) -> None:
         """Keep the message as it is shown, up to and with the call `until`."""
-        self.pins[at] = max(self.pins.get(at, 0), until)
+        self.made.pins[at] = max(self.made.pins.get(at, 0), until)
 
     def want(self, want: Want) -> str | None:
         """The text that was asked for, if somebody supplied it; else it is asked for now."""
-        text = self._conversation.supplied.get(want.key)
+        text = self._notes.supplied.get(want.key)
         if text is None:
-            self.wants.append(want)
+            self.made.wants.append(want)
         return text
 
     def replace(self, at: int, message: Message, because: Because, reason: str) -> bool:
@@ -287,7 +413,7 @@ class PendingEdits:
 
     def insert(self, item: Item, because: Because, reason: str) -> None:
         """Show `item` after all that there is by now."""
-        self.inserts.append(Insert(item, because, reason))
+        self.made.inserts.append(Insert(item, because, reason))
 
     # ---- what every edit must keep -----------------------------------------------------
 
@@ -312,31 +438,23 @@ class PendingEdits:
 
     def _in_open_loop(self, at: int) -> bool:
         """Whether no user has spoken since: signed thinking must come back unchanged there."""
-        return at > self._conversation.last_user
-
-    def strip(self, at: int, message: Message, reason: str) -> int:
-        """Show a reply without its thinking, which is of no use any more; returns its tokens."""
-        entry = self.entry(at)
-        assert entry is not None
-        less = self.size(entry.message) - self.size(message)
-        self._commit(Replace(entry.item.id, message, "strip", reason), (at,), less)
-        return less
+        return at > self._transcript.last_user
 
     def _commit(self, edit: Edit, places: Sequence[int], less: int) -> None:
         """Make an edit that makes the window `less` tokens shorter."""
-        self.decided.append(edit)
-        self.saved += less
+        self.made.decided.append(edit)
+        self.made.saved += less
         for at in places:
             entry = self.entry(at)
             assert entry is not None
             after = changed(entry, edit)
-            self.entries[at] = after
-            self.edits[at] = edit
+            self.made.entries[at] = after
+            self.made.edits[at] = edit
             self._note_names(at, after)
 
     def _note_names(self, at: int, entry: Entry | None) -> None:
-        if self._conversation.uses_names:
-            self.shown_names[at] = ShownNames(entry.message if entry else None)
+        if self._rules.uses_names:
+            self.made.names[at] = ShownNames(entry.message if entry else None)
 
 
 def _is_placeholder(text: str) -> bool:
@@ -397,35 +515,3 @@ class Proposal:
         if self.write is None or (not self.folds and pending.entry(self.span[0]) is None):
             return None
         return self.write if isinstance(self.write, Message) else self.write(pending)
-
-
-# ---- the step after the one in hand, as far as it is known ----------------------------
-
-
-class NextStep(PendingEdits):
-    """What the call after the next would see if nothing were said in between. To be read only.
-
-    What is said until then is not known. Policies that go by age do not need it, and those that
-    look at what is new have nothing to look at.
-    """
-
-    def __init__(self, pending: PendingEdits) -> None:
-        vars(self).update(vars(pending))  # what is shown by then is what is shown by now
-        self.turn += 1
-        # What policies derive of messages that calls have seen ends where it does at this call.
-        self.fresh = self.fresh[:0]
-        self._looks = pending.looks
-        self.looks, self.wants, self.pins = [], [], dict(pending.pins)
-
-    def seen(self, at: int) -> int:
-        """How many calls will have seen it."""
-        return super().seen(at) + 1
-
-    def born(self, seen: int) -> range:
-        """The positions of what exactly `seen` calls will have seen."""
-        return super().born(seen - 1)
-
-    def due(self, policy: str) -> Sequence[int]:
-        """The positions that `policy` wanted to look at again at that call."""
-        now = [at for name, at, turn in self._looks if (name, turn) == (policy, self.turn)]
-        return (*super().due(policy), *now)

@@ -17,10 +17,9 @@ from windlass.text.prompts import summary_text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.digests import digest, error_lines
-from windlass.window.entries import Entry
+from windlass.window.entries import Entry, Want
 from windlass.window.failures import has_failed, with_failure
 from windlass.window.names import names_said
-from windlass.window.proposals import Want
 
 ARGUMENT_CHARS: Final = 60
 """Characters that an argument keeps in the line of its call."""

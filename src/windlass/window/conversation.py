@@ -10,20 +10,24 @@ length of the conversation.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from windlass.caching.pauses import Pauses
-from windlass.messages import Message
+from windlass.messages import Message, Text
 from windlass.window._decision import Decision, Ledger
 from windlass.window._identifiers import ShownNames
-from windlass.window._pending import NextStep, PendingEdits, Proposal
+from windlass.window._pending import CallEdits, Notes, PendingEdits, Proposal
+from windlass.window._references import is_marked
+from windlass.window._standing import Standing
 from windlass.window._transcript import Transcript
-from windlass.window.blocks import NOTHING, BlockTokens
-from windlass.window.entries import Edit, Entry, Insert, Item, changed, targets
-from windlass.window.planner import Planner, Planning, carry_out
-from windlass.window.proposals import Want
+from windlass.window.blocks import NOTHING
+from windlass.window.entries import Edit, Entry, Insert, Item, Want, changed, targets
+from windlass.window.originals import RECALL
+from windlass.window.planner import CallPlan, LastRequest, Planner, Planning, carry_out
+from windlass.window.window_rules import WindowRules
+from windlass.wire.editing import holds_compaction
 
 
 class WindowPolicy(Protocol):
@@ -66,58 +70,75 @@ class Window:
         return tuple(entry.message for entry in self.entries)
 
 
-@dataclass
-class Conversation(Transcript):
+class Conversation:
     """Messages as they come, and what each call sees of them.
+
+    `transcript` holds them as they came, `standing` what stands for each by the calls so far,
+    `ledger` what was decided and what it cost.
 
     Args:
         policies: Who proposes edits, in order.
-        kept: Ids of messages that stay as they come, in every window.
         planner: Who decides when edits are made (None: each as soon as it is proposed).
-        block_tokens: The blocks in the last request; to be set anew for each call.
+        rules: What holds for every window.
     """
 
-    policies: Sequence[WindowPolicy] = ()
-    kept: Container[str] = ()
-    planner: Planner | None = None
-    block_tokens: BlockTokens = NOTHING
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def __init__(
+        self,
+        policies: Sequence[WindowPolicy] = (),
+        planner: Planner | None = None,
+        rules: WindowRules | None = None,
+    ) -> None:
+        self.policies = policies
+        self.planner = planner
+        self.rules = WindowRules() if rules is None else rules
+        self.transcript = Transcript()
+        self.standing = Standing(self.rules.count)
         self.ledger = Ledger()
-        self._pending: PendingEdits | None = None
-        self._plan: Planning | None = None
-        self._sizes: list[int] = []
+        self.block_tokens = NOTHING
+        """The blocks in the last request; to be set anew for each call."""
+        self._notes = Notes()
+        self._plan: CallPlan | None = None
         self._cooled = False
         self._pauses = Pauses()
-        self._resized = 0
         self._writes: int | None = None
+        """The position up to which the next call is written to the cache (None: all of it)."""
         self._written: int | None = None
+        """The same of the last call."""
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """The messages as they occurred, in order."""
+        return self.transcript.items
+
+    @property
+    def entries(self) -> Sequence[Entry | None]:
+        """What stands for each message by the calls so far; None: it is not shown."""
+        return self.standing.entries
+
+    @property
+    def calls(self) -> int:
+        """How many calls were made."""
+        return self.transcript.calls
+
+    @property
+    def sent(self) -> int:
+        """The position of the first message that no call has seen."""
+        return self.transcript.sent
 
     @property
     def step(self) -> PendingEdits:
         """What the next call would see; to be read only."""
-        return self._step()
+        return self._planned().step
 
     @property
-    def pending(self) -> Mapping[int, Edit]:
-        """The edits that the next call would see, by position, and that are not yet for good."""
-        return self._step().edits
+    def pending(self) -> CallEdits:
+        """What the next call changes, and what is not yet for good; to be read only."""
+        return self._planned().step.made
 
     @property
-    def pending_entries(self) -> Mapping[int, Entry | None]:
-        """What the next call would see differently, by position, and what is not yet for good."""
-        return self._step().entries
-
-    @property
-    def pending_wants(self) -> Sequence[Want]:
-        """The texts that would make the next call's window shorter."""
-        return self._step().wants
-
-    @property
-    def pending_inserts(self) -> Sequence[Insert]:
-        """What the next call would be shown behind all that was said."""
-        return self._step().inserts
+    def edits(self) -> Mapping[int, Edit]:
+        """The latest edit of each message, by position, with those of the next call."""
+        return {**self.standing.edits, **self.pending.edits}
 
     def edited_soon(self, calls: int) -> list[int]:
         """Where each of so many calls after the next may begin to differ, as far as is known.
@@ -125,24 +146,24 @@ class Conversation(Transcript):
         Places among the entries of the next call, the soonest first, and behind it the first edit
         that waits.
         """
-        pending = self._step()
+        plan, transcript = self._planned(), self.transcript
+        step, made = plan.step, plan.step.made
         looks: dict[int, list[int]] = {
-            turn: [at for places in self.looks.get(turn, {}).values() for at in places]
-            for turn in range(pending.turn + 1, pending.turn + calls + 1)
+            turn: [at for places in self._notes.looks.get(turn, {}).values() for at in places]
+            for turn in range(step.turn + 1, step.turn + calls + 1)
         }
-        for _, at, turn in pending.looks:
+        for _, at, turn in made.looks:
             if turn in looks:
                 looks[turn].append(at)
-        waiting = self.ledger.waiting if self._plan is None else self._plan.ledger.waiting
         soon = [min(places) for places in looks.values() if places]
-        soon[1:1] = [offer.first for offer in waiting[:1]]
-        if self.bound and self.thinking:
+        soon[1:1] = [offer.first for offer in plan.ledger.waiting[:1]]
+        if self._holds_thinking:
             return []  # what was sent stands, but for a few calls
-        if pending.entries and not soon:  # what is edited at an age is edited turn by turn
-            turn = self.births[min(pending.entries)]
-            later = (self.results_in(turn + ahead) for ahead in range(1, calls + 1))
+        if made.entries and not soon:  # what is edited at an age is edited turn by turn
+            turn = transcript.births[min(made.entries)]
+            later = (transcript.results_in(turn + ahead) for ahead in range(1, calls + 1))
             soon += [results.start for results in later if results]
-        gone = self._gone_by_now(pending)
+        gone = self._gone_by_now(step)
         return [at - bisect_left(gone, at) for at in soon]
 
     def worth_writing(self) -> int | None:
@@ -151,36 +172,23 @@ class Conversation(Transcript):
         Those behind them will be others at the call after it: the policies are going to shorten
         the first of them, and the bill is lower if it was not written.
         """
-        pending = self._step()
-        if self.bound and self.thinking:
+        plan = self._planned()
+        if self._holds_thinking:
             return None
-        step = NextStep(pending)
-        proposals = (each for policy in self.policies for each in policy.propose(step))
-        new = [(each, each.message(step)) for each in proposals if min(each.span) in pending.fresh]
-        if self._plan is not None:
-            first = self._plan.unwritten_from(new)
-        else:
-            first = min((min(each.span) for each, message in new if message), default=None)
-        return None if first is None else first - bisect_left(self._gone_by_now(pending), first)
+        then = plan.step.following()
+        proposals = (each for policy in self.policies for each in policy.propose(then))
+        fresh = plan.step.fresh
+        new = [(each, each.message(then)) for each in proposals if min(each.span) in fresh]
+        first = plan.unwritten_from(new)
+        return None if first is None else first - bisect_left(self._gone_by_now(plan.step), first)
 
     def write_until(self, entries: int | None) -> None:
         """Say that the call to be made writes so many of its entries to a cache (None: all)."""
         self._writes = entries
-        for gone in self._gone_by_now(self._step()):
+        for gone in self._gone_by_now(self.step):
             if self._writes is None or gone > self._writes:
                 break
             self._writes += 1
-
-    def place(self, entry: Entry) -> None:
-        """Add a message that is shown as `entry` says; the next call is planned anew."""
-        if entry.item.id in self.kept:
-            self.pins[len(self.items)] = float("inf")
-        settled = self.settled
-        super().place(entry)
-        if self.settled > settled:
-            # What the window cost that was handed back is not known: nothing is left to risk.
-            self.ledger = replace(self.ledger, bill=0.0, everything=0.0)
-        self._pending = None
 
     def append(self, item: Item, reason: str = "said before", *, at: float | None = None) -> None:
         """Add the next message, said at `at` seconds (None: it is not known when).
@@ -195,46 +203,39 @@ class Conversation(Transcript):
         if message.role == "assistant":
             self._call_made()
         self._pauses.note(at, answer=message.role == "assistant")
-        self.place(entry)
+        self._add(entry)
 
     def pin(self, ident: str, until: float = float("inf")) -> None:
         """Keep the message with this id as it was said, up to and with the call `until`."""
         for at, item in enumerate(self.items):
             if item.id == ident:
-                self.pins[at] = max(self.pins.get(at, 0), until)
-        self._pending = None
+                self.standing.pin(at, until)
+        self._plan = None
 
     def settle(self, edit: Edit) -> None:
         """Make an edit that was decided elsewhere, for good: what the user's settings ask for."""
-        edited = set(targets(edit))
+        edited, standing = set(targets(edit)), self.standing
         for at, item in enumerate(self.items):
             entry = self.entries[at]
             if item.id in edited and entry is not None:
                 after = changed(entry, edit)
-                left = self.count(after.message) if after else 0
-                self.saved += self.count(entry.message) - left
-                self.change(at, after, edit)
-                if at in self.names:
-                    self.names.put({at: ShownNames(after.message if after else None)})
-        self._pending = None
+                left = self.rules.count(after.message) if after else 0
+                standing.tokens.saved += self.rules.count(entry.message) - left
+                standing.change(at, after, edit)
+                if at in standing.names:
+                    standing.names.put({at: ShownNames(after.message if after else None)})
+        self._plan = None
 
     def strip(self, found: Mapping[str, Message], reason: str) -> None:
         """Have the next call show replies without their thinking, by occurrence, for good."""
-        pending = self._step()
-        less = 0
-        for at in self.thinking:
-            message = found.get(self.items[at].id)
-            if message is not None:
-                less += pending.strip(at, message, reason)
-        if self._plan is not None:
-            self._plan.ledger = replace(self._plan.ledger, window=self._plan.ledger.window - less)
+        places = {at: self.items[at].id for at in self.standing.thinking}
+        stripped = {at: found[ident] for at, ident in places.items() if ident in found}
+        self._plan = self._planned().without_thinking(stripped, reason)
 
     def recount(self) -> None:
         """Count all anew: tokens are counted differently from now on."""
-        self.forget_counts()
-        shown = [entry.message for entry in self.entries if entry is not None]
-        self.saved = self.came_tokens() - sum(map(self.count, shown))
-        self._pending = None
+        self.standing.recount()
+        self._plan = None
 
     def cool(self) -> None:
         """Say that what was cached is of no use to the next call: the head of the request differs.
@@ -242,103 +243,120 @@ class Conversation(Transcript):
         So it is where a phase begins with other tools or another system prompt.
         """
         self._cooled = True
-        self._pending = None
+        self._plan = None
 
     def answered(self, at: float | None) -> None:
         """Say when the last call was answered, in seconds, where its answer did not."""
         self._pauses.answered_at(at)
-        self._pending = None
+        self._plan = None
 
     def supply(self, key: str, text: str) -> None:
         """Answer a want; the text is used from the next window on."""
-        self.supplied[key] = text
-        self._pending = None
+        self._notes.supplied[key] = text
+        self._plan = None
 
     def window(self) -> Window:
         """What the next call sees. Asking again changes nothing."""
-        pending = self._step()
-        entries = self.entries.copy()
-        for at, entry in pending.entries.items():
+        plan = self._planned()
+        made = plan.step.made
+        entries = self.standing.entries.copy()
+        for at, entry in made.entries.items():
             entries[at] = entry
         shown = [entry for entry in entries if entry is not None]
-        shown += [insert.entry for insert in pending.inserts]
-        in_force = {id(edit) for edit in pending.edits.values()}
-        edits = [edit for edit in pending.decided if id(edit) in in_force]
+        shown += [insert.entry for insert in made.inserts]
+        in_force = {id(edit) for edit in made.edits.values()}
+        edits = [edit for edit in made.decided if id(edit) in in_force]
         return Window(
-            pending.turn,
+            plan.step.turn,
             tuple(shown),
             tuple(edits),
-            tuple(pending.inserts),
-            tuple(pending.wants),
-            None if self._plan is None else self._plan.decision,
+            tuple(made.inserts),
+            tuple(made.wants),
+            plan.decision,
         )
 
-    def _step(self) -> PendingEdits:
-        if self._pending is None:
-            self._pending = pending = PendingEdits(self)
-            self._plan = plan = self._planning(pending)
-            for policy in self.policies:
-                for proposal in policy.propose(pending):
-                    if min(proposal.span) < self.settled and not proposal.must:
-                        continue
-                    if plan is not None:
-                        plan.take(proposal)
-                    elif proposal.must or not pending.holds(min(proposal.span)):
-                        carry_out(pending, proposal)
-            if plan is not None:
-                plan.decide()
-        return self._pending
+    @property
+    def _holds_thinking(self) -> bool:
+        """Whether thinking is shown that binds what stands before it."""
+        return bool(self.rules.bound and self.standing.thinking)
 
-    def _gone_by_now(self, pending: PendingEdits) -> Sequence[int]:
-        """The positions of what the next call does not show, in order."""
-        now = {at for at, entry in pending.entries.items() if entry is None}
-        return sorted({*self.gone, *now}) if now else self.gone
+    def _planned(self) -> CallPlan:
+        """What was decided for the next call; decided now, where it was not yet."""
+        if self._plan is None:
+            self._plan = self._decide()
+        return self._plan
 
-    def _planning(self, pending: PendingEdits) -> Planning | None:
-        """The plan of one call, with the tokens of all that was sent, kept up to date."""
+    def _decide(self) -> CallPlan:
+        step = PendingEdits(self.rules, self.transcript, self.standing, self._notes)
+        planning = self._planning(step)
+        for policy in self.policies:
+            for proposal in policy.propose(step):
+                first = min(proposal.span)
+                if first < step.settled and not proposal.must:
+                    continue
+                if planning is not None:
+                    planning.take(proposal)
+                elif proposal.must or not step.holds(first):
+                    carry_out(step, proposal)
+        return CallPlan(step, self.ledger) if planning is None else planning.decide()
+
+    def _planning(self, step: PendingEdits) -> Planning | None:
+        """The planning of one call, with the tokens of all that was sent."""
         if self.planner is None:
             return None
-        for entry in self.entries[len(self._sizes) : self.sent]:
-            self._sizes.append(self.count(entry.message) if entry else 0)
-        for at in self.changes[self._resized :]:
-            if at < len(self._sizes):
-                entry = self.entries[at]
-                self._sizes[at] = self.count(entry.message) if entry else 0
-        self._resized = len(self.changes)
+        sizes = self.standing.sizes(self.sent)
+        last = LastRequest(sizes, self.block_tokens, self._written)
         gap = float("inf") if self._cooled else self._pauses.gap
-        whole = self.came_tokens()
-        return self.planner.plan(
-            pending,
-            self.ledger,
-            self._sizes,
-            whole,
-            gap,
-            block_tokens=self.block_tokens,
-            written=self._written,
-        )
+        return self.planner.plan(step, self.ledger, last, self.standing.tokens.came(), gap)
+
+    def _gone_by_now(self, step: PendingEdits) -> Sequence[int]:
+        """The positions of what the next call does not show, in order."""
+        gone = self.standing.gone
+        now = {at for at, entry in step.made.entries.items() if entry is None}
+        return sorted({*gone, *now}) if now else gone
+
+    def _add(self, entry: Entry, *, said: bool = True) -> None:
+        """Add a message that is shown as `entry` says; the next call is planned anew."""
+        message = entry.message
+        at = self.transcript.add(entry.item, message, said=said)
+        self.standing.add(entry)
+        call = self.transcript.call_of.get(at)
+        asked_back = call is not None and call.name == RECALL.name  # it is not taken away again
+        if entry.item.id in self.rules.kept or asked_back or holds_compaction(message):
+            self.standing.pin(at, float("inf"))
+        if self.rules.settles and _is_shortened(message):
+            self.standing.settled = at + 1
+            # What the window cost that was handed back is not known: nothing is left to risk.
+            self.ledger = replace(self.ledger, bill=0.0, everything=0.0)
+        self._plan = None
 
     def _call_made(self) -> None:
-        """Make the step for good: the call that it was for has been answered."""
-        pending = self._step()
-        if self._plan is not None:
-            self.ledger = self._plan.ledger
-            self._cooled = False
+        """Make the edits of the next call for good: it has been answered."""
+        plan, standing, notes = self._planned(), self.standing, self._notes
+        made = plan.step.made
+        self.ledger = plan.ledger
+        self._cooled = False
         self.block_tokens = NOTHING
         self._writes, self._written = None, self._writes
-        for at, entry in pending.entries.items():
-            self.change(at, entry, pending.edits[at])
-        for at, until in pending.pins.items():
-            self.pins[at] = max(self.pins.get(at, 0), until)
-        self.looks.pop(pending.turn, None)  # they were taken
-        for policy, at, turn in pending.looks:
-            self.looks.setdefault(turn, {}).setdefault(policy, []).append(at)
-        self.names.put(pending.shown_names)
-        self.saved += pending.saved
-        spoke = self.first_user, self.last_user
-        for one in pending.inserts:
-            self.place(one.entry)
-            self.first_user, self.last_user = spoke  # nobody said it
-            if self.uses_names:
-                self.names.put({len(self.items) - 1: ShownNames(one.item.message)})
-        self.calls += 1
-        self._starts.append(len(self.items))
+        for at, entry in made.entries.items():
+            standing.change(at, entry, made.edits[at])
+        for at, until in made.pins.items():
+            standing.pin(at, until)
+        notes.looks.pop(plan.step.turn, None)  # they were taken
+        for policy, at, turn in made.looks:
+            notes.looks.setdefault(turn, {}).setdefault(policy, []).append(at)
+        standing.names.put(made.names)
+        standing.tokens.saved += made.saved
+        for one in made.inserts:
+            self._add(one.entry, said=False)
+            if self.rules.uses_names:
+                standing.names.put({len(self.items) - 1: ShownNames(one.item.message)})
+        self.transcript.call_made()
+
+
+def _is_shortened(message: Message) -> bool:
+    """Whether a window showed this message in the place of a longer one."""
+    words = message.role == "assistant"
+    return any(
+        is_marked(part.text, words=words) for part in message.parts if isinstance(part, Text)
+    ) or any(is_marked(call.arguments, words=True) for call in message.tool_calls)

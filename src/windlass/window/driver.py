@@ -182,7 +182,7 @@ class Driver:
     def _stale(self, entries: Sequence[Entry], tools: Sequence[ToolSpec]) -> dict[str, Message]:
         """The replies whose thinking is of no use in a request, without it, by occurrence."""
         rules = self._rules
-        if not (self.conversation.thinking and (rules.bound or rules.read)):
+        if not (self.conversation.standing.thinking and (rules.bound or rules.read)):
             return {}
         if self.drops_thinking:
             return {}

@@ -129,6 +129,20 @@ class Insert:
 Edit: TypeAlias = Replace | Fold | Drop
 
 
+@dataclass(frozen=True, slots=True)
+class Want:
+    """A text that a policy would like to show and cannot make itself (a summary).
+
+    `key` names it, the same whenever the same messages are meant; `messages` are what it
+    is to be made of; `purpose` says how; `max_tokens` is how long it may be.
+    """
+
+    key: str
+    purpose: str
+    messages: tuple[Message, ...]
+    max_tokens: int
+
+
 def targets(edit: Edit) -> tuple[str, ...]:
     """The ids of the occurrences that an edit changes."""
     return edit.ids if isinstance(edit, Fold) else (edit.id,)

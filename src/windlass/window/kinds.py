@@ -16,7 +16,6 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from windlass.messages import ToolCall
 from windlass.safety.foreign import parse_json
 from windlass.window._shell import Shell, read_shell
-from windlass.window.proposals import Facts
 
 Kind: TypeAlias = Literal[
     "search",
@@ -39,6 +38,19 @@ DATA: Final[frozenset[Kind]] = frozenset({"search", "api", "json", "page", "tabl
 letter."""
 END: Final = 10**9
 """The last line of what is read to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is declared of a tool: the kind of its results, and what it touches.
+
+    `kind` is one of `KINDS` (None: found out from the name and the text). `reads` and
+    `writes` name the argument that holds what is read or written (a path, a key).
+    """
+
+    kind: str | None = None
+    reads: str | None = None
+    writes: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

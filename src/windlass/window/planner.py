@@ -36,10 +36,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from windlass.caching.bill import cached_tokens, fresh_price, input_units
 from windlass.caching.prices import UNCACHED, Prices, fetch_cost
 from windlass.messages import Message
 from windlass.window._decision import Decision, Ledger, Offer, Verdict, Wait
@@ -87,33 +88,17 @@ class Planner:
         self,
         pending: PendingEdits,
         ledger: Ledger,
-        sizes: Sequence[int],
+        last: LastRequest,
         whole: int,
         gap: float | None = None,
-        *,
-        block_tokens: BlockTokens = NOTHING,
-        written: int | None = None,
     ) -> Planning:
         """The planning of one call.
 
-        `sizes` are the tokens of what was sent, by position; `whole` those of all messages as
-        they came; `gap` the seconds since the last call was begun (None: not known;
-        infinite: what was cached is of no use any more); `block_tokens` the blocks of injectors in
-        the last request; `written` the position up to which that was written to the cache (None:
-        all of it was).
+        `whole` are the tokens of all messages as they came; `gap` the seconds since the last call
+        was begun (None: not known; infinite: what was cached is of no use any more).
         """
-        ttl = self.prices.ttl_s
-        cold = gap is not None and (gap == math.inf or (ttl is not None and gap > ttl))
-        return Planning(
-            self,
-            pending,
-            ledger,
-            sizes,
-            whole,
-            block_tokens=block_tokens,
-            cold=cold,
-            written=written,
-        )
+        lapsed = gap == math.inf or self.prices.lapsed(gap)
+        return Planning(self, pending, ledger, last, whole, lapsed=lapsed)
 
     def without_cache(self) -> Planner:
         """The planner for a provider that caches nothing, at the same tiers."""
@@ -123,11 +108,87 @@ class Planner:
         """N at the call with this number: it and those still to come."""
         return max(self.least_calls, self.share * (turn - 1))
 
+    def stays_cached(self, tokens: int, removed: int) -> bool:
+        """Whether a window of so many tokens stays long enough to be cached without `removed`."""
+        minimum = self.prices.minimum
+        return tokens >= max(self.quiet * minimum, self.floor * minimum + removed)
+
     def call_at(self, calls: float, turn: int) -> int:
         """The first call from `turn` on at which N is so large."""
         if calls <= self.calls(turn) or not self.share:
             return turn
         return math.ceil(calls / self.share) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class LastRequest:
+    """What the last call sent, as its provider's cache has it.
+
+    `sizes` are the tokens of its entries by position, `block_tokens` the blocks of injectors in it,
+    `written` is the position up to which it was written to the cache (None: all of it was).
+    """
+
+    sizes: Sequence[int]
+    block_tokens: BlockTokens = NOTHING
+    written: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """What was decided for one call, before it is made.
+
+    `step` is what it would see, to be read only; `ledger` the account as it is once the call was
+    made. `decision` says what became of edits that are not free (None: there were none, or no
+    planner). `found_blocks` are the tokens of blocks of the last request that the cache still has.
+    """
+
+    step: PendingEdits
+    ledger: Ledger
+    decision: Decision | None = None
+    planner: Planner | None = None
+    found_blocks: int = 0
+
+    def without_thinking(self, found: Mapping[int, Message], reason: str) -> CallPlan:
+        """The plan with these replies shown without their thinking, by position."""
+        step = self.step.without_thinking(found, reason)
+        less = step.made.saved - self.step.made.saved
+        ledger = replace(self.ledger, window=self.ledger.window - less)
+        return replace(self, step=step, ledger=ledger)
+
+    def unwritten_from(self, proposals: Iterable[tuple[Proposal, Message | None]]) -> int | None:
+        """The position from which on this call had better not be written to the cache.
+
+        The proposals, each with the message that it would write, are those of the next call for
+        what this call is the first to see. Where they remove D tokens behind a position, and
+        leave S + d there, leaving it unwritten costs a fresh token now and a write of S + d then,
+        and else a write now and N - 1 reads of all of it. So it gains
+
+            (w - 1 + (N - 1) * r) * D - (1 - r) * (S + d)
+
+        and more, where the edits would be made in the cached prefix too. None: it never does.
+        Without a planner each edit is made as soon as it is proposed, and the first is the place.
+        """
+        step, planner = self.step, self.planner
+        if planner is None:
+            return min((min(each.span) for each, message in proposals if message), default=None)
+        made = (_offer(step, *each) for each in proposals)
+        offers = {one.first: one for one in made if one}
+        prices = planner.prices
+        reads = prices.read * (planner.calls(step.turn) - 1)
+        first, best, behind, removed = None, 0.0, 0, 0
+        for at in range(len(step) - 1, step.fresh.start - 1, -1) if offers else ():
+            entry = step.entry(at)
+            behind += step.size(entry.message) if entry else 0
+            if at not in offers:
+                continue
+            removed += offers[at].removed
+            left = step.tokens + self.found_blocks
+            if step.tokens - behind < prices.minimum or not planner.stays_cached(left, removed):
+                break  # what is left would not be cached at all
+            gain = (prices.write - 1 + reads) * removed - (1 - prices.read) * (behind - removed)
+            if gain > best:
+                first, best = at, gain
+        return first
 
 
 class _Set(NamedTuple):
@@ -156,39 +217,56 @@ class Planning:
         planner: Planner,
         pending: PendingEdits,
         ledger: Ledger,
-        sizes: Sequence[int],
+        last: LastRequest,
         whole: int,
         *,
-        block_tokens: BlockTokens,
-        cold: bool,
-        written: int | None,
+        lapsed: bool,
     ) -> None:
         self._planner = planner
-        self._prices = planner.prices
-        self._step = (self._prices.write - self._prices.read) * (self._prices.step - 1)
-        """What it costs at most that a cache is found in whole steps, in fresh tokens."""
         self._pending = pending
-        self._sizes = sizes
+        self._last = last
         self._whole = whole
-        self._block_tokens = block_tokens
-        self._window = ledger.window + block_tokens.total
-        """Tokens of the last request."""
-        self._lapsed = cold
-        self._cold = cold or self._window < planner.prices.minimum
-        self._sent = pending.fresh.start
-        self._before = self._as_sent(ledger, written)
-        self._written_until = self._sent if written is None else min(written, self._sent)
+        self._lapsed = lapsed
+        """Whether nothing of the last request is cached any more."""
+        self._before = self._as_sent(ledger)
         self._kept = self._written_until
         """Where the prefix ends that a provider finds whatever is decided here."""
-        self._stands = self._sent
-        """Where the prefix ends that is found by what is decided here."""
         self._offers: dict[int, Offer] = {}
         self._written: dict[int, tuple[int, Message | None]] = {}
         """What the offers of this call write, and how many edits there were then."""
         self._free: Sequence[Offer] = ()
         """The offers that may be made, in order."""
-        self.decision: Decision | None = None
-        self.ledger = ledger
+        self._decision: Decision | None = None
+
+    @property
+    def _prices(self) -> Prices:
+        return self._planner.prices
+
+    @property
+    def _sent(self) -> int:
+        """The position behind what the last request sent."""
+        return self._pending.fresh.start
+
+    @property
+    def _written_until(self) -> int:
+        """The position behind what the last request wrote to the cache."""
+        written = self._last.written
+        return self._sent if written is None else min(written, self._sent)
+
+    @property
+    def _window(self) -> int:
+        """Tokens of the last request."""
+        return self._before.window + self._last.block_tokens.total
+
+    @property
+    def _cold(self) -> bool:
+        """Whether nothing of the last request is found: it lapsed, or was too short to be kept."""
+        return self._lapsed or self._window < self._prices.minimum
+
+    @property
+    def _step(self) -> float:
+        """What it costs at most that a cache is found in whole steps, in fresh tokens."""
+        return (self._prices.write - self._prices.read) * (self._prices.step - 1)
 
     def take(self, proposal: Proposal) -> None:
         """Make what is free or must be; keep the rest for `decide`."""
@@ -199,7 +277,7 @@ class Planning:
                 self._kept = min(self._kept, *proposal.span)
             return
         message = proposal.message(pending)
-        offer = self._offer(proposal, message)
+        offer = _offer(pending, proposal, message)
         if offer is None:
             return
         never_sent = not held and all(at in pending.fresh for at in proposal.span)
@@ -207,10 +285,10 @@ class Planning:
             carry_out(pending, proposal, message)
         else:
             self._offers[offer.first] = offer
-            self._written[offer.first] = len(pending.decided), message
+            self._written[offer.first] = len(pending.made.decided), message
 
-    def decide(self) -> None:
-        """Make the set of offers that pays, if one does, and write the ledger of the call."""
+    def decide(self) -> CallPlan:
+        """Make the set of offers that pays, if one does; what that comes to."""
         pending, ledger = self._pending, self._before
         offers = {
             offer.first: offer
@@ -224,32 +302,40 @@ class Planning:
         free = [offer for offer in waiting if not pending.holds(offer.first, end)]
         self._free = free
         chosen = self._chosen(free)
-        if not free and waiting and self.decision is None:
-            self.decision = self._said("held", waiting[0].first, len(waiting))
+        if not free and waiting and self._decision is None:
+            self._decision = self._said("held", waiting[0].first, len(waiting))
         for offer in chosen:
             edits, written = self._written.get(offer.first, (-1, None))
             # Where nothing changed since it was offered, it would be written just so again.
-            carry_out(pending, offer.proposal, written if edits == len(pending.decided) else None)
+            same = edits == len(pending.made.decided)
+            carry_out(pending, offer.proposal, written if same else None)
         made = {offer.first for offer in chosen}
-        self._stands = min(self._kept, *made) if made else self._kept
+        stands = min(self._kept, *made) if made else self._kept
         left = tuple(offer for offer in waiting if offer.first not in made)
-        if self.decision is not None and left and self._planner.tells:
+        if self._decision is not None and left and self._planner.tells:
             held = [offer for offer in waiting if offer not in free]
             waits = [Wait(offer.first, offer.proposal.because, None, None) for offer in held]
-            self.decision = replace(self.decision, waits=(*self._waits(free, left), *waits))
-        self._close(left, sum(offer.removed for offer in chosen if offer.first < self._kept))
+            self._decision = replace(self._decision, waits=(*self._waits(free, left), *waits))
+        gone = sum(offer.removed for offer in chosen if offer.first < self._kept)
+        return CallPlan(
+            pending,
+            self._account(left, gone, stands),
+            self._decision,
+            self._planner,
+            self._standing(self._kept),
+        )
 
     def _chosen(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
         if not waiting:
             if self._kept < self._written_until and self._prices.caches:
-                self.decision = self._said("forced", self._kept, 0)
+                self._decision = self._said("forced", self._kept, 0)
             return ()
         first, number = waiting[0].first, len(waiting)
         if not self._stays_cached(0):
-            self.decision = self._said("quiet", first, number)
+            self._decision = self._said("quiet", first, number)
             return ()
         if self._cold:
-            self.decision = self._said("cold", first, number)
+            self._decision = self._said("cold", first, number)
             chosen = self._that_leave_enough(waiting)
             return chosen if self._is_worth_thoughts(chosen) else ()
         best: _Set | None = None
@@ -262,9 +348,9 @@ class Planning:
             if one.most <= min(best.gain, pays.gain if pays else 0.0):
                 break
         if best is None:
-            self.decision = self._said("defer", first, number)
+            self._decision = self._said("defer", first, number)
         else:
-            self.decision = self._weighed(pays or best, "commit" if pays else "defer", number)
+            self._decision = self._weighed(pays or best, "commit" if pays else "defer", number)
         return [offer for offer in waiting if offer.first >= pays.position] if pays else ()
 
     def _that_leave_enough(self, waiting: Sequence[Offer]) -> Sequence[Offer]:
@@ -326,7 +412,7 @@ class Planning:
                 behind += offer.removed + offer.put
             if at < self._kept:
                 put += offer.put
-                before = self._before.window - behind + self._block_tokens.before(at)
+                before = self._before.window - behind + self._last.block_tokens.before(at)
                 if before < prices.minimum:
                     again += max(0, before)  # too short to be found: it is written again, too
             worth, most = removed, saves * gone - dearer * (stay + put)
@@ -338,22 +424,22 @@ class Planning:
             gain = saves * worth - setup - self._planner.thought * thoughts
             yield _Set(at, again, put, worth, blocks, setup, gain, most, thoughts)
 
-    def _as_sent(self, ledger: Ledger, written: int | None) -> Ledger:
+    def _as_sent(self, ledger: Ledger) -> Ledger:
         """The ledger with what was not known of the last request: its block, and what it wrote."""
-        new, prices = self._block_tokens.new, self._prices
-        writes = self._window >= prices.minimum
-        factor = prices.factor(self._window)
+        new, written, prices = self._last.block_tokens.new, self._last.written, self._prices
+        window = ledger.window + self._last.block_tokens.total
+        factor, fresh = prices.factor(window), fresh_price(prices, window)
         bill, everything = ledger.bill, ledger.everything
         if new:
-            cost = factor * new * (prices.write if writes else 1.0)
+            cost = factor * new * fresh
             bill, everything = bill + cost, everything + cost
-        if written is not None and writes:
-            bill -= factor * (prices.write - 1) * sum(self._sizes[written : self._sent])
+        if written is not None:
+            bill -= factor * (fresh - 1) * sum(self._last.sizes[written : self._sent])
         return replace(ledger, bill=bill, everything=everything, told=ledger.told + new)
 
     def _standing(self, at: int) -> int:
         """Tokens of the blocks that are still found in the cache if position `at` changes."""
-        return 0 if self._lapsed else self._block_tokens.before(min(at, self._kept))
+        return 0 if self._lapsed else self._last.block_tokens.before(min(at, self._kept))
 
     def _is_sure(self, removed: int) -> bool:
         """Whether, under a guard, it saves more than it may cost where steps of the cache end."""
@@ -361,9 +447,9 @@ class Planning:
 
     def _between(self, start: int, end: int, but: Sequence[int]) -> int:
         """The tokens of what was sent from `start` on and before `end`, less those of `but`."""
-        tokens = sum(self._sizes[start:end])
+        tokens = sum(self._last.sizes[start:end])
         for at in but[bisect_left(but, start) : bisect_left(but, end)] if but else ():
-            tokens -= self._sizes[at]
+            tokens -= self._last.sizes[at]
         return tokens
 
     def _may_be_risked(self, one: _Set) -> bool:
@@ -410,24 +496,26 @@ class Planning:
                 listed.append(Wait(offer.first, offer.proposal.because, calls, call))
         return tuple(listed)
 
-    def _close(self, left: tuple[Offer, ...], gone: int) -> None:
-        """Write the ledger; `gone` are the tokens that this call removed from what was sent."""
+    def _account(self, left: tuple[Offer, ...], gone: int, stands: int) -> Ledger:
+        """The ledger once the call was made.
+
+        `gone` are the tokens that it removed from what was sent, `stands` is where the prefix ends
+        that the cache still finds.
+        """
         prices, ledger, now = self._prices, self._before, self._pending.tokens
-        standing, told = self._standing(self._stands), 0 if self._lapsed else ledger.told
-        made = self.decision is not None and self.decision.verdict == "commit"
-        setup = self.decision.setup if made and self.decision is not None else 0.0
+        standing, told = self._standing(stands), 0 if self._lapsed else ledger.told
+        made = self._decision is not None and self._decision.verdict == "commit"
+        setup = self._decision.setup if made and self._decision is not None else 0.0
 
         def cost(total: int, kept: int) -> float:
-            kept = 0 if self._lapsed else min(kept, total) // prices.step * prices.step
-            kept = kept if kept >= prices.minimum else 0
-            write = prices.write if total >= prices.minimum else 1.0
-            return prices.factor(total) * (prices.read * kept + write * (total - kept))
+            cached = 0 if self._lapsed else cached_tokens(prices, min(kept, total))
+            return input_units(prices, total, cached)
 
         kept = ledger.window
         if self._kept < self._sent and not prices.read == prices.write == 1:  # else all cost 1
-            kept = min(kept, sum(self._sizes[: self._kept]))
+            kept = min(kept, sum(self._last.sizes[: self._kept]))
         whole = self._whole + told
-        self.ledger = Ledger(
+        return Ledger(
             waiting=left,
             bill=ledger.bill + cost(now + standing, kept - gone + standing) + setup,
             everything=ledger.everything + cost(whole, ledger.whole + told),
@@ -435,47 +523,6 @@ class Planning:
             whole=self._whole,
             told=told,
         )
-
-    def unwritten_from(self, proposals: Iterable[tuple[Proposal, Message | None]]) -> int | None:
-        """The position from which on this call had better not be written to the cache.
-
-        The proposals, each with the message that it would write, are those of the next call for
-        what this call is the first to see. Where they remove D tokens behind a position, and
-        leave S + d there, leaving it unwritten costs a fresh token now and a write of S + d then,
-        and else a write now and N - 1 reads of all of it. So it gains
-
-            (w - 1 + (N - 1) * r) * D - (1 - r) * (S + d)
-
-        and more, where the edits would be made in the cached prefix too. None: it never does.
-        """
-        pending, prices = self._pending, self._prices
-        offers = {one.first: one for one in (self._offer(*each) for each in proposals) if one}
-        reads = prices.read * (self._planner.calls(pending.turn) - 1)
-        first, best, behind, removed = None, 0.0, 0, 0
-        for at in range(len(pending) - 1, pending.fresh.start - 1, -1) if offers else ():
-            entry = pending.entry(at)
-            behind += pending.size(entry.message) if entry else 0
-            if at not in offers:
-                continue
-            removed += offers[at].removed
-            if pending.tokens - behind < prices.minimum or not self._stays_cached(removed):
-                break  # what is left would not be cached at all
-            gain = (prices.write - 1 + reads) * removed - (1 - prices.read) * (behind - removed)
-            if gain > best:
-                first, best = at, gain
-        return first
-
-    def _offer(self, proposal: Proposal, made: Message | None) -> Offer | None:
-        """The proposal, which writes `made`, with its numbers; None: nothing gets shorter."""
-        pending = self._pending
-        seen = _seen(pending, proposal)
-        before = sum(pending.size(entry.message) for entry in seen if entry is not None)
-        if proposal.write is not None and made is None:
-            return None
-        put = pending.size(made) if made else 0
-        if put >= before:
-            return None
-        return Offer(proposal, min(proposal.span), before - put, put, seen)
 
     def _pays_at_birth(self, removed: int) -> bool:
         """Whether what no call has seen is written shorter by so many tokens.
@@ -486,15 +533,30 @@ class Planning:
         """
         if self._stays_cached(removed):
             return True
-        total, prices = self._pending.tokens + self._standing(self._kept), self._prices
+        total, prices = self._tokens(), self._prices
         calls = self._planner.calls(self._pending.turn)
         cached = (prices.write + (calls - 1) * prices.read) * total
         return total >= prices.minimum and calls * (total - removed) < cached
 
     def _stays_cached(self, removed: int) -> bool:
         """Whether the window stays long enough to be cached after `removed` tokens are gone."""
-        minimum, total = self._prices.minimum, self._pending.tokens + self._standing(self._kept)
-        return total >= max(self._planner.quiet * minimum, self._planner.floor * minimum + removed)
+        return self._planner.stays_cached(self._tokens(), removed)
+
+    def _tokens(self) -> int:
+        """Tokens of what is shown by now, with the blocks that the cache still has."""
+        return self._pending.tokens + self._standing(self._kept)
+
+
+def _offer(pending: PendingEdits, proposal: Proposal, made: Message | None) -> Offer | None:
+    """The proposal, which writes `made`, with its numbers; None: nothing gets shorter."""
+    seen = _seen(pending, proposal)
+    before = sum(pending.size(entry.message) for entry in seen if entry is not None)
+    if proposal.write is not None and made is None:
+        return None
+    put = pending.size(made) if made else 0
+    if put >= before:
+        return None
+    return Offer(proposal, min(proposal.span), before - put, put, seen)
 
 
 def _seen(pending: PendingEdits, proposal: Proposal) -> tuple[Entry | None, ...]:

@@ -92,8 +92,7 @@ class Reply:
 
     `tries` is how often the request was sent for it, `waited_s` the seconds spent on
     waiting before and between the tries. `estimated`: the provider reported no usage, and this
-    is our count. `step` is the place of the call in the program (empty: it was not recorded), and
-    `seconds` how long it took. `inherited`: another session paid for it.
+    is our count. `seconds` is how long the call took.
     `provider_edits` is what the provider says it did to the context before the model read it.
     """
 
@@ -104,9 +103,7 @@ class Reply:
     tries: int = 1
     waited_s: float = 0.0
     estimated: bool = False
-    step: str = ""
     seconds: float = 0.0
-    inherited: bool = False
     provider_edits: ProviderEdits = field(default_factory=ProviderEdits)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from windlass.caching.bill import input_units
 from windlass.caching.meter import Meter, pieces, weigh
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import rate
@@ -173,4 +174,4 @@ def asking_costs(asking: ModelInfo, info: ModelInfo, tokens: int) -> float:
 def _again(prices: Prices, tokens: int) -> float:
     """What a request costs that was sent before, and is sent again with more behind it."""
     cached = tokens if prices.caches and tokens >= prices.minimum else 0
-    return prices.factor(tokens) * (cached * prices.read + (tokens - cached))
+    return input_units(prices, tokens, cached, fresh=1.0)

@@ -46,6 +46,7 @@ from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType
+from windlass.history.step import Step
 from windlass.messages import Message, Role, Text, user
 from windlass.providers.base import ModelInfo, Provider
 from windlass.safety.fairness import beside
@@ -476,11 +477,11 @@ async def ask_selector(
         temperature=0.0,
     )
     try:
-        place = f"phase {phase}, selector"
-        reply = await take_step(run, phase, place, provider, info.name, request)
+        taken = await take_step(run, Step(phase, asks="selector"), provider, info.name, request)
     except WindlassError as error:
         failed = f"the selector {info.name} gave no answer: {error}"
         return SelectorReply(question, failure=failed, columns={"model": info.name})
+    reply = taken.reply
     price = run.charge(info, reply.usage, saved=0)
     run.net.spent += price or 0.0
     columns = usage_columns(info.name, reply.usage, price)

@@ -9,10 +9,12 @@ from dataclasses import replace
 from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import QuestionAsked
 from windlass.engine.people.questions import YES, Question, ask_human
-from windlass.engine.resume.journal import QUESTIONS, AskingCall
+from windlass.engine.resume.journal import AskingCall
 from windlass.errors import AnswerNeeded, UsageError
 from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
+from windlass.history.row_details import Answer
+from windlass.history.step import Step
 from windlass.messages import ToolCall
 from windlass.tools.base import Tool, ToolOutput
 from windlass.tools.runner import run_tool, wrong_arguments
@@ -26,9 +28,8 @@ async def _answer(run: Run, asking: AskingCall, question: Question) -> str:
     answer = run.journal.answer_to(asking)
     if answer is None:
         answer = await _put(run, question)
-    kind = QUESTIONS[question.tool is not None]
-    told = {**asking.told(), "tool": question.tool, "answer": answer}
-    run.record.decide(question.phase, f"{question.text} {answer}", kind=kind, **told)
+    text = f"{question.text} {answer}"
+    run.record.decide(question.phase, text, asking.answered(text, question.tool, answer))
     return answer
 
 
@@ -57,26 +58,23 @@ def answered_in(store: Store, session_id: str) -> list[tuple[str, str]]:
     """The questions of models that a session, or one under it, has answers to, as they came."""
     below = (info.session_id for info in sessions_below(store, [session_id]))
     rows = (each.row for name in (session_id, *below) for each in store.rows(name))
-    answers = (row for row in rows if row.metadata.get("kind") == QUESTIONS[False])
-    return [
-        (row.metadata["text"].removesuffix(f" {row.metadata['answer']}"), row.metadata["answer"])
-        for row in sorted(answers, key=lambda row: row.timestamp)
-    ]
+    answers = map(Answer.of, sorted(rows, key=lambda row: row.timestamp))
+    return [(each.question, each.answer) for each in answers if each is not None]
 
 
 async def answers_to(
-    run: Run, phase_run: PhaseRun, place: str, calls: Sequence[ToolCall]
+    run: Run, phase_run: PhaseRun, turn: Step, calls: Sequence[ToolCall]
 ) -> dict[int, ToolOutput]:
     """The results of a turn's calls that a person answers or refuses, by their index.
 
-    `place` is that of the turn. Raises AnswerNeeded where nobody answers.
+    Raises AnswerNeeded where nobody answers.
     """
     answers: dict[int, ToolOutput] = {}
     for at, call in enumerate(calls):
         tool = phase_run.progress.tools.get(call.name)
         if tool is None:
             continue
-        asking = AskingCall(place, at, call)
+        asking = AskingCall(turn, at, call)
         refused = await _refusal_of(run, phase_run, asking, tool)
         if refused is not None:
             answers[at] = refused

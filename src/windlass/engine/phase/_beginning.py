@@ -19,11 +19,12 @@ from windlass.window.assemble import assemble
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
 from windlass.window.entries import Item, show
+from windlass.window.kinds import Facts
 from windlass.window.options import Policy
 from windlass.window.originals import file_name, reference
-from windlass.window.proposals import Facts
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.thoughts import Thinking
+from windlass.window.window_rules import WindowRules
 from windlass.wire.thinking import drops_thinking
 
 READ: Final = "read_file"
@@ -35,7 +36,7 @@ def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
     cache, policy = run.cache_of(phase_run.info), phase_run.rule.policy
     counter = phase_run.info.counter
     if policy is None:
-        conversation = Conversation(count=counter.message, uses_names=False)
+        conversation = Conversation(rules=WindowRules(count=counter.message, uses_names=False))
     else:
         conversation = _shortened(run, phase_run, policy)
     for entry in assemble(phase_run.progress.blocks, ()):
@@ -67,15 +68,16 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
             return str(run.results / f"{file_name(message)}.json")
         return reference(message)
 
-    return Conversation(
-        policies=steps(
-            policy,
-            caches=prices.caches,
-            window_tokens=phase_run.info.window,
-            limit=room_for_messages(run, phase_run, limit),
-            on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
-            where=lambda item, number: _picture_file(run, item, number),
-        ),
+    policies = steps(
+        policy,
+        caches=prices.caches,
+        window_tokens=phase_run.info.window,
+        limit=room_for_messages(run, phase_run, limit),
+        on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
+        where=lambda item, number: _picture_file(run, item, number),
+    )
+    planner = planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True)
+    rules = WindowRules(
         count=phase_run.info.counter.message,
         kept=ChainMap(
             phase_run.progress.kept, phase_run.progress.chosen
@@ -85,9 +87,9 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
             for name, tool in phase_run.progress.tools.items()
         },
         recall_hint=recall_hint,
-        planner=planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True),
         bound=bound_thinking(policy, phase_run.info.name),
     )
+    return Conversation(policies, planner, rules)
 
 
 def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:

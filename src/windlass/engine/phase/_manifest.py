@@ -45,7 +45,7 @@ async def choose_tools(
         "additionalProperties": False,
     }
     question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
-    reply = await send(
+    taken = await send(
         run,
         phase_run,
         Request(
@@ -56,8 +56,9 @@ async def choose_tools(
             temperature=0.0,
             output_schema=schema,
         ),
-        what=", choice of tools",
+        asks="choice of tools",
     )
+    reply = taken.reply
     price = run.charge(phase_run.info, reply.usage, saved=0)
     chosen, by = _chosen(reply.message.text, names), "model"
     if not chosen:

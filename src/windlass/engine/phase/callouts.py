@@ -100,10 +100,11 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
 def pin(phase_run: PhaseRun) -> None:
     """Keep what the phase's window holds already, and what was marked after it was said."""
     conversation = phase_run.conversation
+    pins = conversation.standing.pins
     if not phase_run.progress.kept:
         return
     for at, item in enumerate(conversation.items):
-        if item.id in phase_run.progress.kept and conversation.pins.get(at, 0) != _FOR_EVER:
+        if item.id in phase_run.progress.kept and pins.get(at, 0) != _FOR_EVER:
             conversation.pin(item.id)
 
 

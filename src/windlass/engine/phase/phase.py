@@ -29,7 +29,6 @@ from windlass.engine.phase._manifest import choose_tools
 from windlass.engine.phase.callouts import call_out, refresh
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.sources import gather, last_said, output_only
-from windlass.engine.resume.journal import turn_place
 from windlass.engine.turn.approving import needing_approval
 from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.in_words import call_wanted, schema_refused, tell_wanted, with_asks
@@ -57,11 +56,13 @@ from windlass.history.base import (
     StateChange,
     ending_of,
 )
+from windlass.history.row_details import Validation
 from windlass.messages import Message, Part, ToolCall, user
 from windlass.providers.base import ModelInfo
 from windlass.safety.fairness import fair
 from windlass.safety.foreign import parse_json
-from windlass.safety.searching import checker, search
+from windlass.safety.pattern_search import search
+from windlass.safety.schemas import validator_for
 from windlass.text.prompts import UNFINISHED, repair_text, retry_text
 from windlass.text.templates import holds, render
 from windlass.tools.base import TIMEOUT_S, Tool, ToolContext
@@ -412,9 +413,8 @@ def _record_verdict(
     run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
 ) -> None:
     attempt, reason = phase_run.progress.attempt, verdict.reason
-    metadata = {"attempt": attempt, "output": text, "validation_reason": reason}
-    metadata |= {"valid": verdict.valid, **({"repair": True} if repairs else {})}
-    run.record.append([run.record.row(NodeType.VALIDATION, metadata=metadata, **_place(phase_run))])
+    told = Validation(attempt, text, reason, verdict.valid, repairs).as_json()
+    run.record.append([run.record.row(NodeType.VALIDATION, metadata=told, **_place(phase_run))])
     run.emit(Validated(phase_run.phase.name, attempt, verdict.valid, reason))
 
 
@@ -472,8 +472,8 @@ async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 def _say_message(run: Run, phase_run: PhaseRun) -> None:
     """Say what a fork adds, before the first call that is not answered in its origin."""
     journal, progress = run.journal, phase_run.progress
-    at = run.record.sounding_index, progress.attempt, progress.turn + 1
-    if journal.message and turn_place(phase_run.phase.name, *at) not in journal.replies:
+    turn = run.record.turn(phase_run.phase.name, progress.attempt, progress.turn + 1)
+    if journal.message and not journal.is_answered(turn):
         _say(run, phase_run, journal.message)
         journal.message = ""
 
@@ -671,10 +671,10 @@ async def judge(
         return None if schema is None else Verdict(valid=True)
     if recorded:
         progress = phase_run.progress
-        at = run.record.sounding_index, progress.attempt, progress.turn
-        told = run.journal.verdict(turn_place(phase_run.phase.name, *at), output)
-        if told is not None:
-            return Verdict(told["valid"], told["validation_reason"])
+        turn = run.record.turn(phase_run.phase.name, progress.attempt, progress.turn)
+        known = run.journal.verdict(turn, output)
+        if known is not None:
+            return Verdict(known.valid, known.validation_reason)
     tool = run.registry.resolve(validator) if ":" in validator else run.registry.get(validator)
     given = {"output": output, "state": dict(phase_run.progress.state), "input": dict(run.input)}
     arguments = arguments_of(tool, given, phase_run.phase.name)
@@ -715,7 +715,7 @@ def matches_schema(output: str, schema: Any) -> Verdict:
     """
     try:
         value = parse_json(output)
-        problems = sorted(checker(schema).iter_errors(value), key=lambda e: e.json_path)
+        problems = sorted(validator_for(schema).iter_errors(value), key=lambda e: e.json_path)
     except ValueError as error:
         return _refused(f"The output must be JSON: {error}.")
     except RecursionError:  # a schema that names itself takes many frames for a level

@@ -2,7 +2,7 @@
 
 Each call of a model is a step with a place in the program. A row `sent` is written before the
 call, and its answer after it: the reply's own row, or one of its own. A resumed run walks the
-program again. Where a place was answered, the answer comes from the record at no cost. What was
+program again. Where a step was answered, the answer comes from the record at no cost. What was
 sent and never answered may have been billed: it is sent again, and both stand in the bill.
 """
 
@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar, cast
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any, TypeAlias
 
 from windlass.errors import (
     ContextTooLong,
@@ -21,56 +21,86 @@ from windlass.errors import (
     Unsure,
     WindlassError,
 )
-from windlass.history.base import (
-    ANSWERED,
-    CONTINUES,
-    FAILED,
-    INHERITED,
-    SENT,
-    STARTED,
-    STEP,
-    NodeType,
-    StoredRow,
+from windlass.history.base import Row, StoredRow
+from windlass.history.row_details import (
+    Answer,
+    Answered,
+    Approval,
+    Failed,
+    Inherited,
+    ReplyDetails,
+    ReplyOnly,
+    Sent,
+    Started,
+    ToolResult,
+    Validation,
+    details_of,
+    turn_of,
 )
+from windlass.history.step import Step
 from windlass.messages import Message, ToolCall, assistant, canonical_json
-from windlass.wire.base import Finish, Reply, Request, Usage
+from windlass.wire.base import Reply, Request, Usage
 from windlass.wire.calls import with_own_ids
-
-_Known = TypeVar("_Known")
-
-BROKEN_OFF: Final = "[no result: the run was interrupted]"
-"""The result of a tool that ran when the user stopped the run: a resumed run does not count it."""
-
-
-QUESTIONS: Final = ("answer", "approval")
-"""The kinds of rows that hold a person's answers: to `ask_human`, and whether a tool may run."""
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedResult:
-    """A tool call that is in the record: its result, and what it left in the state."""
+class TakenStep:
+    """A step with its reply; `inherited`: another session paid for it."""
 
-    message: Message
-    metadata: Mapping[str, Any]
+    step: Step
+    reply: Reply
+    inherited: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """What the record holds of a step: when it was sent, what was asked, and what came of it.
+
+    Times are in seconds since 1970, and `request` is the digest of what was asked (None: another
+    session sent it). `refused` is what the provider would say again.
+    """
+
+    sent: float | None = None
+    request: str | None = None
+    reply: Reply | None = None
+    answered: float | None = None
+    refused: WindlassError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTurn:
+    """What the record holds of a turn besides its calls of models.
+
+    `started` names the tools that were started, `results` are their results as they stand in the
+    record, and `state` is what they set in the state. `verdict` is what was said of the output.
+    """
+
+    started: Sequence[str] = ()
+    results: Sequence[Message] = ()
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    verdict: Validation | None = None
+
+
+AskingKey: TypeAlias = tuple[Step, int, str, str]
+"""What a call that asks a person is known by: its turn, position, tool and arguments."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskingCall:
-    """A call that asks a person: the place of its turn, the position in it, from 0, and the call.
+    """A call that asks a person: its turn, the position in it, from 0, and the call.
 
     What a person says is said of this one: of no other call, and not of this tool with arguments
     of another meaning. The id that a provider gave it says nothing.
     """
 
-    place: str
+    turn: Step
     position: int
     call: ToolCall
 
     @property
-    def key(self) -> str:
-        """What it is known by in its session; it begins with the place."""
-        call = self.call
-        return f"{self.place}: {canonical_json([self.position, call.name, self.arguments])}"
+    def key(self) -> AskingKey:
+        """What it is known by in its session."""
+        return self.turn, self.position, self.call.name, self.arguments
 
     @property
     def arguments(self) -> str:
@@ -79,13 +109,14 @@ class AskingCall:
 
     def name_in(self, session_id: str) -> str:
         """What a person calls it by, of all calls of all sessions: 32 hex digits."""
-        told = canonical_json([session_id, self.key])
+        told = canonical_json([session_id, self.turn.as_json(), *self.key[1:]])
         return hashlib.sha256(told.encode("ascii")).hexdigest()[:32]
 
-    def told(self) -> dict[str, Any]:
-        """What a row says of it."""
-        call = {"name": self.call.name, "arguments": self.arguments}
-        return {STEP: self.place, "call": self.call.id, "at": self.position, **call}
+    def answered(self, text: str, tool: str | None, answer: str) -> Answer:
+        """What a row says of the answer; `text` is the question with the answer."""
+        kind, call = Answer if tool is None else Approval, self.call
+        at, arguments = self.position, self.arguments
+        return kind(text, call.id, answer, self.turn, at, call.name, arguments, tool)
 
 
 @dataclass
@@ -93,106 +124,91 @@ class Journal:
     """What the record of a session knows of its steps.
 
     Args:
-        replies: The answers, by place.
-        times: When they were recorded, in seconds since 1970, by place.
-        sent: When what has an answer was sent, likewise.
-        requests: The digests of what was asked for them, by place.
-        refused: What a provider refused, and would again.
-        results: The results of tools, by the place of the turn that asked for them.
-        started: The tools that were started in a turn, by its place.
-        verdicts: What validators answered, by the place of the turn and the output.
-        answers: What a person answered, by what says which call it was about.
-        changed: What of the program is another one now: `the cascade`, `tool 'x'`.
+        calls: What it holds of calls of models, by step.
+        turns: What it holds of turns besides, by the step of the turn's own call.
+        answers: What a person answered, by the call that asked.
+        changed: What of the program has changed since: `the cascade`, `tool 'x'`.
         again: The tools that may run again though they may have run.
         holds_back: Whether it is of a sounding, whose memories are kept only if it wins.
         origin: The session that the record is of, where this one was forked from it.
         before: Up to when, in seconds since 1970.
         message: What is said before the first call that is not answered there.
-        seen: How often each place was come by in this run.
+        passed: How often the run came to each place until now.
     """
 
-    replies: Mapping[str, Reply] = field(default_factory=dict[str, Reply])
-    times: Mapping[str, float] = field(default_factory=dict[str, float])
-    sent: Mapping[str, float] = field(default_factory=dict[str, float])
-    requests: Mapping[str, str] = field(default_factory=dict[str, str])
-    refused: Mapping[str, WindlassError] = field(default_factory=dict[str, WindlassError])
-    results: Mapping[str, Sequence[RecordedResult]] = field(
-        default_factory=dict[str, Sequence[RecordedResult]]
-    )
-    started: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
-    verdicts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    answers: Mapping[str, str] = field(default_factory=dict[str, str])
+    calls: Mapping[Step, RecordedCall] = field(default_factory=dict[Step, RecordedCall])
+    turns: Mapping[Step, RecordedTurn] = field(default_factory=dict[Step, RecordedTurn])
+    answers: Mapping[AskingKey, str] = field(default_factory=dict[AskingKey, str])
     changed: Sequence[str] = ()
     again: frozenset[str] = frozenset()
     holds_back: bool = False
     origin: str = ""
     before: float = 0.0
     message: str = ""
-    seen: Counter[str] = field(default_factory=Counter[str])
+    passed: Counter[Step] = field(default_factory=Counter[Step])
 
-    def next_place(self, place: str) -> str:
-        """The place, with how often it was come by before: a turn may ask twice."""
-        named = self._next(place)
-        self.seen[place] += 1
-        return named
+    def next_step(self, place: Step) -> Step:
+        """The step that comes next at a place: a turn may ask twice. It counts as passed."""
+        step = self._next(place)
+        self.passed[place] += 1
+        return step
 
-    def _next(self, place: str) -> str:
-        number = self.seen[place]
-        return f"{place}, again {number}" if number else place
+    def _next(self, place: Step) -> Step:
+        return replace(place, repeat=self.passed[place])
 
-    def sent_at(self, place: str) -> float | None:
+    def sent_at(self, place: Step) -> float | None:
         """When what comes next at a place was sent, in seconds since 1970; None: it is to be."""
-        place = self._next(place)
-        known = place in self.replies or place in self.refused
-        return self.sent.get(place) if known else None
+        call = self.calls.get(self._next(place))
+        return call.sent if call is not None and (call.reply or call.refused) else None
+
+    def is_answered(self, step: Step) -> bool:
+        """Whether the record holds the reply."""
+        call = self.calls.get(step)
+        return call is not None and call.reply is not None
 
     def forget(self, phase: str) -> None:
         """Know nothing more of what a phase did: it is run anew."""
-        begin = turn_place(phase, None, 0, 0).partition("attempt")[0]
-        self.replies = _without(self.replies, begin)
-        self.refused = _without(self.refused, begin)
-        self.results = _without(self.results, begin)
-        self.started = _without(self.started, begin)
-        self.verdicts = _without(self.verdicts, begin)
-        self.answers = _without(self.answers, begin)
-        self.seen = Counter(_without(self.seen, begin))
+        self.calls = {key: value for key, value in self.calls.items() if key.phase != phase}
+        self.turns = {key: value for key, value in self.turns.items() if key.phase != phase}
+        self.answers = {key: value for key, value in self.answers.items() if key[0].phase != phase}
+        self.passed = Counter({k: value for k, value in self.passed.items() if k.phase != phase})
 
-    def verdict(self, place: str, output: str) -> Mapping[str, Any] | None:
-        """What a validator answered on the output of a turn; None: it was not asked."""
-        return self.verdicts.get(f"{place}: {output}")
+    def verdict(self, turn: Step, output: str) -> Validation | None:
+        """What a validator said of the output of a turn; None: it was not asked."""
+        known = self.turns.get(turn)
+        verdict = None if known is None else known.verdict
+        return verdict if verdict is not None and verdict.output == output else None
 
     def answer_to(self, asking: AskingCall) -> str | None:
         """What a person answered where a call asks for it; None: nobody was asked."""
         return self.answers.get(asking.key)
 
-    def tools_at(self, place: str, calls: Sequence[ToolCall]) -> Sequence[RecordedResult] | None:
-        """The results of the calls of a turn; None: they are to be run.
+    def tools_at(self, turn: Step, calls: Sequence[ToolCall]) -> RecordedTurn | None:
+        """The turn, with a result for each of its calls; None: they are to be run.
 
         Raises Unsure where tools may have run whose effects cannot be taken back.
         """
-        tried = self.results.get(place, ())
+        known = self.turns.get(turn, RecordedTurn())
         # Those of a turn are recorded in the order of its calls, also where these shared an id.
-        if [each.message.tool_call_id for each in tried] == [call.id for call in calls]:
-            return tried
-        unsure = [name for name in self.started.get(place, ()) if name not in self.again]
+        if [each.tool_call_id for each in known.results] == [call.id for call in calls]:
+            return known
+        unsure = [name for name in known.started if name not in self.again]
         if unsure:
-            raise Unsure(place, unsure)
+            raise Unsure(str(turn), unsure)
         return None
 
-    def answer(self, place: str, request: str) -> Reply | None:
-        """The recorded answer at a place; None: it is to be asked for.
+    def recorded(self, step: Step, request: str) -> Reply | None:
+        """The recorded reply of a step; None: it is to be asked for.
 
         Raises StepDiffers where another request was answered there and the program has changed.
         Where it has not, only time or chance makes the requests differ: then the answer stands.
         """
-        if (error := self.refused.get(place)) is not None:
-            raise error
-        reply = self.replies.get(place)
-        if reply is None:
-            return None
-        if self.changed and self.requests.get(place) != request:
-            raise StepDiffers(place, self.changed)
-        return reply
+        call = self.calls.get(step, RecordedCall())
+        if call.refused is not None:
+            raise call.refused
+        if call.reply is not None and self.changed and call.request != request:
+            raise StepDiffers(str(step), self.changed, call.sent)
+        return call.reply
 
 
 def digest_of(request: Request) -> str:
@@ -209,170 +225,157 @@ def digest_of(request: Request) -> str:
     return hashlib.sha256(canonical_json(asked).encode("ascii")).hexdigest()[:16]
 
 
-def _without(known: Mapping[str, _Known], begin: str) -> dict[str, _Known]:
-    return {place: value for place, value in known.items() if not place.startswith(begin)}
-
-
-def turn_place(phase: str, sounding: int | None, attempt: int, turn: int) -> str:
-    """The place of a turn in its session, in words."""
-    of = "" if sounding is None else f"sounding {sounding}, "
-    return f"phase {phase}, {of}attempt {attempt}, turn {turn}"
-
-
 def read_journal(
     rows: Iterable[StoredRow], changed: Sequence[str], again: Iterable[str]
 ) -> Journal:
     """The journal of a session, from its rows."""
-    journal = Journal(changed=changed, again=frozenset(again))
-    replies, requests = dict[str, Reply](), dict[str, str]()
-    times, sent = dict[str, float](), dict[str, float]()
-    refused = dict[str, WindlassError]()
-    results: dict[str, list[RecordedResult]] = defaultdict(list)
-    started, verdicts = dict[str, Sequence[str]](), dict[str, Mapping[str, Any]]()
-    answers, asked = dict[str, str](), defaultdict[str, list[Message]](list)
-    for stored in rows:
-        row, told = stored.row, stored.row.metadata
-        kind = told.get("kind") if row.node_type == NodeType.DECISION else None
-        place = turn_place(row.phase or "", row.sounding_index, row.attempt or 1, row.turn or 0)
-        if kind == SENT:
-            requests[told[STEP]] = told["request"]
-            sent[told[STEP]] = row.timestamp
-        elif kind == FAILED and "limit" in told:
-            refused[told[STEP]] = ContextTooLong(
-                told["text"], counted=told["counted"], limit=told["limit"]
-            )
-        elif kind == FAILED and told["error"] == ThinkingRefused.__name__:
-            refused[told[STEP]] = ThinkingRefused(told["text"])
-        elif kind == ANSWERED:
-            replies[told[STEP]] = _as_reply(told["reply"])
-            times[told[STEP]] = row.timestamp
-        elif kind == STARTED:
-            started[told[STEP]] = told["tools"]
-        elif kind in QUESTIONS and STEP in told:
-            if (asking := _asking(told, asked[told[STEP]])) is not None:
-                answers[asking.key] = told["answer"]
-        elif row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP) and STEP in told:
-            assert row.message is not None
-            asked[place].append(row.message)
-            answers = _without(answers, f"{place}: ")  # they were about the calls before
-            replies[told[STEP]] = _reply_of(stored)
-            times[told[STEP]] = row.timestamp
-        elif row.node_type == NodeType.TOOL_RESULT and row.message is not None:
-            if row.message.failed and row.message.text == BROKEN_OFF:
-                continue
-            results[place].append(RecordedResult(row.message, told))
-        elif row.node_type == NodeType.VALIDATION:
-            verdicts[f"{place}: {told['output']}"] = told
-    return replace(
-        journal,
-        replies=replies,
-        times=times,
-        sent=sent,
-        requests=requests,
-        refused={
-            place: error
-            for place, error in refused.items()
-            # Thinking that was refused is refused again; what was too long need not be.
-            if isinstance(error, ThinkingRefused) or f"{place}, again 1" in replies
-        },
-        results={place: _with_own_ids(asked[place], tried) for place, tried in results.items()},
-        started=started,
-        verdicts=verdicts,
+    calls = defaultdict[Step, RecordedCall](RecordedCall)
+    turns = defaultdict[Step, RecordedTurn](RecordedTurn)
+    replies = defaultdict[Step, list[Message]](list)
+    answers = dict[AskingKey, str]()
+    for row in (stored.row for stored in rows):
+        turn, message = turn_of(row), row.message
+        match details_of(row):
+            case Sent(step=step, request=request):
+                calls[step] = RecordedCall(row.timestamp, request)  # sent again: nothing stands
+            case Failed(step=step) as failed:
+                calls[step] = replace(calls[step], refused=_refusal(failed))
+            case Answered(step=step, reply=told):
+                reply = _as_reply(told)
+                calls[step] = replace(calls[step], reply=reply, answered=row.timestamp)
+            case ReplyDetails(step=Step() as step) as told if message is not None:
+                replies[turn].append(message)
+                turns.pop(turn, None)  # it was about the calls before
+                answers = {key: value for key, value in answers.items() if key[0] != turn}
+                reply = _reply_of(row, message, told)
+                calls[step] = replace(calls[step], reply=reply, answered=row.timestamp)
+            case Started(step=step, tools=tools):
+                turns[step] = replace(turns[step], started=tools)
+            case Answer() as answer:
+                if (asking := _asking(answer, replies)) is not None:
+                    answers[asking.key] = answer.answer
+            case ToolResult(interrupted=False, state=state) if message is not None:
+                known = turns[turn]
+                results = (*known.results, message)
+                turns[turn] = replace(known, results=results, state={**known.state, **state})
+            case Validation() as verdict:
+                turns[turn] = replace(turns[turn], verdict=verdict)
+            case _:
+                pass
+    own_ids = {
+        turn: replace(known, results=_with_own_ids(replies[turn], known.results))
+        for turn, known in turns.items()
+    }
+    return Journal(
+        calls={step: _as_it_stands(step, call, calls) for step, call in calls.items()},
+        turns=own_ids,
         answers=answers,
+        changed=changed,
+        again=frozenset(again),
     )
 
 
-def _asking(told: Mapping[str, Any], replies: Sequence[Message]) -> AskingCall | None:
+def _asking(answer: Answer, replies: Mapping[Step, Sequence[Message]]) -> AskingCall | None:
     """The call that an answer is about, which stands in one of the replies of its turn.
 
-    Before, the row held the id alone: then it is about the only call that had it (None: there is
-    no such one).
+    Where an earlier version recorded the id alone, it is about the only call that had it (None:
+    there is no such call).
     """
-    place = told[STEP]
-    if "arguments" in told:
-        call = ToolCall(told["call"], told["name"], told["arguments"])
-        return AskingCall(place, told["at"], call)
-    calls = [call for reply in replies for call in reply.tool_calls]
-    at = [at for at, call in enumerate(calls) if call.id == told["call"]]
-    if len(at) != 1 or len([reply for reply in replies if reply.tool_calls]) != 1:
+    turn = answer.step
+    if turn is None:
         return None
-    call = calls[at[0]]
-    return AskingCall(place, at[0], call) if told["tool"] in (None, call.name) else None
+    if answer.at is not None and answer.name is not None and answer.arguments is not None:
+        return AskingCall(turn, answer.at, ToolCall(answer.call, answer.name, answer.arguments))
+    asked = [reply.tool_calls for reply in replies.get(turn, ()) if reply.tool_calls]
+    calls = [(at, call) for calls in asked for at, call in enumerate(calls)]
+    named = [(at, call) for at, call in calls if call.id == answer.call]
+    if len(asked) != 1 or len(named) != 1:
+        return None
+    at, call = named[0]
+    return AskingCall(turn, at, call) if answer.tool in (None, call.name) else None
 
 
-def _with_own_ids(
-    replies: Sequence[Message], tried: Sequence[RecordedResult]
-) -> list[RecordedResult]:
+def _refusal(failed: Failed) -> WindlassError | None:
+    """The error of a call that a provider refused for what was asked; None: it failed otherwise."""
+    if failed.error == ContextTooLong.__name__:
+        return ContextTooLong(failed.message, counted=failed.counted, limit=failed.limit)
+    if failed.error == ThinkingRefused.__name__:
+        return ThinkingRefused(failed.message)
+    return None
+
+
+def _as_it_stands(
+    step: Step, call: RecordedCall, calls: Mapping[Step, RecordedCall]
+) -> RecordedCall:
+    """A call, with its refusal only where a provider would refuse it again.
+
+    Thinking that was refused is refused again; what was too long need not be, unless the run went
+    on from there.
+    """
+    after = calls.get(replace(step, repeat=step.repeat + 1), RecordedCall())
+    stands = isinstance(call.refused, ThinkingRefused) or after.reply is not None
+    return call if stands else replace(call, refused=None)
+
+
+def _with_own_ids(replies: Sequence[Message], results: Sequence[Message]) -> Sequence[Message]:
     """The results of a turn under the ids that its calls have now."""
-    messages = with_own_ids([*replies[-1:], *(each.message for each in tried)])
-    now = messages[len(replies[-1:]) :]
-    return [replace(each, message=message) for each, message in zip(tried, now, strict=True)]
+    return with_own_ids([*replies[-1:], *results])[len(replies[-1:]) :]
 
 
-def _reply_of(stored: StoredRow) -> Reply:
+def _reply_of(row: Row, message: Message, told: ReplyDetails) -> Reply:
     """The reply that a row tells of; of one that goes on with another only the rest."""
-    row, told = stored.row, stored.row.metadata
-    message = row.message
-    assert message is not None
-    if CONTINUES in told:
-        message = assistant(told["rest"])
-    (message,) = with_own_ids([message])  # before, they stood as the provider gave them
-    usage = Usage(
-        row.tokens_in or 0,
-        row.tokens_out or 0,
-        row.tokens_cached or 0,
-        told.get("tokens_written", 0),
-        told.get("tokens_written_long", 0),
-    )
-    model = (row.model or "").partition("/")[2]
+    if told.continues is not None:
+        message = assistant(told.rest or "")
+    (message,) = with_own_ids([message])  # earlier versions kept the ids that the provider gave
+    tokens = row.tokens_in or 0, row.tokens_out or 0, row.tokens_cached or 0
     return Reply(
         message,
-        usage,
-        told["finish"],
-        model,
-        tries=told.get("tries", 1),
-        waited_s=told.get("waited_s", 0.0),
+        Usage(*tokens, told.tokens_written, told.tokens_written_long),
+        told.finish,
+        (row.model or "").partition("/")[2],
+        tries=told.tries,
+        waited_s=told.waited_s,
         seconds=(row.duration_ms or 0) / 1_000,
-        estimated=bool(told.get("estimated")),
-        provider_edits=told.get("provider_edits", {}),
+        provider_edits=told.provider_edits,
     )
 
 
-def billed_here(journal: Journal, reply: Reply) -> tuple[Reply, dict[str, Any]]:
-    """A reply with what this session pays for it, and what its row says of its step."""
-    told: dict[str, Any] = {"finish": reply.finish, STEP: reply.step}
-    if reply.provider_edits:
-        told["provider_edits"] = reply.provider_edits
-    if not reply.inherited:
+def billed_here(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
+    """A reply with what this session pays for it, and what its row says of it."""
+    reply = taken.reply
+    told = ReplyDetails(
+        finish=reply.finish,
+        step=taken.step,
+        tokens_written=reply.usage.tokens_written,
+        tokens_written_long=reply.usage.tokens_written_long,
+        tries=reply.tries,
+        waited_s=round(reply.waited_s, 3),
+        provider_edits=reply.provider_edits,
+    )
+    if not taken.inherited:
         return reply, told
-    told[INHERITED] = {"session": journal.origin, "usage": _usage_of(reply)}
+    inherited: Inherited = {"session": journal.origin, "usage": astuple(reply.usage)}
+    told = replace(told, tokens_written=0, tokens_written_long=0, inherited=inherited)
     return replace(reply, usage=Usage(0, 0)), told
 
 
-def failure_of(error: WindlassError) -> dict[str, Any]:
-    """What a row says of a failed call beside its text."""
-    told: dict[str, Any] = {"error": type(error).__name__}
+def failure_of(step: Step, error: WindlassError) -> Failed:
+    """What a row says of a failed call."""
+    told = Failed(f"{step}: {error}", type(error).__name__, step)
     if isinstance(error, ContextTooLong):
-        told |= {"counted": error.counted, "limit": error.limit}
+        return replace(told, counted=error.counted, limit=error.limit)
     return told
 
 
-def as_record(reply: Reply) -> dict[str, Any]:
-    """A reply as JSON, for a row."""
+def reply_only(reply: Reply) -> ReplyOnly:
+    """A reply as it is recorded where it has no row of its own."""
     return {
         "text": reply.message.text,
-        "usage": _usage_of(reply),
+        "usage": astuple(reply.usage),
         "finish": reply.finish,
         "model": reply.model,
     }
 
 
-def _usage_of(reply: Reply) -> list[int]:
-    usage = reply.usage
-    read, written = usage.tokens_cached, usage.tokens_written
-    return [usage.tokens_in, usage.tokens_out, read, written, usage.tokens_written_long]
-
-
-def _as_reply(told: Mapping[str, Any]) -> Reply:
-    finish = cast("Finish", told["finish"])
-    return Reply(assistant(told["text"]), Usage(*told["usage"]), finish, told["model"])
+def _as_reply(told: ReplyOnly) -> Reply:
+    return Reply(assistant(told["text"]), Usage(*told["usage"]), told["finish"], told["model"])

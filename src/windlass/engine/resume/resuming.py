@@ -19,8 +19,10 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import read_journal
 from windlass.engine.turn.record import Recorded
 from windlass.errors import StoreError, UsageError, did_you_mean
-from windlass.history.base import CHAT, RAN, SENT, STEP, SessionStart, Store
+from windlass.history.base import CHAT, RAN, Row, SessionStart, Store
 from windlass.history.packing import path_part
+from windlass.history.row_details import ReplyDetails, Sent
+from windlass.history.step import Step
 from windlass.messages import canonical_json
 from windlass.safety.own_files import make_folder, open_own
 from windlass.tasks.model import OPERATORS
@@ -123,7 +125,8 @@ def forked(run: CascadeRun, origin: str, before: float, message: str = "") -> Ca
     """The run with the answers that the record of another session held before a moment."""
     rows = [each for each in run.record.store.rows(origin) if each.row.timestamp < before]
     journal = read_journal(rows, (), ())
-    journal = replace(journal, origin=origin, message=message, started={}, before=before)
+    turns = {step: replace(turn, started=()) for step, turn in journal.turns.items()}
+    journal = replace(journal, turns=turns, origin=origin, before=before, message=message)
     return replace(run, journal=journal)
 
 
@@ -160,16 +163,22 @@ def moment_of(store: Store, session_id: str, number: int) -> float:
             f"session {session_id!r} has no call {number}; its calls are 1 to {len(calls)}"
         )
     trace = calls[number - 1].trace_id
-    replies = (each.row for each in store.rows(session_id) if each.row.trace_id == trace)
-    return sent_at(store, session_id, next(replies).metadata.get(STEP, ""))
+    rows = [each.row for each in store.rows(session_id)]
+    reply = next(ReplyDetails.of(row) for row in rows if row.trace_id == trace)
+    sent = (row.timestamp for row in rows if reply and _sends(row, reply.step))
+    return known_moment(next(sent, None), session_id)
 
 
-def sent_at(store: Store, session_id: str, place: str) -> float:
-    """When a step of a session was sent first, in seconds since 1970. Raises UsageError."""
-    for each in store.rows(session_id):
-        if each.row.metadata.get("kind") == SENT and each.row.metadata[STEP] == place:
-            return each.row.timestamp
-    raise UsageError(f"session {session_id!r} was recorded before runs could be forked")
+def _sends(row: Row, step: Step | None) -> bool:
+    sent = Sent.of(row)
+    return sent is not None and sent.step == step
+
+
+def known_moment(sent: float | None, session_id: str) -> float:
+    """When a call of a session was sent. Raises UsageError where its record does not say."""
+    if sent is None:
+        raise UsageError(f"session {session_id!r} was recorded before runs could be forked")
+    return sent
 
 
 def what_ran(store: Store, session_id: str, *, ended: bool = False) -> SessionStart:

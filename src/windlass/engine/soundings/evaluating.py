@@ -21,6 +21,7 @@ from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import StoreError, WindlassError
 from windlass.history.base import EVALUATION, NodeType
+from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
 from windlass.providers.base import ModelInfo
 from windlass.safety.foreign import parse_json
@@ -88,7 +89,7 @@ async def accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator:
     assert verdict is not None
     text = f"{validator} {'accepts' if verdict.valid else 'refuses'} sounding {sounding.index}"
     text += f": {verdict.reason}" if verdict.reason else ""
-    details = {"sounding": sounding.index, "valid": verdict.valid}
+    details: dict[str, Any] = {"sounding": sounding.index, "valid": verdict.valid}
     run.record.decide(phase.name, text, kind=EVALUATION, **details)
     return verdict.valid
 
@@ -289,8 +290,8 @@ async def _ask(
         most = run.generation_of(phase).max_output_tokens
         request = replace(request, max_output_tokens=most)
     what = "evaluator" if schema is not None else "aggregator"
-    place = f"phase {phase.name}, {what}"
-    reply = await take_step(run, phase.name, place, provider, info.name, request)
+    taken = await take_step(run, Step(phase.name, asks=what), provider, info.name, request)
+    reply = taken.reply
     answer = reply.message.text
     metadata = {
         "kind": EVALUATION,

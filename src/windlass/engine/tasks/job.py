@@ -18,6 +18,7 @@ from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
 from windlass.history.base import Ending, NodeType, Reason, Status
+from windlass.history.step import NOTES, Step
 from windlass.messages import Message, assistant
 from windlass.providers.base import ModelInfo
 from windlass.safety.foreign import parse_json
@@ -203,12 +204,11 @@ async def write_notes(job: Job, done: Done) -> None:
     if declared_notes(text) is not None:
         return
     provider, info = run.resolve(name)
-    metadata = {"kind": "notes", "step": done.path}
+    metadata: dict[str, Any] = {"kind": "notes", "step": done.path}
     try:
         request = Summariser(name, provider, info).request(assistant(text), options)
-        place = f"notes on {done.path}"
-        reply = await take_step(run, done.path, place, provider, name, request)
-        answer, usage = reply.message.text, reply.usage
+        taken = await take_step(run, Step(done.path, asks=NOTES), provider, name, request)
+        answer, usage = taken.reply.message.text, taken.reply.usage
     except WindlassError as error:
         run.record.decide(done.path, f"notes on {done.path} are made by rule: {error}", **metadata)
         return

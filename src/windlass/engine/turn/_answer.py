@@ -11,9 +11,10 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.callouts import mark_matches
-from windlass.engine.resume.journal import BROKEN_OFF, RecordedResult, turn_place
+from windlass.engine.resume.journal import RecordedTurn
 from windlass.engine.turn.record import usage_columns
-from windlass.history.base import STARTED, STEP, NodeType
+from windlass.history.base import NodeType
+from windlass.history.row_details import INTERRUPTED_TEXT, Started, ToolResult
 from windlass.injectors.base import FailedCall
 from windlass.injectors.retained_errors import with_result
 from windlass.injectors.todo import plan_in
@@ -34,29 +35,28 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     """
     name = phase_run.phase.name
     progress = phase_run.progress
-    place = turn_place(name, run.record.sounding_index, progress.attempt, progress.turn)
-    tried = run.journal.tools_at(place, reply.tool_calls)
-    if tried is not None:
-        await _answer_again(run, phase_run, reply, tried, parent)
+    turn = run.record.turn(name, progress.attempt, progress.turn)
+    recorded = run.journal.tools_at(turn, reply.tool_calls)
+    if recorded is not None:
+        await _answer_again(run, phase_run, reply, recorded, parent)
         return
     run.check_time()
     run.record.pass_to(None)
     started, before = run.record.clock(), dict(progress.state.snapshot())
     try:
         # A person is asked before anything is done: without an answer nothing of it is.
-        answers = await answers_to(run, phase_run, place, reply.tool_calls)
+        answers = await answers_to(run, phase_run, turn, reply.tool_calls)
         calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
         for call in calls:
             run.emit(ToolStarted(name, call.name, call.arguments))
         named = [call.name for call in calls if call.name in progress.tools]
         if lasting := [each for each in named if progress.tools[each].effects == "external"]:
-            told = {STEP: place, "tools": lasting}
-            run.record.decide(name, f"{place}: {', '.join(lasting)} run", kind=STARTED, **told)
+            run.record.decide(name, f"{turn}: {', '.join(lasting)} run", Started(turn, lasting))
         ran = iter(await run_tools(calls, progress.tools, progress.context))
         outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
     except asyncio.CancelledError:
-        stopped = ToolOutput(BROKEN_OFF, error=True)
-        _record(run, phase_run, parent, [(call, stopped) for call in reply.tool_calls], started)
+        stopped = [(call, _INTERRUPTED) for call in reply.tool_calls]
+        _record(run, phase_run, parent, stopped, started)
         raise
     answered = list(zip(reply.tool_calls, outputs, strict=True))
     state = progress.state.changed_since(before)
@@ -69,7 +69,7 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
 
 
 async def _answer_again(
-    run: Run, phase_run: PhaseRun, reply: Message, tried: Sequence[RecordedResult], parent: str
+    run: Run, phase_run: PhaseRun, reply: Message, recorded: RecordedTurn, parent: str
 ) -> None:
     """Answer with the results that are in the record, and bring back what they changed.
 
@@ -78,21 +78,18 @@ async def _answer_again(
     progress = phase_run.progress
     inner = [
         call
-        for call, each in zip(reply.tool_calls, tried, strict=True)
-        if call.name in _INNER and call.name in progress.tools and not each.message.failed
+        for call, each in zip(reply.tool_calls, recorded.results, strict=True)
+        if call.name in _INNER and call.name in progress.tools and not each.failed
     ]
     if inner:
         await run_tools(inner, progress.tools, progress.context)
-    state = dict[str, Any]()
-    for each in tried:
-        state |= each.metadata.get(STATE, {})
-    for key, value in state.items():
+    for key, value in recorded.state.items():
         progress.state[key] = value
     answered = [
-        (call, ToolOutput(each.message.text, each.message.pictures, each.message.failed))
-        for call, each in zip(reply.tool_calls, tried, strict=True)
+        (call, ToolOutput(each.text, each.pictures, each.failed))
+        for call, each in zip(reply.tool_calls, recorded.results, strict=True)
     ]
-    _record(run, phase_run, parent, answered, run.record.clock(), state)
+    _record(run, phase_run, parent, answered, run.record.clock(), recorded.state)
     note_results(run, phase_run, answered)
 
 
@@ -126,13 +123,14 @@ def _record(  # noqa: PLR0917
             parent_id=parent,
             keep_pictures=True,
             duration_ms=milliseconds,
-            metadata={
-                "error": output.error,
-                "tool": call.name,
+            metadata=ToolResult(
+                error=output.error,
+                tool=call.name,
+                interrupted=output is _INTERRUPTED,
+                searches=output.spent.searches if output.spent else 0,
+                state=dict(state) if at == 0 else {},
                 **({} if output.error else names_touched(tools.get(call.name), call)),
-                **({"searches": output.spent.searches} if output.spent else {}),
-                **({STATE: dict(state)} if state and at == 0 else {}),
-            },
+            ).as_json(),
             # What a model took for the tool is added to the session's.
             **(
                 usage_columns(spent.model, spent.usage, run.charge_tool(spent))
@@ -149,8 +147,8 @@ def _record(  # noqa: PLR0917
     phase_run.progress.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
 
 
-STATE: Final = "state"
-"""In the metadata of a turn's first result: what its tools set in the state."""
+_INTERRUPTED: Final = ToolOutput(INTERRUPTED_TEXT, error=True)
+"""What the call of a tool has that ran when the user stopped the run."""
 
 _INNER: Final = frozenset({"callout", "describe_picture", "look_again", "use_skill"})
 """Tools that act on the run itself beside its state."""

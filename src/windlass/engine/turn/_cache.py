@@ -116,7 +116,7 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
     most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
-    edits = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.values()]
+    edits = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.edits.values()]
     leave = {"expire"}
     if policy and (policy.keep_recent_turns or policy.keep_recent_images):
         leave.add("prune")

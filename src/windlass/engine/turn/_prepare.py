@@ -29,9 +29,8 @@ from windlass.text.prompts import UNFINISHED, cut_text
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import says_nothing
 from windlass.window.conversation import Window
-from windlass.window.entries import Edit
+from windlass.window.entries import Edit, Want
 from windlass.window.expire import expired
-from windlass.window.proposals import Want
 from windlass.wire.base import Request, Usage
 from windlass.wire.thinking import thinks
 
@@ -122,7 +121,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
         f" sent again {how}, {shorter.sent:,} tokens"
     )
-    numbers = {"counted": refused.counted, "limit": refused.limit, "room": room}
+    numbers: dict[str, Any] = {"counted": refused.counted, "limit": refused.limit, "room": room}
     left_out = len(plan.entries) - len(shorter.entries)
     run.record.decide(
         name,
@@ -222,10 +221,11 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         metadata: dict[str, Any] = {"kind": "summary", "key": want.key}
         usage = Usage(0, 0)
         try:
-            reply = await send(run, phase_run, _request(phase_run, want), what=", text")
+            taken = await send(run, phase_run, _request(phase_run, want), asks="text")
         except WindlassError as error:
             metadata |= {"text": f"no text for the window: {error}"}
         else:
+            reply = taken.reply
             usage, answer = reply.usage, reply.message.text
             if reply.finish in ("refusal", "filter") or not answer.strip():
                 why = UNFINISHED.get(reply.finish, UNFINISHED["empty"])

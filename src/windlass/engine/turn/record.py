@@ -12,21 +12,22 @@ import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from windlass.engine.resume.journal import BROKEN_OFF
 from windlass.history.base import (
     BORN,
-    STEPS,
     Batch,
     EditRecord,
     NodeType,
+    Outcome,
     Row,
+    StateChange,
     Store,
     StoredRow,
-    continued,
     standing,
 )
+from windlass.history.row_details import STEPS, RowDetails, ToolResult, continued, details_of
+from windlass.history.step import Step
 from windlass.messages import Message, Picture, canonical_json
 from windlass.window.entries import Item
 from windlass.wire.base import Usage
@@ -189,9 +190,16 @@ class Recorder:
         (item,) = self.append([self.row(node, message, **columns)])
         return item
 
-    def decide(self, phase: str, text: str, **metadata: Any) -> None:
+    def turn(self, phase: str, attempt: int, turn: int) -> Step:
+        """The step of a turn's own call."""
+        return Step(phase, self.sounding_index, attempt, turn)
+
+    def decide(
+        self, phase: str, text: str, details: RowDetails | None = None, **metadata: Any
+    ) -> None:
         """Record a decision that is no message: what was decided, and why."""
-        self.append([self.row(NodeType.DECISION, phase=phase, metadata={"text": text, **metadata})])
+        told = {"text": text, **(details.as_json() if details else {}), **metadata}
+        self.append([self.row(NodeType.DECISION, phase=phase, metadata=told)])
 
     def failure(self, phase: str | None, error: BaseException) -> Row:
         """A row that tells of a failure, with its type and text."""
@@ -240,20 +248,16 @@ class Recorded:
             if stored.row.message is not None:
                 self._said[stored.row.phase].add(stored.row.message.key)
         self._come_by: set[int] = set()
-        self._rows: dict[str, deque[StoredRow]] = defaultdict(deque)
+        self._rows: dict[_Same, deque[StoredRow]] = defaultdict(deque)
         for stored in self.rows:
-            self._rows[_known_by(stored.row)].append(stored)
-        self._others: dict[str, Counter[Any]] = {
-            "edits": Counter(repr(each) for each in store.edits(session_id)),
-            "state": Counter(repr(each) for each in store.state(session_id)),
-            "outcomes": Counter(
-                (each.phase, each.status) for each in store.outcomes(session_id) if each.phase
-            ),
-        }
+            self._rows[_same(stored.row)].append(stored)
+        outcomes = [each for each in store.outcomes(session_id) if each.phase]
+        beside: list[_Beside] = [*store.edits(session_id), *store.state(session_id), *outcomes]
+        self._others = Counter(map(_same_beside, beside))
 
     def take(self, row: Row) -> StoredRow | None:
         """The row as it was recorded, once; None: it was not."""
-        found = self._rows.get(_known_by(row))
+        found = self._rows.get(_same(row))
         if not found or row.metadata.get("kind") in STEPS:  # what is sent again stands twice
             return None
         self._come_by.add(found[0].seq)
@@ -277,28 +281,46 @@ class Recorded:
             if name == "calls":
                 left[name] = tuple(each for each in values if each.trace_id not in traces)
                 continue
-            held = self._others.get(name, Counter[Any]())
             new: list[Any] = []
             for each in values:
-                known = (each.phase, each.status) if name == "outcomes" else repr(each)
-                if held[known] > 0:
-                    held[known] -= 1
+                same = _same_beside(each)
+                if self._others[same] > 0:
+                    self._others[same] -= 1
                 else:
                     new.append(each)
             left[name] = tuple(new)
         return left
 
 
-def _known_by(row: Row) -> str:
+_Beside: TypeAlias = EditRecord | StateChange | Outcome
+_Same: TypeAlias = tuple[object, ...]
+"""What is equal for two rows of a session that say the same at the same place."""
+
+
+def _same(row: Row) -> _Same:
     """What a row of one session is known by, whenever it was written."""
     place = (row.node_type, row.phase, row.turn, row.attempt, row.sounding_index)
-    told = row.message.key if row.message else canonical_json(to_plain(row.metadata))
-    return repr((*place, told))
+    if row.message is not None:
+        return *place, row.message.key
+    details = details_of(row)  # those of an earlier version may be written in another way
+    return *place, _as_read_back({**row.metadata, **(details.as_json() if details else {})})
 
 
-def to_plain(metadata: Mapping[str, Any]) -> Any:
-    """Metadata as it is read back."""
-    return json.loads(json.dumps(metadata, default=list))
+def _same_beside(one: _Beside) -> _Same:
+    """What something that a batch holds beside its rows is known by, likewise."""
+    match one:
+        case EditRecord(message_id, kind, because, reason, replacement):
+            key = None if replacement is None else replacement.key
+            return EditRecord, message_id, kind, because, reason, key
+        case StateChange(phase, key, value):
+            return StateChange, phase, key, _as_read_back(value)
+        case Outcome():
+            return Outcome, one.phase, one.status
+
+
+def _as_read_back(value: Any) -> str:
+    """A JSON value as text that is equal for equal ones, whether it was stored or not."""
+    return canonical_json(json.loads(json.dumps(value, default=list)))
 
 
 def _said(rows: Sequence[StoredRow]) -> list[Item]:
@@ -314,18 +336,19 @@ def _said(rows: Sequence[StoredRow]) -> list[Item]:
 
 
 def _ran_again(rows: Iterable[StoredRow]) -> frozenset[str]:
-    """The ids of results that were broken off, of tools that have one since."""
-    broken: dict[Any, str] = {}
+    """The ids of interrupted results, of tools that have a result since."""
+    interrupted: dict[_Same, str] = {}
     found: set[str] = set()
     for stored in rows:
         row, message = stored.row, stored.row.message
         if row.node_type != NodeType.TOOL_RESULT or message is None or stored.id is None:
             continue
         call = row.phase, row.sounding_index, row.attempt, row.turn, message.tool_call_id
-        if (before := broken.pop(call, None)) is not None:
+        if (before := interrupted.pop(call, None)) is not None:
             found.add(before)
-        if message.text == BROKEN_OFF:
-            broken[call] = stored.id
+        told = ToolResult.of(row)
+        if told is not None and told.interrupted:
+            interrupted[call] = stored.id
     return frozenset(found)
 
 

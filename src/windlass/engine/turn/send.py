@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from windlass.engine._state import PhaseRun, Run
-from windlass.engine.resume.journal import (
-    as_record,
-    digest_of,
-    failure_of,
-    turn_place,
-)
+from windlass.engine.resume.journal import TakenStep, digest_of, failure_of, reply_only
 from windlass.errors import ProviderError, WindlassError
-from windlass.history.base import ANSWERED, FAILED, SENT, STEP
+from windlass.history.row_details import Answered, Sent
+from windlass.history.step import Step
 from windlass.messages import Message
 from windlass.providers.base import Provider
 from windlass.tools.registry import sent_name
@@ -27,59 +22,57 @@ async def send(
     phase_run: PhaseRun,
     request: Request,
     on_text: Callable[[str], None] = lambda _: None,
-    what: str = "",
-) -> Reply:
+    asks: str = "",
+) -> TakenStep:
     """The reply of the phase's model. Raises ProviderError, also for what nobody foresaw.
 
-    Nothing is sent a second time: whether to try again is the user's decision. `what` tells apart
+    Nothing is sent a second time: whether to try again is the user's decision. `asks` tells apart
     what a turn asks beside its call; such a reply has no row of its own.
     """
     progress, name = phase_run.progress, phase_run.phase.name
     if request.output_schema is not None and phase_run.info.name in run.progress.no_schemas:
         request = replace(request, output_schema=None)  # it is asked for in words
-    place = turn_place(name, run.record.sounding_index, progress.attempt, progress.turn)
-    asked = phase_run.provider, phase_run.info.name, request, on_text
-    return await take_step(run, name, f"{place}{what}", *asked, has_row=not what)
+    place = replace(run.record.turn(name, progress.attempt, progress.turn), asks=asks)
+    model = phase_run.provider, phase_run.info.name
+    return await take_step(run, place, *model, request, on_text, has_row=not asks)
 
 
 async def take_step(  # noqa: PLR0917
     run: Run,
-    phase: str,
-    place: str,
+    place: Step,
     provider: Provider,
     name: str,
     request: Request,
     on_text: Callable[[str], None] = lambda _: None,
     *,
     has_row: bool = False,
-) -> Reply:
+) -> TakenStep:
     """The reply of any model at a place in the program: from the record, or sent for.
 
     A row says that it is sent before it is, and one that it failed. `has_row`: the caller records
-    the reply with its `step`; else a row of its own does.
+    the reply with its step; else a row of its own does.
     """
     journal, record = run.journal, run.record
-    place, digest = journal.next_place(place), digest_of(request)
-    reply = journal.answer(place, digest)
+    step, digest = journal.next_step(place), digest_of(request)
+    reply = journal.recorded(step, digest)
     if reply is not None:
-        record.pass_to(journal.times[place])
+        record.pass_to(journal.calls[step].answered)
         if journal.origin and not has_row:  # its session paid for it
             reply = replace(reply, usage=Usage(0, 0))
-        return replace(reply, step=place, inherited=bool(journal.origin))
+        return TakenStep(step, reply, inherited=bool(journal.origin))
     record.pass_to(None)
-    told: dict[str, Any] = {STEP: place, "request": digest, "model": name}
-    record.decide(phase, f"{place}: sent to {name}", kind=SENT, **told)
+    record.decide(step.phase, f"{step}: sent to {name}", Sent(step, digest, name))
     started = record.clock()
     try:
         reply = await send_to(provider, name, request, on_text)
     except WindlassError as error:
-        record.decide(phase, f"{place}: {error}", kind=FAILED, **failure_of(error), **{STEP: place})
+        failed = failure_of(step, error)
+        record.decide(step.phase, failed.text, failed)
         raise
-    reply = replace(reply, step=place, seconds=record.clock() - started)
+    reply = replace(reply, seconds=record.clock() - started)
     if not has_row:
-        told = {STEP: place, "reply": as_record(reply)}
-        record.decide(phase, f"{place}: answered", kind=ANSWERED, **told)
-    return reply
+        record.decide(step.phase, f"{step}: answered", Answered(step, reply_only(reply)))
+    return TakenStep(step, reply)
 
 
 async def send_to(

@@ -17,7 +17,7 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.dynamic_block import note_sent
 from windlass.engine.phase.callouts import mark_matches
-from windlass.engine.resume.journal import billed_here, turn_place
+from windlass.engine.resume.journal import TakenStep, billed_here
 from windlass.engine.turn._answer import answer_calls, refuse_calls
 from windlass.engine.turn._cache import take_report
 from windlass.engine.turn._plan import Plan, joined, plan_call, plan_rest, request_of
@@ -32,7 +32,7 @@ from windlass.engine.turn.windows import (
     tell_thinking,
 )
 from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
-from windlass.history.base import CONTINUES, CallRecord, NodeType, ShownMessage, request_hash
+from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
 from windlass.messages import user
 from windlass.safety.fairness import beside, fair
 from windlass.text.prompts import CONTINUE_TEXT
@@ -54,9 +54,9 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
     # Plan: what is sent, and why. Never send what cannot be accepted. What the record holds is
     # planned as of then, and what is new as of now.
-    progress, sounding = phase_run.progress, run.record.sounding_index
-    place = turn_place(phase_run.phase.name, sounding, progress.attempt, progress.turn)
-    run.record.pass_to(run.journal.sent_at(place))
+    progress = phase_run.progress
+    turn = run.record.turn(phase_run.phase.name, progress.attempt, progress.turn)
+    run.record.pass_to(run.journal.sent_at(turn))
     plan = plan_call(run, phase_run, run.record.clock())
     tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
 
@@ -111,14 +111,14 @@ async def _call(
     """
     name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
     started, is_recorded = record.clock(), record.finds_all
-    reply = await _send(run, phase_run, plan)
-    reply, reported = take_report(run, phase_run, plan, reply, started)
+    taken = await _send(run, phase_run, plan)
+    reply, reported = take_report(run, phase_run, plan, taken.reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.progress.previous = plan.weighed
-    reply, metadata = billed_here(run.journal, reply)
+    reply, told = billed_here(run.journal, replace(taken, reply=reply))
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
     if plan.rest_of is not None:
-        metadata |= {CONTINUES: plan.rest_of.id, "rest": reply.message.text}
+        told = replace(told, continues=plan.rest_of.id, rest=reply.message.text)
         reply = replace(reply, message=joined(plan.rest_of.message, reply.message))
         record.take_back(plan.rest_of)
         phase_run.progress.own.remove(plan.rest_of)
@@ -144,13 +144,7 @@ async def _call(
         full_history_size=plan.snowball,
         context_size=len(plan.entries),
         tokens_saved=plan.saved,
-        metadata={
-            **metadata,
-            "tokens_written": reply.usage.tokens_written,
-            "tokens_written_long": reply.usage.tokens_written_long,
-            "tries": reply.tries,
-            "waited_s": round(reply.waited_s, 3),
-        },
+        metadata=told.as_json(),
     )
     specs = [spec.to_openai() for spec in plan.tools]
     call = CallRecord(
@@ -181,7 +175,7 @@ async def _call(
     return reply, items[0]
 
 
-async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> Reply:
+async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     name = phase_run.phase.name
     if "budget" in plan.details:
         tell_budget(run, phase_run, plan.sent)

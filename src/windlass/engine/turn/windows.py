@@ -57,7 +57,7 @@ def decided(phase_run: PhaseRun) -> list[Edit]:
     """The edits that are not in the record yet; they are in force for the phase from now on."""
     conversation = phase_run.conversation
     new: dict[int, Edit] = {}
-    for at, edit in {**conversation.edits, **conversation.pending}.items():
+    for at, edit in conversation.edits.items():
         ident = conversation.items[at].id
         if phase_run.progress.edits.get(ident) is not edit:
             phase_run.progress.edits[ident] = edit

@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
-from windlass.history._query import is_select
 from windlass.history.clickhouse.client import ClickHouseClient, EngineError
 
 _SETTINGS: Final = {
@@ -46,8 +45,6 @@ def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[di
     Times come as ISO-8601 text in UTC with microseconds, as from SQLite. Raises UsageError
     for anything but one SELECT and for what ClickHouse refuses.
     """
-    if not is_select(sql):
-        raise UsageError(f"{_ONLY}: the record is never changed by SQL")
     statement, marks = _one_statement(client, sql)
     if marks != len(params):
         raise UsageError(

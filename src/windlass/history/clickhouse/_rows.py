@@ -11,13 +11,12 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from array import array
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Final
 
 from windlass.history import packing
-from windlass.history._reader import PORTION
+from windlass.history._session import PORTION, card_of
 from windlass.history.card_rows import NODES
 from windlass.history.clickhouse.client import ClickHouseClient
 from windlass.history.clickhouse.layout import CARDS, LOG_PHYSICAL, VISIBLE
@@ -142,7 +141,7 @@ class ClickHouseSession:
             "FROM context_cards FINAL WHERE session_id = {name:String}",
             name=self.name,
         )
-        by_id = {values[0]: _card(values) for values in stored}
+        by_id = {values[0]: card_of(values, list, list) for values in stored}
         ids = self.select(MESSAGE_ID, "row", "AND key != '' ORDER BY number") if by_id else []
         return [by_id[message_id] for (message_id,) in ids if message_id in by_id]
 
@@ -211,12 +210,3 @@ class ClickHouseSession:
             dt.datetime.fromtimestamp(int(at), dt.UTC),
             card.id,
         ]
-
-
-def _card(values: Sequence[Any]) -> Card:
-    """The card whose fields these are, in their order."""
-    columns = dict(zip(Card.__dataclass_fields__, values, strict=True))
-    columns["keywords"] = tuple(columns["keywords"])
-    columns["is_anchor"] = bool(columns["is_anchor"])
-    columns["embedding"] = array("f", columns["embedding"]) if len(columns["embedding"]) else ()
-    return Card(**columns)

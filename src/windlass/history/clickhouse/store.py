@@ -29,10 +29,11 @@ from typing import Any, Final
 
 from windlass.errors import StoreError
 from windlass.history import packing
+from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import BlobPlace
 from windlass.history._numbering import Numbered, Prepared
 from windlass.history._proof import Checks, StoreProof
-from windlass.history._reader import BaseStore, outcome_of, reference_taken, stored_row
+from windlass.history._session import outcome_of
 from windlass.history.base import (
     BANK,
     EVERY_SESSION,
@@ -42,9 +43,7 @@ from windlass.history.base import (
     Outcome,
     SessionFilter,
     SessionInfo,
-    StoredRow,
 )
-from windlass.history.clickhouse import _queries as asking
 from windlass.history.clickhouse._appending import (
     batch_rows,
     body_columns,
@@ -53,6 +52,7 @@ from windlass.history.clickhouse._appending import (
     portions,
     result_row,
 )
+from windlass.history.clickhouse._queries import select
 from windlass.history.clickhouse._rows import MESSAGE_ID, ClickHouseSession
 from windlass.history.clickhouse.client import ClickHouseClient, quoted
 from windlass.history.clickhouse.layout import (
@@ -101,7 +101,7 @@ _FILTERS: Final = {
 """What the fields of a `SessionFilter` ask of the row with which a session began."""
 
 
-class ClickHouseStore(BaseStore):
+class ClickHouseStore(BaseStore[ClickHouseSession]):
     """The store behind `client`, with blobs at `blobs` and visible files in `folder`.
 
     Tables are made where they are missing, by these `options` (`existing`: UsageError then).
@@ -223,9 +223,7 @@ class ClickHouseStore(BaseStore):
             try:
                 self.blobs.renew(sha)
             except FileNotFoundError:
-                raise prepared.refusal(
-                    f"the bytes of picture {sha!r} are neither given nor stored"
-                ) from None
+                raise prepared.missing_picture(sha) from None
         stored = {key for key, _ in self.fetch_bodies(list(prepared.lost))}
         lost: list[list[Any]] = [
             [*values, []] for key, values in prepared.lost.items() if key not in stored
@@ -277,7 +275,7 @@ class ClickHouseStore(BaseStore):
 
     def _name_result(self, session_id: str, ref: str, key: str, body: Mapping[str, bytes]) -> None:
         name = packing.tool_result_name(ref)
-        session = self._known(session_id, self._find(session_id))
+        session = self._known(session_id)
         taken = self.client.select(
             "SELECT session_no, key FROM record WHERE kind = 'result' AND trace_id = {name:String}",
             name=name,
@@ -432,28 +430,17 @@ class ClickHouseStore(BaseStore):
         Cards of messages that are not there are left out. Raises UsageError for an unknown
         session, LostConnectionError where no answer came: they may be put again.
         """
-        self._known(session_id, self._find(session_id, self._beside)).put_cards(cards)
+        with self._find_for_cards(session_id) as session:
+            if session is None:
+                raise self._unknown(session_id)
+            session.put_cards(cards)
 
-    def cards(self, session_id: str) -> Sequence[Card]:
-        """The cards of a session, in the order of its messages; [] where there are none."""
-        session = self._find(session_id, self._beside)
-        return [] if session is None else session.cards()
+    @contextmanager
+    def _find_for_cards(self, session_id: str) -> Iterator[ClickHouseSession | None]:
+        yield self._find(session_id, self._beside)
 
-    def without_cards(
-        self, session_id: str, *, after: int = 0, limit: int = 100
-    ) -> Sequence[StoredRow]:
-        """The first rows behind number `after` whose messages may have a card and have none."""
-        session = self._find(session_id, self._beside)
-        rows = [] if session is None else session.without_cards(after, limit)
-        messages = self.messages(row.key for row in rows)
-        return [stored_row(session_id, row, messages[row.key]) for row in rows]
-
-    def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
-        """Rows of one SELECT with bound parameters, as a query that cannot write.
-
-        Raises UsageError for anything else, and for SQL that ClickHouse refuses.
-        """
-        return asking.select(self.client, sql, params)
+    def _query(self, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
+        return select(self.client, sql, params)
 
     def verify(self, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
         """Derive hashes, ids, windows and links again and yield what disagrees."""

@@ -58,7 +58,7 @@ class Expand:
                 shown = f"[{pending.recall_hint(at)}, {why}]\n{text}"
                 message = Message("user", (Text(shown),))
                 if pending.size(message) <= self.most_tokens:
-                    place = len(pending) + len(pending.inserts)
+                    place = len(pending) + len(pending.made.inserts)
                     again = Item(
                         f"{item.id}+{pending.turn}", message, "user", item.phase, item.turn
                     )

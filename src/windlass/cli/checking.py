@@ -1,0 +1,121 @@
+"""Every mistake in a cascade or a task at once, and what is worth a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from windlass.api.loading import load_cascade, load_program, read_cascade
+from windlass.caching.rates import many
+from windlass.cascade.check import flags, warnings_of
+from windlass.cascade.children import ReadyCascade, family_needs
+from windlass.cascade.compile import explain_defaults as explain_cascade
+from windlass.cascade.model import Phase
+from windlass.cascade.sizes import Warned, warnings
+from windlass.cascade.untaken import untaken
+from windlass.cli.output import out, printed_as_json, progress
+from windlass.cli.untrusted import list_unchecked, print_unchecked
+from windlass.errors import CascadeError, FileError, Mistake, UsageError
+from windlass.settings.settings import Settings
+from windlass.tasks.compile import explain_defaults as explain_task
+from windlass.text.tokens import FamilyCounter
+
+
+def check_file(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
+    """Say that a cascade or a task is sound, or raise UsageError with all its mistakes."""
+    check = _check_task if file.suffix.lower() == ".xml" else _check_cascade
+    try:
+        check(file, strict=strict, trust=trust, explain=explain)
+    except UsageError as error:
+        mistakes: Sequence[Mistake] = [Mistake(str(file), None, str(error))]
+        warnings: Sequence[Mistake] = ()
+        if isinstance(error, FileError):
+            mistakes, warnings = error.mistakes, error.warnings
+        printed_as_json({"mistakes": _plain(mistakes), "warnings": _plain(warnings)})
+        raise
+
+
+def _plain(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
+    return [{"message": each.text, "file": each.file, "line": each.line} for each in mistakes]
+
+
+def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
+    """Say that a cascade is sound, or raise CascadeError with all its mistakes.
+
+    Warnings are about what costs and is no mistake. Code is loaded only where the user trusts it,
+    with `trust` or by a mark; a note lists what was left unchecked.
+    """
+    settings = Settings.read({}, trust=trust)
+    ready = load_cascade(file, settings, trust=trust)
+    cascade = ready.cascade
+    family = read_cascade(file, settings, trust=trust)
+    misread = [Warned(each) for part in family.walk() for each in warnings_of(part.loaded)]
+    warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
+    left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
+    if strict and (mistakes := [each.mistake for each in warned if not each.mended]):
+        raise CascadeError(mistakes, (each.mistake for each in warned if each.mended))
+    if explain:
+        explained = explain_cascade(cascade, settings)
+        if not printed_as_json(explained):
+            out.print(str(explained))
+        return
+    names = [phase.name for phase in cascade.phases]
+    needs = family_needs(family)
+    lists = {
+        "warnings": _plain(each.mistake for each in warned),
+        "needs": [need.name for need in needs],
+        "unchecked": left_out,
+    }
+    filled = {key: value for key, value in lists.items() if value}
+    if printed_as_json({"cascade_id": cascade.cascade_id, "phases": names, **filled}):
+        return
+    out.print(f"{file}: {cascade.cascade_id}, no mistakes; phases: {', '.join(names)}")
+    if needs:
+        out.print(f"needs: {flags(needs)}")
+    for each in warned:
+        out.print(f"warning: {each.mistake}")
+    print_unchecked(left_out)
+
+
+def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
+    """What is worth a warning in one cascade."""
+    cascade = ready.cascade
+
+    def counter(phase: Phase) -> FamilyCounter:
+        return FamilyCounter(settings.model_for(cascade.settings_for(phase).model))
+
+    sizes = warnings(cascade, ready.registry, counter)
+    return (*sizes, *untaken(cascade, settings.model_for))
+
+
+def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
+    """Say that a task is sound, or raise TaskFileError with all its mistakes."""
+    settings = Settings.read({}, trust=trust)
+    program, registry = load_program(file, settings, strict=strict, trust=trust)
+    left_out = list_unchecked(settings, registry)
+    explained = explain_task(program, settings) if explain else None
+    warned = [*program.warnings, *program.untaken(settings)]
+    paths = [task.path for task in program.task.walk()]
+    fields = {
+        "task": program.task.name,
+        "kind": program.task.kind,
+        "tasks": paths,
+        "needs": [need.name for need in program.needs],
+        "warnings": _plain(warned),
+        "unchecked": left_out,
+        "defaults": explained,
+    }
+    if printed_as_json({key: value for key, value in fields.items() if value or key == "warnings"}):
+        return
+    print_unchecked(left_out)
+    for warning in warned:
+        progress.print(f"warning: {warning}")
+    if explained is not None:
+        out.print(str(explained))
+        return
+    count = len(warned)
+    counted = f", {many(count, 'warning')}" if count else ""
+    out.print(f"{file}: {program.task.name}, no mistakes{counted}; tasks: {', '.join(paths)}")
+    if program.needs:
+        out.print(f"needs: {flags(program.needs)}")

@@ -1,0 +1,191 @@
+"""`windlass memory`: list, show, forget, match."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from windlass.cli.command import CommandGroup, command
+from windlass.cli.options import StoreOption
+from windlass.cli.output import indent, out, printed_as_json, shorten
+from windlass.errors import UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from windlass.cli.printed_tables import Cell
+    from windlass.memory.banks import Banks, Memory
+
+_LINE = 200
+"""Characters of a text in a table."""
+
+_Bank = Annotated[str, Argument(help="A bank, as `windlass memory list` lists it.")]
+_Key = Annotated[str, Argument(help="The key of the memory.")]
+
+
+@command(name="list")
+def list_(
+    bank: Annotated[str | None, Argument(help="One bank: what it holds.")] = None,
+    *,
+    store: StoreOption = None,
+) -> None:
+    """List the banks, or the memories in force in one bank."""
+    _list_banks(store) if bank is None else _list_bank(bank, store)
+
+
+@command()
+def show(bank: _Bank, key: _Key, *, store: StoreOption = None) -> None:
+    """Show every version of a memory, also those no longer in force."""
+    from windlass.memory.banks import time_text
+
+    with _banks(store, bank) as banks:
+        versions = banks.versions(bank, key)
+        if not versions:
+            keys = (memory.key for memory in banks.memories(bank))
+            raise UsageError(
+                f"nothing was ever remembered under {key!r} in bank {bank!r};"
+                f" {did_you_mean(key, keys)}"
+            )
+        now = banks.clock()
+    if printed_as_json(versions):
+        return
+    for memory in versions:
+        newest = memory.version == len(versions)
+        state = "forgotten" if memory.forgotten else "in force"
+        if not memory.forgotten and not memory.holds(now):
+            state = f"expired {time_text(memory.expires or 0)}"
+        elif not memory.forgotten and not newest:
+            state = "replaced"
+        head = f"{memory.reference}: {state}, remembered {time_text(memory.remembered)}"
+        out.print(f"{head} by {memory.by}" if memory.by else head)
+        out.print(indent(memory.text))
+
+
+@command()
+def forget(bank: _Bank, key: _Key, *, store: StoreOption = None) -> None:
+    """Forget a memory: sessions no longer find it.
+
+    Its versions stay readable; `windlass prune --session memory:BANK` removes a whole bank.
+    """
+    with _banks(store) as banks:
+        forgotten = banks.forget(bank, key, by="the command line")
+    if printed_as_json(forgotten):
+        return
+    out.print(f"forgotten: {forgotten.reference}: {shorten(forgotten.text, _LINE)}")
+    out.print(f"still readable: windlass memory show {bank} {key!r}")
+
+
+@command()
+def match(
+    task: Annotated[str, Argument(help="The task.")],
+    *,
+    bank: Annotated[
+        list[str] | None, Option("--bank", help="A bank to look in; may be repeated.")
+    ] = None,
+    folder: Annotated[
+        list[Path] | None, Option("--folder", help="A folder to look in; may be repeated.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Print what banks and folders hold on a task, in the standard sections, unranked."""
+    from contextlib import ExitStack, closing
+
+    from windlass.cli.named_store import read_settings
+    from windlass.memory.association import Associations
+
+    names, folders = bank or [], folder or []
+    if not names and not folders:
+        raise UsageError("say where to look: --bank NAME, --folder PATH")
+    settings = read_settings(store)
+    headings = settings.headings.model_dump(exclude_none=True)
+    closed = [settings.store] if isinstance(settings.store, Path) else []
+    with ExitStack() as stack:
+        banks = stack.enter_context(_banks(store, *names)) if names else None
+        associations = stack.enter_context(
+            closing(Associations(banks, names, folders, closed=closed, headings=headings))
+        )
+        matched = associations.get_relevant_context_for({"taskText": task})
+    if printed_as_json(matched):
+        return
+    out.print(matched.context)
+    count = len(matched.matches)
+    out.print(f"\n{count} match{'es' if count != 1 else ''}, in no order", style="dim")
+    for left_out in matched.unread:
+        out.print(f"not read: {left_out}", style="dim")
+
+
+memory = CommandGroup(
+    name="memory",
+    help="Look into the memory banks that sessions share.",
+    commands=[list_, show, forget, match],
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@contextmanager
+def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
+    """The banks of the store. Raises UsageError where one that must exist does not."""
+    import secrets
+    import time
+
+    from windlass.cli.named_store import open_existing
+    from windlass.memory.banks import Banks
+
+    with open_existing(store) as history:
+        banks = Banks(history, time.time, lambda: secrets.token_hex(8))
+        for bank in must_exist:
+            if not banks.known(bank):
+                raise UsageError(f"there is no bank {bank!r}; {did_you_mean(bank, banks.names())}")
+        yield banks
+
+
+def _list_banks(store: str | None) -> None:
+    """List the banks: how much is in force in each, and how old the newest is."""
+    from windlass.cli.printed_tables import print_table
+    from windlass.memory.banks import time_text
+
+    with _banks(store) as banks:
+        held = {name: banks.memories(name) for name in banks.names()}
+    if printed_as_json({name: len(memories) for name, memories in held.items()}):
+        return
+    if not held:
+        out.print("no memory banks yet: phases fill them with the tool 'remember'")
+        return
+    rows: list[list[Cell]] = [
+        [
+            name,
+            len(memories),
+            time_text(max(each.remembered for each in memories)) if memories else "-",
+        ]
+        for name, memories in held.items()
+    ]
+    print_table(["bank", "memories", "newest"], rows)
+    out.print(f"\nwindlass memory list {next(iter(held))}")
+
+
+def _list_bank(bank: str, store: str | None) -> None:
+    """List what is in force in a bank."""
+    from windlass.cli.printed_tables import print_table
+
+    with _banks(store, bank) as banks:
+        memories = banks.memories(bank)
+    if printed_as_json(memories):
+        return
+    if not memories:
+        out.print(f"bank {bank!r} holds nothing that is in force")
+        return
+    columns = ["key", "version", "remembered", "expires", "by", "text"]
+    print_table(columns, list(map(_row, memories)))
+    out.print(f"\nits versions: windlass memory show {bank} {memories[-1].key!r}")
+
+
+def _row(memory: Memory) -> list[Cell]:
+    from windlass.memory.banks import time_text
+
+    expires = "never" if memory.expires is None else time_text(memory.expires)
+    text = shorten(" ".join(memory.text.split()), _LINE)
+    remembered = time_text(memory.remembered)
+    return [memory.key, memory.version, remembered, expires, memory.by, text]

@@ -1,0 +1,194 @@
+"""Tables, as wide as the terminal at most."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Container, Iterable, Sequence
+from typing import Final, TypeAlias
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import JustifyMethod
+from rich.table import Table
+from rich.text import Text
+
+from windlass.caching.rates import money
+from windlass.cli.output import PIPE_WIDTH, out
+from windlass.safety.escaping import escaped
+
+_ID: Final = re.compile(r"(?<![^\W_])[0-9a-f]{8,}(?![^\W_])")
+"""What messages, hashes and windows are called by."""
+_WHOLE_ID: Final = re.compile(r"[0-9a-f]{8,}(-[0-9a-f]+)*")
+_TIMED_ID: Final = re.compile(r"\d{8}-\d{6}-")
+_SHORT_ID: Final = 15
+"""Characters of the day and the time with which names of sessions begin."""
+_LONGEST_ID: Final = 72
+_FEWEST: Final = 20
+"""Characters up to which a text of a table is not folded."""
+
+
+class Number(str):
+    """A number as a table writes it: aligned to the right, and never folded."""
+
+    __slots__ = ()
+
+
+Cell: TypeAlias = str | int
+"""What a table holds: a text, a `Number`, or a count, which is written with commas."""
+
+
+def dollar_cell(amount: float | None) -> Number:
+    """US dollars as a cell; `no price` where they are not known."""
+    return Number(money(amount))
+
+
+def growth_cell(tokens: int | None) -> Number:
+    """By how many tokens something grew, with its sign, as a cell (None: nothing to compare)."""
+    return Number("-" if tokens is None else f"{tokens:+,}")
+
+
+def number_columns(rows: Iterable[Sequence[Cell]]) -> frozenset[int]:
+    """The columns of numbers."""
+    return frozenset(
+        at for row in rows for at, cell in enumerate(row) if isinstance(cell, int | Number)
+    )
+
+
+def format_cells(rows: Iterable[Sequence[Cell]]) -> list[list[str]]:
+    """The rows as texts."""
+    return [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    title: str | None = None,
+    whole: Container[int] = (),
+) -> None:
+    """Print a table; the columns `whole` are never folded.
+
+    Numbers and ids are not folded either. Where they do not fit side by side on a terminal, ids
+    are shortened to beginnings that tell them apart, then the columns that matter least are left
+    out, and named below. Rich prints the heads. It takes milliseconds for a row, and a session has
+    thousands, so rows that need no folding are put together here.
+    """
+    heads, cells = list(columns), [[escaped(cell) for cell in row] for row in format_cells(rows)]
+    kept, left_out = list(range(len(heads))), list[str]()
+    numbers, firm = number_columns(rows), whole
+    right: Container[int] = numbers
+    widths = _widths(heads, cells, right, whole)
+    if widths is None:
+        cells = _with_short_ids(cells)
+        widths = _widths(heads, cells, right, whole)
+    while widths is None and len(kept) > 1:
+        at = _least_column(heads)
+        left_out.append(heads.pop(at))
+        kept.pop(at)
+        cells = [[*row[:at], *row[at + 1 :]] for row in cells]
+        right = {new for new, old in enumerate(kept) if old in numbers}
+        whole = {new for new, old in enumerate(kept) if old in firm}
+        widths = _widths(heads, cells, right, whole)
+    widths = widths or [out.width]
+    if title is not None:
+        out.print(title, style="table.title")
+    table = Table(pad_edge=False, box=None)
+    for index, column in enumerate(heads):
+        justify: JustifyMethod = "right" if index in right else "left"
+        width = widths[index]
+        if index == len(heads) - 1 and justify == "left":  # no blanks at the end of the line
+            width = min(width, max(1, cell_len(column)))
+        table.add_column(escaped(column), justify=justify, overflow="fold", width=width)
+    out.print(table, soft_wrap=False)
+    lines = []
+    for row in cells:
+        folded = [
+            _fold(cell, width, right=at in right, whole=at in whole)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for line in range(max(map(len, folded))):
+            parts = zip(folded, widths, strict=True)
+            texts = (cell[line] if line < len(cell) else " " * width for cell, width in parts)
+            lines.append("  ".join(texts).rstrip())
+    if lines:
+        out.print("\n".join(lines))
+    if left_out:
+        told = ", ".join(name for name in columns if name in left_out)
+        out.print(f"no room for: {told} (--json has all)", style="dim")
+
+
+def _widths(
+    columns: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    right: Container[int],
+    whole: Container[int],
+) -> list[int] | None:
+    """The width of each column, the widest ones folded to fit; None where they cannot.
+
+    A pipe has room for all that cannot be folded.
+    """
+    widths, least = [], []
+    for at, column in enumerate(columns):
+        words = {word for row in cells for word in row[at].split()}
+        lines = (line for row in cells for line in row[at].split("\n"))
+        widest = max(map(cell_len, lines), default=0)
+        head = max(map(cell_len, column.split()), default=0)
+        ids = (len(word) for word in words if len(word) <= _LONGEST_ID and _ID.search(word))
+        text = max([min(widest, _FEWEST), *ids])
+        widths.append(max(widest, cell_len(column)))
+        least.append(max(head, widest if at in right or at in whole else text))
+    while sum(widths) + 2 * (len(widths) - 1) > out.width:
+        over = [at for at, width in enumerate(widths) if width > least[at]]
+        if not over:
+            return widths if out.width == PIPE_WIDTH else None
+        widths[max(over, key=widths.__getitem__)] -= 1
+    return widths
+
+
+_SPARE: Final = (
+    *("cached", "reported cached", "read", "written", "try", "turn", "kind", "messages"),
+    *("fetched again", "first differs", "dearest call", "lines", "trace", "cap", "out"),
+    *("tokens in", "tokens sent", "fresh", "characters", "growth", "cascade", "model"),
+)
+"""Columns that are left out first where a table has no room, the first of them first of all.
+
+Then the last ones go, from the right; a first column and a cost go last.
+"""
+
+
+def _least_column(columns: Sequence[str]) -> int:
+    """The place of the column that matters least; the first only where it is alone."""
+    spare = (columns.index(name) for name in _SPARE if name in columns[1:])
+    others = (at for at in range(len(columns) - 1, 0, -1) if "cost" not in columns[at])
+    return next(spare, None) or next(others, None) or len(columns) - 1
+
+
+def _with_short_ids(cells: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The cells, in columns of ids each cut to a beginning that tells it from the others."""
+    turned = [list(column) for column in zip(*cells, strict=True)]
+    for column in turned:
+        ids = {cell.strip() for cell in column} - {"", "-"}
+        if not ids or not all(len(each) > _SHORT_ID and _WHOLE_ID.fullmatch(each) for each in ids):
+            continue
+        short = {each: _short_id(each, ids) for each in ids}
+        for at, cell in enumerate(column):
+            name = cell.strip()
+            column[at] = cell.replace(name, short.get(name, name)) if name else cell
+    return [list(row) for row in zip(*turned, strict=True)]
+
+
+def _short_id(name: str, names: Collection[str]) -> str:
+    """The beginning of an id that no other one has: its time of day, or eight digits of a hash."""
+    length = _SHORT_ID if _TIMED_ID.match(name) else 8
+    while length < len(name) and sum(other.startswith(name[:length]) for other in names) > 1:
+        length += 1
+    return name[:length]
+
+
+def _fold(cell: str, width: int, *, right: bool, whole: bool) -> list[str]:
+    """The lines of a cell, each as wide as its column."""
+    if cell.isascii() and len(cell) <= width and cell.isprintable():
+        return [cell.rstrip().rjust(width) if right else cell.ljust(width)]
+    lines = Text(cell).wrap(
+        out, width, justify="right" if right else "left", overflow="fold", no_wrap=whole
+    )
+    return [set_cell_size(line.plain, width) for line in lines]

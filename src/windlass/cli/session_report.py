@@ -1,0 +1,286 @@
+"""What one session cost, in short, call by call or as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from windlass.caching.rates import age_note, many, money, override
+from windlass.cli.cost_tables import (
+    CostTable,
+    messages_table,
+    phases_table,
+    price_note,
+    print_cost_table,
+    print_costs,
+)
+from windlass.cli.named_store import open_reporting_losses, read_settings
+from windlass.cli.output import out, print_json, to_plain
+from windlass.cli.printed_tables import Cell, Number, dollar_cell, growth_cell
+from windlass.cli.report_page import pause_garbage_collection, write_page
+from windlass.history.base import NodeType, in_words
+from windlass.importing.recording import ESTIMATED
+from windlass.importing.storing import evidence
+from windlass.report.account import CallCost
+from windlass.report.calls import title_of
+from windlass.report.contents import CallReport, MessageCost
+from windlass.report.costs import PhaseCost, SessionCost
+from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
+from windlass.safety.outputs import check_output
+
+_LINES = 15
+"""Phases up to which all are printed."""
+_PHASES = 10
+"""Of more phases: those that are printed, the dearest, and those that grew most."""
+_STEPS = 4
+"""Calls whose tokens are printed one by one."""
+_MESSAGES = 5
+"""Of the dearest messages: those that are printed."""
+
+
+def print_session_report(
+    session: str, store: str | None, *, calls: bool, html: Path | None, force: bool
+) -> None:
+    """Print what a session cost, in short or call by call; or write all of it to a page."""
+    if html is not None:
+        check_output(html, force=force)
+    settings = read_settings(store)
+    with (
+        open_reporting_losses(settings) as history,
+        override(settings.prices),
+        pause_garbage_collection(),
+    ):
+        session = history.find_session(session)
+        report = session_report(history, session, settings.price_as)
+        source = evidence(history.start(session).cascade)
+        remarks = [*([source] if source else []), *_remarks(report)]
+        title = title_of(history, session)
+        if html is not None:
+            calls_of = (NodeType.AGENT, NodeType.FOLLOW_UP)
+            rows = (each.row for each in history.rows(session))
+            write_page(
+                html,
+                "session.html",
+                times=[row.timestamp for row in rows if row.node_type in calls_of],
+                force=force,
+                title=title,
+                remarks=[f"session {session}", *remarks],
+                **_page(report),
+            )
+    if out.as_json:
+        details = {key: value for key, value in to_plain(report).items() if key != "costs"}
+        print_json({**to_plain(report.costs), **details, "calls": report.calls})
+    if out.as_json or html is not None:
+        return
+    with override(settings.prices):
+        if calls:
+            print_cost_table(_calls(report.calls))
+        else:
+            _print_report(report)
+    for remark in remarks:
+        out.print(remark)
+    out.print(f"\neach call: windlass report {session} --calls; one of them: --call N")
+    out.print("all of it as a page: --html FILE; what caches could hold: --prefix")
+    out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
+
+
+def _remarks(report: SessionReport) -> list[str]:
+    """What the table of costs does not say, in sentences."""
+    remarks: list[str] = []
+    unbilled = report.unbilled
+    if estimated := report.costs.total.estimated:
+        remarks.append(ESTIMATED.format(many(estimated, "call")))
+    if report.missing:
+        remarks.append(
+            f"what was not recorded is known by its size: about {report.missing:,} tokens of each"
+            " request by the provider's count, which are in what was billed"
+        )
+    if unbilled.unanswered:
+        text = "sent and never answered, so perhaps billed, and not counted here"
+        remarks.append(f"calls {text}: {unbilled.unanswered}")
+    if unbilled.inherited:
+        paid = f"{many(unbilled.inherited, 'call')} ({unbilled.inherited_tokens:,} tokens)"
+        remarks.append(f"inherited from session {unbilled.origin}, which paid for them: {paid}")
+    remarks += report.by_provider
+    costs = report.costs
+    if costs.status == "running":
+        remarks.append("the session still runs, or was killed: this is its bill so far")
+    elif costs.status != "completed":
+        remarks.append(f"the session: {in_words(costs.status, costs.reason)}")
+    if old := age_note():
+        remarks.append(old)
+    return remarks
+
+
+def _print_report(report: SessionReport) -> None:
+    print_costs(_dearest_phases(report.costs), parts=True)
+    shown = _most_grown(report.growth)
+    print_cost_table(_growth(shown), "\ntokens in, call by call")
+    if len(shown) < len(report.growth):
+        out.print(
+            f"not listed, since they grew less: {many(len(report.growth) - len(shown), 'phase')}"
+        )
+    if report.dearest is not None:
+        call = report.dearest.cost
+        place = f"call {call.number} of {call.session_id} ({call.phase}, turn {call.turn})"
+        out.print(
+            f"\nthe dearest is {place}, {money(call.dollars)}: {_contents_text(report.dearest)}"
+        )
+    if report.messages:
+        out.print("\nthe messages that cost most, as shares of the bill by our count:")
+        print_cost_table(messages_table(report.messages[:_MESSAGES]))
+    if any(saving.kind != ASKED for saving in report.savings):
+        kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
+        net = sum(each.dollars for each in report.savings)
+        out.print(f"\nsaved, compared with sending everything: {kinds}; net {money(net)}")
+    for text in report.thinking:
+        out.print(f"\n{text}")
+    if report.findings:
+        out.print("\nit could be less:")
+        for finding in report.findings:
+            out.print(f"- {finding.text}")
+
+
+def _dearest_phases(costs: SessionCost) -> SessionCost:
+    """The costs with the dearest of many phases, in their order, and the others in one line."""
+    phases = costs.phases
+    if len(phases) <= _LINES:
+        return costs
+    ranked = sorted(phases, key=lambda line: (line.dollars or 0.0, line.tokens_in), reverse=True)
+    names = {line.phase for line in ranked[:_PHASES]}
+    others = PhaseCost(f"{len(phases) - len(names)} other phases")
+    for line in phases:
+        if line.phase not in names:
+            others.add(line)
+    return replace(costs, phases=(*(line for line in phases if line.phase in names), others))
+
+
+def _growth(growth: Sequence[PhaseGrowth]) -> CostTable:
+    rows: list[list[Cell]] = [
+        [
+            each.phase,
+            _tokens_text(each.agent),
+            _tokens_text(each.follow_ups),
+            growth_cell(each.delta),
+        ]
+        for each in growth
+    ]
+    return CostTable(["phase", "agent calls", "follow-ups", "growth"], rows)
+
+
+def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
+    """The phases that grew most of many, in their order."""
+    if len(growth) <= _LINES:
+        return growth
+    most = sorted(growth, key=lambda each: abs(each.delta or 0), reverse=True)[:_PHASES]
+    return [each for each in growth if each in most]
+
+
+def _tokens_text(tokens: Sequence[int]) -> str:
+    """The tokens of calls: `75,739 → 80,371`, or the first and the last of many."""
+    if len(tokens) > _STEPS:
+        return f"{tokens[0]:,} → … → {tokens[-1]:,} ({many(len(tokens), 'call')})"
+    return " → ".join(f"{each:,}" for each in tokens) or "-"
+
+
+def _contents_text(report: CallReport) -> str:
+    """What a call's context was made of, in words."""
+    whole = sum(part.tokens for part in report.parts)
+    parts = sorted(report.parts, key=lambda part: part.tokens, reverse=True)
+    told = [f"{part.tokens / max(1, whole):.0%} {part.kind}" for part in parts]
+    return f"{whole:,} tokens by our count, {', '.join(told)}"
+
+
+def _messages_with_dearest(report: SessionReport) -> CostTable:
+    """The messages that cost most, and which of them the dearest call was sent."""
+    dearest = report.dearest
+    found = [*(dearest.messages if dearest else ()), *report.messages]
+    listed = list({(each.session_id, each.message_id): each for each in found}.values())
+    listed.sort(key=lambda message: message.dollars or 0.0, reverse=True)
+
+    def is_sent(message: MessageCost) -> bool:
+        return (
+            dearest is not None
+            and message.session_id == dearest.cost.session_id
+            and message.message_id in dearest.sent
+        )
+
+    table = messages_table(listed)
+    rows = [
+        [*row, "yes" if is_sent(message) else ""]
+        for row, message in zip(table.rows, listed, strict=True)
+    ]
+    return CostTable([*table.columns, "in the dearest call"], rows)
+
+
+def _calls(calls: Iterable[CallCost]) -> CostTable:
+    before: dict[str, int] = {}
+    rows: list[list[Cell]] = []
+    for call in calls:
+        grown = call.tokens_in - before[call.phase] if call.phase in before else None
+        before[call.phase] = call.tokens_in
+        rows.append(
+            [
+                Number(call.number),
+                f"{call.phase}:{call.turn or 0}",
+                call.node_type,
+                call.fresh,
+                call.tokens_cached,
+                call.tokens_written,
+                Number(f"{'~' if call.estimated else ''}{call.tokens_out:,}"),
+                dollar_cell(call.dollars),
+                growth_cell(grown),
+            ]
+        )
+    columns = ["call", "said in", "kind", "fresh", "read", "written", "out", "cost", "growth"]
+    return CostTable(columns, rows)
+
+
+def _savings(savings: Iterable[Saving]) -> CostTable:
+    listed = list(savings)
+    rows: list[list[Cell]] = [
+        [each.kind, each.messages, each.tokens, dollar_cell(each.dollars)] for each in listed
+    ]
+    tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
+    rows.append(["net", "", tokens, dollar_cell(net)])
+    return CostTable(["because", "messages", "tokens less", "saved"], rows, is_summed=True)
+
+
+def _page(report: SessionReport) -> dict[str, Any]:
+    """What the page of a session is made of."""
+    costs, dearest = report.costs, report.dearest
+    bars = [
+        (
+            line.phase,
+            [line.fresh, line.tokens_cached, line.tokens_written],
+            f"{line.tokens_in:,} · {money(line.dollars)}",
+        )
+        for line in costs.phases
+    ]
+    parts = dearest.parts if dearest else ()
+    return {
+        "report": report,
+        "phases": bars,
+        "parts": [(part.kind, [part.tokens], f"{part.tokens:,}") for part in parts],
+        "lines": _lines(report),
+        "is_everything": costs.is_everything,
+        "number": "{:,}".format,
+        "prices": price_note(costs).splitlines(),
+        "tables": {
+            "phases": phases_table(costs, parts=True).for_page(),
+            "growth": _growth(report.growth).for_page(),
+            "messages": _messages_with_dearest(report).for_page(),
+            "savings": _savings(report.savings).for_page(),
+            "calls": _calls(report.calls).for_page(),
+        },
+    }
+
+
+def _lines(report: SessionReport) -> list[tuple[str, list[int]]]:
+    """The tokens of each call, as the provider counts them."""
+    lines = [("sent", [call.tokens_in or call.sent_tokens for call in report.calls])]
+    if not report.costs.is_everything:
+        lines.append(("sending everything", [call.snowball for call in report.calls]))
+    return lines

@@ -1,0 +1,301 @@
+"""A session as `windlass show` prints it: its calls, and what each of them saw and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from windlass.caching.rates import money
+from windlass.cli.named_store import open_existing
+from windlass.cli.output import indent, out, printed_as_json, shorten
+from windlass.cli.printed_tables import Cell, Number, dollar_cell, print_table
+from windlass.history.base import SessionInfo, in_words
+from windlass.history.callout_rows import Callout
+from windlass.messages import Message, Picture, Text
+from windlass.report.calls import CallView, SessionView, view_call, view_session
+from windlass.report.provider_edits import call_sentences
+
+_PREVIEW = 600
+"""Characters of a message, unless it is asked for whole."""
+_BEGINNING = 80
+"""Characters of a callout's text in the table."""
+TOTALS = ("calls", "tokens in", "cached", "out")
+"""The columns that `totals_of` fills."""
+
+
+def totals_of(info: SessionInfo) -> list[int]:
+    """How many calls a session has, and their tokens."""
+    return [info.calls, info.tokens_in, info.tokens_cached, info.tokens_out]
+
+
+def indented_names(sessions: Sequence[SessionInfo]) -> list[str]:
+    """The names of nested sessions, each two spaces further in than its parent."""
+    depths: dict[str | None, int] = {}
+    for info in sessions:
+        depths[info.session_id] = depths.get(info.parent_id, -1) + 1
+    return ["  " * depths[info.session_id] + info.session_id for info in sessions]
+
+
+def print_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
+    """Print a session's calls, or what one call saw; `full`: its messages whole."""
+    with open_existing(store) as history:
+        view = view_session(history, history.find_session(session))
+        call = None if number is None else view_call(view, number)
+        if printed_as_json(call or view):
+            return
+        if call is None:
+            _print_session(view)
+        else:
+            _print_call(view, call, full=full)
+
+
+def _print_session(view: SessionView) -> None:
+    out.print(f"session {view.session_id}: {view.cascade_id}, {in_words(view.status, view.reason)}")
+    if view.parent_id is not None:
+        above = f"sub-cascade of session {view.parent_id}, phase {view.parent_phase}"
+        if view.sounding_index is not None:
+            above = f"sounding {view.sounding_index} of session {view.parent_id}"
+        out.print(above)
+    if view.forked_from is not None:
+        out.print(
+            f"forked from session {view.forked_from};"
+            f" where they part: windlass diff {view.forked_from} {view.session_id}"
+        )
+    out.print(f"model {view.model}")
+    if view.error:
+        out.print(f"error: {view.error}", style="red")
+    sounded = any(call.sounding_index is not None for call in view.calls)
+    print_table(
+        [
+            "call",
+            "phase",
+            "turn",
+            "try",
+            *(["sounding"] if sounded else []),
+            "kind",
+            "tokens in",
+            "cached",
+            "sending everything",
+            "out",
+            "messages",
+            "cost",
+        ],
+        [
+            [
+                Number(call.number),
+                call.phase or "-",
+                Number(call.turn),
+                Number(call.attempt),
+                *([_sounding(call)] if sounded else []),
+                call.node_type,
+                call.tokens_in,
+                call.tokens_cached,
+                call.snowball_tokens,
+                call.tokens_out,
+                len(call.seen),
+                dollar_cell(call.cost),
+            ]
+            for call in view.calls
+        ],
+    )
+    if view.children:
+        print_table(
+            ["session", "ran by", "cascade", "status", *TOTALS, "cost"],
+            [
+                [
+                    name,
+                    _ran_by(info),
+                    info.cascade_id,
+                    in_words(info.status, info.reason),
+                    *totals_of(info),
+                    dollar_cell(info.cost),
+                ]
+                for name, info in zip(indented_names(view.children), view.children, strict=True)
+            ],
+            title="\nsessions under it",
+            whole=[0],
+        )
+    if view.callouts:
+        print_table(
+            ["name", "message", "role", "said in", "by", "text"],
+            [callout_row(callout) for callout in view.callouts],
+            title="\ncallouts",
+            whole=[1],
+        )
+    for note in view.notes:
+        out.print(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim")
+    if view.calls:
+        out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
+        out.print(f"what it cost: windlass report {view.session_id}")
+    if view.resume is not None:
+        out.print(f"go on with it: {view.resume}")
+
+
+def _ran_by(info: SessionInfo) -> str:
+    if info.sounding_index is not None:
+        return f"sounding {info.sounding_index}"
+    return f"phase {info.parent_phase}"
+
+
+def _sounding(call: CallView) -> str:
+    return "-" if call.sounding_index is None else str(call.sounding_index)
+
+
+def callout_row(callout: Callout) -> list[str]:
+    """A callout as a row: its name, the message's id, role, place, who marked it, its beginning."""
+    row, message = callout.stored.row, callout.stored.row.message
+    text = " ".join(message.text.split())[:_BEGINNING] if message else ""
+    where = f"{row.phase or '-'}:{row.turn or 0}"
+    role = message.role if message else ""
+    return [callout.name, callout.message_id, role, where, callout.by, text]
+
+
+def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
+    """Print a call: what it was sent and why, its reply, and what became of its cache."""
+    out.print(
+        f"session {view.session_id}, call {call.number} of {len(view.calls)}:"
+        f" {call.place} ({call.node_type})"
+    )
+    out.print(
+        f"{call.model}: {call.tokens_in:,} tokens in, {call.tokens_cached:,} of them cached,"
+        f" {call.tokens_out:,} out, {call.seconds:.1f} s, {money(call.cost)};"
+        f" sending everything would have taken {call.snowball_tokens:,}"
+    )
+    if call.tools:
+        choice = call.details.get("tool_choice")
+        out.print(f"tools: {', '.join(call.tools)}" + (f" (choice {choice})" if choice else ""))
+    print_blocks(call.details)
+    limit = 10**9 if full else _PREVIEW
+    for seen in call.seen:
+        where = f"{seen.phase or '-'}, turn {seen.turn or 0}"
+        edited = f"  EDITED: {seen.because}" if seen.because else ""
+        head = f"\n[{seen.position}] {seen.role}  {seen.tokens:,} tokens  {seen.message_id}"
+        head += f"  called out: {seen.callout}" if seen.callout else ""
+        out.print(head, style="bold")
+        out.print(f"    because: {seen.reason} ({where}){edited}", style="cyan")
+        _print_body(seen.message, limit, view.pictures)
+        if seen.original is not None:
+            out.print(f"    original ({seen.original.content_hash}):", style="magenta")
+            _print_body(seen.original, limit, view.pictures)
+    out.print(f"\nreply  {call.reply.content_hash}", style="bold green")
+    _print_body(call.reply, limit, view.pictures)
+    if call.hidden:
+        counts = ", ".join(f"{count} of {phase}" for phase, count in call.hidden.items())
+        out.print(f"\nnot shown: {counts}", style="dim")
+    for sentence in call_sentences(call.details, call.seen):
+        out.print(f"\n{sentence}", style="dim")
+    if cache := cache_text(call.details):
+        out.print(cache, style="dim")
+    if prefix := call.details.get("prefix"):
+        before = "before" if call.sounding_index is None else "before, of its own sounding"
+        out.print(
+            f"prefix: {prefix['shared_tokens']:,} tokens stand as in the call {before};"
+            f" broken by {prefix['broken_by'] or 'nothing'}",
+            style="dim",
+        )
+    out.print(f"\nwhy: windlass explain {view.session_id} {call.number}")
+    out.print(f"what it cost: windlass report {view.session_id} --call {call.number}")
+
+
+_BLOCK_COLUMNS = ["block", "tier", "version", "tokens", "cap", "message", "record", "left out"]
+
+
+def print_blocks(details: Mapping[str, Any]) -> None:
+    """Print a call's blocks as a table, and what older ones cost; nothing where it has none.
+
+    `details` are those of the call's record.
+    """
+    injectors = details.get("injectors")
+    if not injectors:
+        return
+    if rows := [_block_row(block) for block in injectors["blocks"]]:
+        title = "\nblocks of injectors"
+        print_table(_BLOCK_COLUMNS, rows, title=title, whole=[0, 1, 6])
+    if line := _blocks_text(details):
+        out.print(line, style="dim")
+
+
+def _blocks_text(details: Mapping[str, Any]) -> str:
+    """What became of the blocks of earlier calls, and the bill of both ways so far."""
+    bill = details.get("blocks_bill")
+    old = (details.get("injectors") or {}).get("old") or {}
+    lines = []
+    if old.get("blocks") or old.get("gone"):
+        gone = f", {old['gone']} taken away because {old['because']}" if old["gone"] else ""
+        lines.append(f"blocks of earlier calls: {old['blocks']} stand as they were{gone}")
+    if bill and bill["kept"] != bill["dropped"]:
+        lines.append(
+            f"this call's input, in fresh tokens' worth: {bill['kept']:,.0f} as sent,"
+            f" {bill['dropped']:,.0f} without blocks of earlier calls"
+        )
+    return "\n".join(lines)
+
+
+def _block_row(block: Mapping[str, Any]) -> list[Cell]:
+    cap = f"{block['cap']:,}"
+    cap += f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
+    place = f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
+    place = "tools" if block["injector"] == "tools" else place
+    return [
+        block["injector"],
+        block["tier"],
+        block["version"],
+        block["tokens"],
+        Number(cap),
+        place,
+        block["id"] or "-",
+        ", ".join(block["cut"]) or "-",
+    ]
+
+
+def cache_text(details: Mapping[str, Any]) -> str:
+    """What the cache should have given of a call, what it gave, and where its marks stood.
+
+    `details` are those of the call's record; empty where they tell nothing of a cache.
+    """
+    lines: list[str] = []
+    if cache := details.get("cache"):
+        lines.append(
+            f"cache: {cache['expected']:,} tokens expected to be read,"
+            f" {cache['reported']:,} reported{_PLANNED[cache.get('planned_as')]}"
+        )
+    if marks := details.get("marks"):
+        places = ", ".join(f"{at}.{part}" for at, part in marks["places"])
+        line = f"cache marks (message.part; -1 is the tools): {places}"
+        if marks["long"]:
+            lifetime = marks["lifetime"]
+            line += (
+                f"; {', '.join(f'{at}.{part}' for at, part in marks['long'])} for an hour,"
+                f" because after {lifetime['pauses']} long pauses in {lifetime['calls']} calls"
+                f" {lifetime['to_come']:g} more are expected"
+            )
+        lines.append(line)
+        if tiers := marks.get("tiers"):
+            kept = (f"{name} {tier['kept'] or 'not'}" for name, tier in tiers.items())
+            lines.append(f"tiers, cached for the short or the long time: {', '.join(kept)}")
+    return "\n".join(lines)
+
+
+_PLANNED = {
+    None: "",
+    "warm": "; planned as though it holds",
+    "cold": "; planned as cold, because calls before read too little",
+    "without a cache": "; planned without a cache, because calls before read too little",
+}
+
+
+def _print_body(message: Message, limit: int, files: Mapping[str, Path]) -> None:
+    for part in message.parts:
+        match part:
+            case Text(text):
+                body = shorten(text, limit)
+            case Picture():
+                body = f"[picture {part.describe()}, {part.media_type}, sha256 {part.sha256[:16]}]"
+                if part.sha256 in files:
+                    body += f" {files[part.sha256]}"
+            case _:
+                body = f"[{part.provider} {part.kind}, {len(part.data):,} characters]"
+        out.print(indent(body))
+    for call in message.tool_calls:
+        out.print(f"    -> {call.name}({shorten(call.arguments, limit)})")

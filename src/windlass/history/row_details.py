@@ -1,0 +1,270 @@
+"""What rows say besides their columns: one type for each kind of row, written and read here only.
+
+A row keeps it as JSON in `metadata`. What a row of an earlier version lacks has its default here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar, Final, Self, TypedDict
+
+from windlass.history.base import NodeType, Row, StoredRow
+from windlass.history.step import Step
+from windlass.wire.base import Finish
+from windlass.wire.editing import ProviderEdits
+
+
+@dataclass(frozen=True, slots=True)
+class RowDetails:
+    """The details of a row of one kind.
+
+    A field with a default is left out of the JSON where it has that value, unless it is one of
+    `always`: then only rows of earlier versions lack it.
+    """
+
+    nodes: ClassVar[frozenset[NodeType]] = frozenset({NodeType.DECISION})
+    """The types of rows that have them."""
+    kind: ClassVar[str] = ""
+    """What tells them apart from others in rows of these types."""
+    always: ClassVar[frozenset[str]] = frozenset()
+    """The fields that are written whatever they are."""
+
+    @classmethod
+    def of(cls, row: Row) -> Self | None:
+        """The details of a row; None: it is a row of another kind."""
+        if row.node_type not in cls.nodes or row.metadata.get("kind", "") != cls.kind:
+            return None
+        told = cls._completed(row)
+        values = {one.name: told[one.name] for one in fields(cls) if one.name in told}
+        if values.get("step") is not None:
+            values["step"] = Step.read(values["step"], row.phase or "")
+        return cls(**values)
+
+    @classmethod
+    def _completed(cls, row: Row) -> Mapping[str, Any]:
+        """What the row says, with what earlier versions said in another way."""
+        return row.metadata
+
+    def as_json(self) -> dict[str, Any]:
+        """The details as a row keeps them."""
+        told: dict[str, Any] = {"kind": self.kind} if self.kind else {}
+        for one in fields(self):
+            value, made = getattr(self, one.name), one.default_factory
+            default = one.default if made is MISSING else made()
+            if one.name in self.always or default is MISSING or value != default:
+                told[one.name] = value.as_json() if isinstance(value, Step) else value
+        return told
+
+
+def turn_of(row: Row) -> Step:
+    """The turn that a row belongs to."""
+    return Step(row.phase or "", row.sounding_index, row.attempt or 1, row.turn or 0)
+
+
+# ---- calls of models -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(RowDetails):
+    """A call of a model is sent; `request` is the digest of what is asked."""
+
+    kind = "sent"
+    step: Step
+    request: str
+    model: str
+
+
+class ReplyOnly(TypedDict):
+    """A reply that has no row of its own; `usage` is in the order of `Usage`."""
+
+    text: str
+    usage: Sequence[int]
+    finish: Finish
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(RowDetails):
+    """A call was answered, and the reply has no row of its own."""
+
+    kind = "answered"
+    step: Step
+    reply: ReplyOnly
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(RowDetails):
+    """A call was refused or broken off: the name of the error's class, and what is told of it.
+
+    Where a provider refused it as too long, `counted` and `limit` are the tokens that it counted
+    and would have taken (None: it did not say).
+    """
+
+    kind = "failed"
+    text: str
+    error: str
+    step: Step
+    counted: int | None = None
+    limit: int | None = None
+
+    @property
+    def message(self) -> str:
+        """What the error said."""
+        return self.text.removeprefix(f"{self.step}: ")
+
+
+class Inherited(TypedDict):
+    """The session that paid for a reply, and the tokens of it, in the order of `Usage`."""
+
+    session: str
+    usage: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyDetails(RowDetails):
+    """A reply of a model that is said in the session.
+
+    `step` is the call that it answers (None: it answers none, or an earlier version wrote it).
+    Tokens written to a cache are those of `Usage`. The request was sent `tries` times, with
+    `waited_s` seconds between. `inherited`: another session paid for it. `continues` is the id of
+    the cut reply whose text it begins with; `rest` is its own text then.
+    `tokens_out_estimated`: a recording of another program did not say how many there were.
+    """
+
+    nodes = frozenset({NodeType.AGENT, NodeType.FOLLOW_UP})
+    always = frozenset(
+        {"finish", "step", "tokens_written", "tokens_written_long", "tries", "waited_s"}
+    )
+    finish: Finish = "stop"
+    step: Step | None = None
+    tokens_written: int = 0
+    tokens_written_long: int = 0
+    tries: int = 1
+    waited_s: float = 0.0
+    provider_edits: ProviderEdits = field(default_factory=ProviderEdits)
+    inherited: Inherited | None = None
+    continues: str | None = None
+    rest: str | None = None
+    tokens_out_estimated: bool = False
+
+
+# ---- tools, people, validators ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started(RowDetails):
+    """Tools of a turn are about to run whose effects cannot be taken back."""
+
+    kind = "started"
+    step: Step
+    tools: Sequence[str]
+
+
+INTERRUPTED_TEXT: Final = "[no result: the run was interrupted]"
+"""What stands for the result of a tool that ran when the user stopped the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult(RowDetails):
+    """The result of a tool: whether it failed, and the tool's name.
+
+    `interrupted`: the user stopped the run while it ran, so there is no result; a resumed run does
+    not count it. `reads` and `writes` are the names of what it touched, `searches` the searches of
+    the web that it took. `state` is what the tools of its turn set in the state, in the first
+    result of the turn.
+    """
+
+    nodes = frozenset({NodeType.TOOL_RESULT})
+    always = frozenset({"error", "tool", "interrupted"})
+    error: bool = False
+    tool: str = ""
+    interrupted: bool = False
+    reads: Sequence[str] = ()
+    writes: Sequence[str] = ()
+    searches: int = 0
+    state: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def _completed(cls, row: Row) -> Mapping[str, Any]:
+        message = row.message
+        by_text = message is not None and message.failed and message.text == INTERRUPTED_TEXT
+        return {"interrupted": by_text, **row.metadata}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(RowDetails):
+    """What a person answered to a call of `ask_human`; `text` is the question with the answer.
+
+    The call is told by its turn (None: an earlier version wrote it), its position there, from 0,
+    the tool, and its arguments; `call` is the id that it had. Earlier versions told of a call by
+    its id alone: then position, name and arguments are None. `tool` is the tool that a person
+    let run or not (None: the model asked).
+    """
+
+    kind = "answer"
+    always = frozenset({"step", "at", "name", "arguments", "tool"})
+    text: str
+    call: str
+    answer: str
+    step: Step | None = None
+    at: int | None = None
+    name: str | None = None
+    arguments: str | None = None
+    tool: str | None = None
+
+    @property
+    def question(self) -> str:
+        """What was asked."""
+        return self.text.removesuffix(f" {self.answer}")
+
+
+@dataclass(frozen=True, slots=True)
+class Approval(Answer):
+    """What a person said of a tool that needs approval: `yes`, `no`, or why it may not run."""
+
+    kind = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Validation(RowDetails):
+    """What a validator or a schema said of the output of an attempt.
+
+    `repair`: the attempt has one more turn to mend it.
+    """
+
+    nodes = frozenset({NodeType.VALIDATION})
+    attempt: int
+    output: str
+    validation_reason: str
+    valid: bool
+    repair: bool = False
+
+
+_ALL: Final[Sequence[type[RowDetails]]] = (
+    Sent,
+    Answered,
+    Failed,
+    ReplyDetails,
+    Started,
+    ToolResult,
+    Answer,
+    Approval,
+    Validation,
+)
+_OF: Final = {(node, each.kind): each for each in _ALL for node in each.nodes}
+
+STEPS: Final = frozenset({Sent.kind, Answered.kind, Failed.kind, Started.kind})
+"""The kinds of rows that a resumed run is told from, and that people need not see."""
+
+
+def details_of(row: Row) -> RowDetails | None:
+    """The details of a row; None where its kind has none of its own."""
+    found = _OF.get((row.node_type, row.metadata.get("kind", "")))
+    return None if found is None else found.of(row)
+
+
+def continued(rows: Iterable[StoredRow]) -> frozenset[str]:
+    """The ids of replies that were cut at their limit and stand whole in a later one."""
+    replies = (ReplyDetails.of(stored.row) for stored in rows)
+    return frozenset(each.continues for each in replies if each is not None and each.continues)

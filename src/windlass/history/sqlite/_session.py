@@ -1,0 +1,128 @@
+"""What is read of a session in a SQLite store: the rows of its tables, and its cards."""
+
+# Table and column names are constants of this package; values are always bound.
+# ruff: noqa: S608
+from __future__ import annotations
+
+import json
+import sqlite3
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from windlass.history._session import PORTION, card_of
+from windlass.history.card_rows import NODES
+from windlass.history.packing import (
+    CallRow,
+    EditRow,
+    ImageRow,
+    LogRow,
+    OutcomeRow,
+    SessionRow,
+    StateRow,
+    TableRow,
+)
+from windlass.selection.card import Card
+
+TABLES: Final[dict[type[Any], str]] = {
+    LogRow: "log", CallRow: "calls", EditRow: "edits", StateRow: "state",
+    OutcomeRow: "outcomes", ImageRow: "images",
+}  # fmt: skip
+CARD_OF_ROW: Final = (
+    "c.session_no = l.session_no AND c.message_id = substr(l.key, 1, 16) || '-' || l.occurrence"
+)
+
+
+class SqliteSession:
+    """One session, as `SessionReader` has it."""
+
+    def __init__(self, db: sqlite3.Connection, number: int) -> None:
+        self.number = number
+        self._db = db
+
+    def _select(self, what: str, **values: Any) -> list[Any]:
+        return self._db.execute(f"SELECT {what}", {"session": self.number, **values}).fetchall()
+
+    def _rows(self, kind: type[TableRow], more: str, **values: Any) -> list[TableRow]:
+        columns = ", ".join(f"l.{name}" for name in kind._fields)
+        sql = f"{columns} FROM {TABLES[kind]} l WHERE l.session_no = :session {more}"
+        return [kind._make(row) for row in self._select(sql, **values)]
+
+    def start(self) -> SessionRow:
+        """How it began."""
+        columns = ", ".join(SessionRow._fields)
+        return SessionRow(*self._select(f"{columns} FROM sessions WHERE session_no = :session")[0])
+
+    def log(self, after: int = 0, phase: str | None = None) -> list[LogRow]:
+        """The first rows behind number `after`."""
+        more = "AND l.seq > :after" + ("" if phase is None else " AND l.phase = :phase")
+        return self._rows(
+            LogRow, f"{more} ORDER BY l.seq LIMIT {PORTION}", after=after, phase=phase
+        )
+
+    def table(self, kind: type[TableRow]) -> list[TableRow]:
+        """Its rows of another table."""
+        return self._rows(kind, "ORDER BY " + ("seq, number" if kind is ImageRow else "number"))
+
+    def results(self) -> list[tuple[str, str]]:
+        """(Reference, key) of the results that have a visible file."""
+        return self._select("ref, key FROM tool_results WHERE session_no = :session ORDER BY ref")
+
+    def extra_bodies(self) -> set[str]:
+        """The bodies that calls and edits brought."""
+        return {key for (key,) in self._select("key FROM made_bodies WHERE session_no = :session")}
+
+    def tool_lists(self) -> dict[str, str]:
+        """The tools that its calls sent."""
+        of_calls = "SELECT tools FROM calls WHERE session_no = :session"
+        return dict(
+            self._select(f"sha256, tools_json FROM tool_lists WHERE sha256 IN ({of_calls})")
+        )
+
+    def digests(self) -> dict[int, str]:
+        """The digest of each batch."""
+        return dict(self._select("number, digest FROM batches WHERE session_no = :session"))
+
+    def last_batch(self) -> tuple[int, str] | None:
+        """Number and digest of the last batch."""
+        last = self._select(
+            "number, digest FROM batches WHERE session_no = :session ORDER BY number DESC LIMIT 1"
+        )
+        return last[0] if last else None
+
+    def has_body(self, key: str) -> bool:
+        """Whether the store has a body of that key."""
+        return bool(self._select("1 FROM bodies WHERE key = :key", key=key))
+
+    def traces_among(self, traces: list[str]) -> list[str]:
+        """Those of these traces that the session has rows of."""
+        sql = "trace_id FROM log WHERE session_no = :session AND trace_id IN "
+        sql += "(SELECT value FROM json_each(:traces))"
+        return [trace for (trace,) in self._select(sql, traces=json.dumps(traces))]
+
+    def cards(self) -> list[Card]:
+        """The cards of its messages."""
+        stored = self._select(
+            "c.message_id, substr(l.key, 1, 16), c.summary, c.keywords_json, c.estimated_tokens, "
+            "b.role, l.phase, l.turn, c.is_anchor, c.callout_name, c.embedding, "
+            "c.embedding_model, c.generator_model, c.generated_at "
+            f"FROM log l JOIN cards c ON {CARD_OF_ROW} JOIN bodies b ON b.key = l.key "
+            "WHERE l.session_no = :session ORDER BY l.seq"
+        )
+        return [card_of(values, json.loads, _vector) for values in stored]
+
+    def without_cards(self, after: int, limit: int) -> list[LogRow]:
+        """The first rows behind `after` whose messages may have a card and have none."""
+        nodes = ", ".join(f"'{node}'" for node in NODES)
+        more = (
+            f"AND l.seq > :after AND l.node_type IN ({nodes}) "
+            "AND l.key IN (SELECT key FROM bodies) AND NOT EXISTS "
+            f"(SELECT 1 FROM cards c WHERE {CARD_OF_ROW}) ORDER BY l.seq LIMIT :limit"
+        )
+        return self._rows(LogRow, more, after=after, limit=limit)
+
+
+def _vector(blob: bytes) -> Sequence[float]:
+    """The float32 numbers of a blob; () for an empty one, or one that cannot be read."""
+    count, rest = divmod(len(blob), 4)
+    return () if rest else struct.unpack(f"<{count}f", blob)

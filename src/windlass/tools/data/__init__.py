@@ -1,0 +1,1 @@
+"""Tools for data files: SQL, charts and forecasts. They need the extra `tools`."""

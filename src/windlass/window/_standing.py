@@ -1,0 +1,105 @@
+"""What stands for each message of a conversation, by the edits that calls were made with.
+
+It decides nothing: who decided an edit hands it over.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+
+from windlass.messages import Message
+from windlass.window._identifiers import IdentifierIndex
+from windlass.window.entries import Edit, Entry
+from windlass.wire.thinking import thinks
+
+
+class Standing:
+    """What the last call saw of each message, and what came since, by position."""
+
+    def __init__(self, count: Callable[[Message], int]) -> None:
+        self.entries: list[Entry | None] = []
+        """What is shown; None: nothing, or it stands in a fold."""
+        self.edits: dict[int, Edit] = {}
+        """The latest edit of what was edited."""
+        self.changes: list[int] = []
+        """The positions whose entries calls changed, in the order in which they did."""
+        self.gone: list[int] = []
+        """The positions of what is not shown any more, in order."""
+        self.pins: dict[int, float] = {}
+        """The last call at which what is pinned stays as it is."""
+        self.thinking: list[int] = []
+        """The positions of what is shown with signed thinking, in order."""
+        self.settled = 0
+        """Where what was decided for a window that was handed back ends."""
+        self.names = IdentifierIndex()
+        self.tokens = TokenCount(count)
+
+    def add(self, entry: Entry) -> None:
+        """Show a new message as `entry` says."""
+        if thinks(entry.message):
+            self.thinking.append(len(self.entries))
+        self.entries.append(entry)
+        self.tokens.add(entry.message)
+
+    def pin(self, at: int, until: float) -> None:
+        """Keep what is shown of a message, up to and with the call `until`."""
+        self.pins[at] = max(self.pins.get(at, 0), until)
+
+    def change(self, at: int, entry: Entry | None, edit: Edit) -> None:
+        """Let `entry` stand at a position from now on, because of an edit."""
+        self.changes.append(at)
+        if entry is None and self.entries[at] is not None:
+            insort(self.gone, at)
+        self.entries[at], self.edits[at] = entry, edit
+        place = bisect_left(self.thinking, at)
+        if self.thinking[place : place + 1] == [at] and not (entry and thinks(entry.message)):
+            del self.thinking[place]
+
+    def sizes(self, sent: int) -> list[int]:
+        """The tokens of what the calls so far saw, the first `sent` positions; kept up to date."""
+        return self.tokens.of_entries(self.entries, self.changes, sent)
+
+    def recount(self) -> None:
+        """Count all anew: tokens are counted differently from now on."""
+        self.tokens.recount(entry.message for entry in self.entries if entry is not None)
+
+
+class TokenCount:
+    """The tokens of a conversation, each message counted when they are first asked for."""
+
+    def __init__(self, count: Callable[[Message], int]) -> None:
+        self.saved = 0
+        """How many tokens less is shown than came."""
+        self._count = count
+        self._came: list[Message] = []
+        self._came_tokens = self._counted = 0
+        self._sizes: list[int] = []
+        self._resized = 0
+
+    def add(self, message: Message) -> None:
+        """Another message came."""
+        self._came.append(message)
+
+    def came(self) -> int:
+        """Tokens of all messages as they came."""
+        for message in self._came[self._counted :]:
+            self._came_tokens += self._count(message)
+        self._counted = len(self._came)
+        return self._came_tokens
+
+    def of_entries(self, entries: list[Entry | None], changes: list[int], until: int) -> list[int]:
+        """Those of each entry before `until`, by position; `changes` lists those that changed."""
+        for entry in entries[len(self._sizes) : until]:
+            self._sizes.append(self._count(entry.message) if entry else 0)
+        for at in changes[self._resized :]:
+            if at < len(self._sizes):
+                entry = entries[at]
+                self._sizes[at] = self._count(entry.message) if entry else 0
+        self._resized = len(changes)
+        return self._sizes
+
+    def recount(self, shown: Iterable[Message]) -> None:
+        """Count all that came, and what is `shown` of it, anew."""
+        self._came_tokens = self._counted = 0
+        self.saved = self.came() - sum(map(self._count, shown))
