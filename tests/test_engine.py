@@ -278,9 +278,11 @@ class TestOptions:
                 await call_it(*given[: 2 if name == "fork" else len(given)], **needed, modle="s/x")
 
     async def test_none_is_as_good_as_left_out(self, house: House) -> None:
-        nothing: dict[str, Any] = dict.fromkeys(("on_event", "limits", "allowances", "approve"))
-        result = await Engine(**{**house.options, **nothing}).run(WORKS)
-        assert result.status == "completed"
+        named = ("model", "store", "root", "search_folder", "on_event", "on_question")
+        options = {**house.options, **dict.fromkeys(named)}
+        assert Engine(**options).flags == Engine().flags
+        one = cascade(phase("a"), model="s/x")
+        assert (await Engine(**options).run(one)).status == "completed"
 
     async def test_limits_may_stand_alone_in_a_function(self, house: House) -> None:
         options = {**house.options, "limits": {"max_turns": 9, "max_tokens": 10**6}}

@@ -467,7 +467,7 @@ class TestPolicies:
             ({"judge": "foo"}, "no judge 'foo'"),
             ({"judge": "foo:bar"}, "no module 'foo'"),
             ({"judge": "json:laods"}, "did you mean 'loads'"),
-            ({"judge": "json:__doc__"}, "is no function"),
+            ({"judge": "json:__doc__"}, "is not a function"),
             ({"judge": "nowhere/m"}, "nowhere"),
             ({"repeat": 0}, "repeat"),
             ({"margin": 0}, "margin"),

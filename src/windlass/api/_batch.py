@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from windlass.api._recorded import unedited
+from windlass.api._recorded import find_unedited
 from windlass.api._setup import RunSetup
 from windlass.api.batches.inputs import BatchInput, hash_of, read_inputs
 from windlass.api.batches.results import ResultsFile, open_results
 from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, BatchWork, RunRow
-from windlass.api.loading import checked_family
+from windlass.api.loading import load_family
 from windlass.api.opening import Call, OnEvent
 from windlass.api.options import BatchOptions, CascadeSource
 from windlass.cascade.children import ReadyCascade, family_needs, ready, without_parent
@@ -74,7 +74,7 @@ async def start_batch(
         limits = BatchLimits.of(options)
         tools = engine.options["tools"]
         with call.in_force():
-            family, warnings = checked_family(cascade, call.settings, tools)
+            family, warnings = load_family(cascade, call.settings, tools)
             if mistakes := without_parent(family.loaded):
                 raise CascadeError(mistakes)
             rows = await asyncio.to_thread(read_inputs, inputs, family_needs(family))
@@ -181,7 +181,7 @@ class OpenBatch:
         name = f"{hash_of([self.key, given.hash])[:8]}.{given.tag}"
         session = self.interrupted.pop(name, None)
         if session is not None:
-            unedited(self.store, session)
+            find_unedited(self.store, session)
         setup = self.setup.for_row(emit)
         resumed, session_id = session is not None, session or f"{new_session_id()}-{name}"
         run = setup.prepare(own, given.values, self.store, session_id, resumed=resumed)

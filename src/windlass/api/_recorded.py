@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from windlass.tools.registry import Registry
 
 
-def unedited(store: Store, name: str) -> str:
+def find_unedited(store: Store, name: str) -> str:
     """The id of the session that `name` means, whose record is as it was written.
 
     Raises UsageError where there is none, StoreError where its rows, or those of a session under
@@ -134,7 +134,7 @@ def check_same_task(task: str | Path, session_id: str, recorded: bytes) -> None:
         )
 
 
-def tell_root(
+def warn_of_other_root(
     session_id: str, recorded: object, settings: Settings, warn: Callable[[str], None] | None
 ) -> None:
     """Say where the folder of tools is another one than that of the run: that of now counts."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api._recorded import RecordedWork, tell_root, unedited
+from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
 from windlass.api._setup import RunSetup
 from windlass.api.loading import load_cascade
 from windlass.api.opening import Call
@@ -66,13 +66,13 @@ async def run_resumed(
 ) -> Result:
     """Go on with a session of a cascade, as `Engine.resume` says."""
     options, store = call.options, call.resources.store(existing=True)
-    session = unedited(store, session)
+    session = find_unedited(store, session)
     start = what_ran(store, session)
     call.closing.enter_context(alone(store, session))
     ran = start.cascade[RAN]
     model = options["model"] or ran["model"]
     settings = call.settings_with(model)
-    tell_root(session, ran["root"], settings, call.warn)
+    warn_of_other_root(session, ran["root"], settings, call.warn)
     loading: dict[str, Any] = {
         "auto": options["auto"],
         "input": start.input,
@@ -116,14 +116,14 @@ async def run_forked(
 ) -> Result:
     """Run a session again from its call `at` on, as a new one of this name: `Engine.fork`."""
     options, store = call.options, call.resources.store(existing=True)
-    session = unedited(store, session)
+    session = find_unedited(store, session)
     start = what_ran(store, session, ended=True)
     moment = moment_of(store, session, at)
     ran = start.cascade[RAN]
     # A model among the changes is the cascade's own, and the run's would go before it.
     model = options["model"] or (None if "model" in changes else ran["model"])
     settings = call.settings_with(model)
-    tell_root(session, ran["root"], settings, call.warn)
+    warn_of_other_root(session, ran["root"], settings, call.warn)
     setup = RunSetup.of(call, answers, settings=settings)
     cascade = changed_by(start.cascade, changes)
     ready = RecordedWork.of(call, session, settings).load_cascade(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from windlass.api._recorded import RecordedWork, check_same_task, tell_root, unedited
+from windlass.api._recorded import RecordedWork, check_same_task, find_unedited, warn_of_other_root
 from windlass.api._setup import RunSetup
 from windlass.api.loading import load_program
 from windlass.api.opening import Call
@@ -61,14 +61,14 @@ async def run_resumed_task(
 ) -> Result:
     """Go on with a session of a task file, as `Engine.resume_task` says."""
     options, store = call.options, call.resources.store(existing=True)
-    session = unedited(store, session)
+    session = find_unedited(store, session)
     start, finished = what_was_begun(store, session)
     ran = start.cascade
     model = options["model"] or ran["model"]
     settings = call.settings_with(model)
     setup = RunSetup.of(call, answers, settings=settings)
     setup.person.goes_on(answered_in(store, session))
-    tell_root(session, ran["root"], settings, call.warn)
+    warn_of_other_root(session, ran["root"], settings, call.warn)
     file, raw = str(ran["file"]), str(ran["xml"]).encode("utf-8", "surrogateescape")
     source, auto = read_task(raw, file, name=Path(file).stem), options["auto"]
     if task is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from windlass.api.opening import Call, OnEvent, Resources, load_rooms, open_resources
 from windlass.api.options import (
@@ -56,8 +56,7 @@ class Engine:
 
     def __init__(self, **options: Unpack[EngineOptions]) -> None:
         _check_options("Engine", options, EngineOptions)
-        given = {name: value for name, value in options.items() if value is not None}
-        self.options = cast("EngineOptions", {**_DEFAULTS, **given})
+        self.options: EngineOptions = {**_DEFAULTS, **options}
         """All options, with the defaults of those that were not given."""
         self._resources: Resources | None = None
         self._closing: AsyncExitStack | None = None

@@ -90,7 +90,7 @@ def load_cascade(
     from windlass.cascade.check import not_given
     from windlass.cascade.children import family_needs, ready, unused, without_parent
 
-    family, warnings = checked_family(cascade, settings, tools, trust, record)
+    family, warnings = load_family(cascade, settings, tools, trust, record)
     checked = ready(family, auto=auto)
     if input is not None:
         missing = not_given(family_needs(family), input)
@@ -102,7 +102,7 @@ def load_cascade(
     return checked
 
 
-def checked_family(
+def load_family(
     cascade: CascadeSource,
     settings: Settings,
     tools: Tools,

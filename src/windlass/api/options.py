@@ -38,7 +38,7 @@ class RunLimits(TypedDict, total=False):
 
 
 class EngineOptions(TypedDict, total=False):
-    """What all runs of an engine share. None is the same as an option that is left out."""
+    """What all runs of an engine share."""
 
     model: str | None
     """`provider/model` for every phase, whatever the cascade says. A session that is gone on with

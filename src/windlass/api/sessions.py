@@ -141,7 +141,7 @@ class Session:
 
     def _load(self, call: Call) -> tuple[str | None, dict[str, Any], ReadyCascade]:
         """The session that is there already, what it was given, and the cascade, checked."""
-        from windlass.api._recorded import RecordedWork, tell_root, unedited
+        from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
         from windlass.api.loading import load_cascade
         from windlass.engine.people.talking import cascade_of, only_chat
         from windlass.history.base import RAN
@@ -151,10 +151,10 @@ class Session:
         given = {} if self._run is None else dict(self._run.input)
         if self._resume is not None and known is None:
             store = call.resources.store(existing=True)
-            known = unedited(store, self._resume)
+            known = find_unedited(store, self._resume)
             start = store.start(known)
             given = dict(start.input)
-            tell_root(known, start.cascade.get(RAN, {}).get("root"), settings, call.warn)
+            warn_of_other_root(known, start.cascade.get(RAN, {}).get("root"), settings, call.warn)
             if source is None:
                 self._by_record, source = True, cascade_of(start.cascade, known)
         elif source is None:

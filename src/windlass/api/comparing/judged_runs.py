@@ -1,4 +1,4 @@
-"""A comparison under way: a batch of every input under every policy, and a judge behind it."""
+"""A comparison that is running: a batch of every input under every policy, and a judge."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from windlass.errors import UsageError
 
 
 def read_policies(policies: Sequence[str | Path] | Mapping[str, Any]) -> list[NamedPolicy]:
-    """The policies that a user names. Raises UsageError where they are no two or more."""
+    """The policies that a user names. Raises UsageError for fewer than two, or the same twice."""
     listed = [policies] if isinstance(policies, str) else policies
     named = listed.items() if isinstance(listed, Mapping) else [(name, None) for name in listed]
     compared = [policy_of(name, auto) for name, auto in named]
     if not 2 <= len(compared) == len({each.name for each in compared}):  # noqa: PLR2004 - a pair
-        raise UsageError("a comparison needs a list of two policies or more, each of them once")
+        raise UsageError("a comparison needs a list of at least two policies, each of them once")
     return compared
 
 
@@ -47,9 +47,9 @@ class ComparedBatch:
     _limited: bool = field(init=False, default=False)
 
     async def finish(self) -> Comparison:
-        """Run and judge what is neither, and say what it came to.
+        """Run and judge all that is not yet, and compute the comparison.
 
-        Raises UsageError for a judge that is not there, StoreError for results that cannot be
+        Raises UsageError for a judge that does not exist, StoreError for results that cannot be
         written.
         """
         started = self.started
@@ -76,19 +76,19 @@ class ComparedBatch:
         result = await work.finish(run_row)
         lines = await asyncio.to_thread(lambda: [*read_results(started.out)])
         names = [each.name for each in self.policies]
-        if self._limited:  # it is of money: the limit of tokens is asked before a run only
+        if self._limited:  # a judge's calls count against the limit of money only
             result = replace(result, reason="money")
         return compare_runs(result, lines, names, judge.name, self.margin)
 
     async def _judge_again(
         self, rows: Sequence[ComparedRun], results: ResultsFile, judge: Judge
     ) -> None:
-        """Judge what ran before and lacks this judge's word; nothing is run for that."""
+        """Judge earlier runs that this judge has not judged; nothing is run for that."""
         places = asyncio.Semaphore(self.started.workers)
 
         async def again(line: dict[str, Any]) -> None:
             given = rows[line["row"] - 1]
-            # What it took is counted by the line that it has.
+            # What the run used is counted already, in the line that the file has.
             line |= {"cost": 0.0, "tokens": dict.fromkeys(line["tokens"], 0)}
             async with places:
                 results.append(given, await self._judged(given, line, judge))
@@ -99,7 +99,7 @@ class ComparedBatch:
     async def _judged(
         self, given: ComparedRun, line: dict[str, Any], judge: Judge
     ) -> dict[str, Any]:
-        """The line with the judge's word, whose cost is part of its `cost`."""
+        """The line with the judgement, whose cost is part of its `cost`."""
         if line["status"] == "completed":
             said = await judge.judge(given.values, line)
         else:
