@@ -103,7 +103,7 @@ class TestInUse:
         "name", ["windlass.toml", "Windlass.TOML", "deep/folder/windlass.toml"]
     )
     def test_files_of_settings(self, tmp_path: Path, name: str) -> None:
-        assert Modules().in_use(tmp_path / name) == "the name of a file of settings"
+        assert Modules().in_use(tmp_path / name) == "a settings file"
 
     def test_the_cascade(self, tmp_path: Path) -> None:
         modules = Modules([tmp_path], [tmp_path / "c.json"])

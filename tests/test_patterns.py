@@ -84,7 +84,7 @@ def test_lines_are_found_as_each_by_itself(pattern: str, text: str) -> None:
         ("(a)(?(1)b|c)", "has a condition"),
         ("a{2000}", "repeats by number more than 1,000 times"),
         ("(?:(?:a{100}){100}){100}", "is too large"),
-        ("a$b", r"has more behind a \$"),
+        ("a$b", r"has more after a \$"),
     ],
 )
 def test_what_the_engine_lacks_is_named(pattern: str, told: str) -> None:

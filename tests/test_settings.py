@@ -470,7 +470,7 @@ class TestProvidersAndPrices:
             ("[providers.x]\nstream = 1", r"providers.x.stream must be true or false, not 1"),
             (
                 "[providers.'A b']\nwindow = 1",
-                r"providers.\"A b\" must be a name of small letters",
+                r"providers.\"A b\" must be a name of lower-case letters",
             ),
             (
                 "[prices.'gpt']\ninput = 1",
@@ -479,11 +479,11 @@ class TestProvidersAndPrices:
             ("[prices.'a/b']\ninput = 1", r"must say input and output"),
             (
                 "[prices.'a/b']\ninput = 1\noutput = 1\nsearch = -1",
-                r"search must be US dollars a se",
+                r"search must be US dollars per se",
             ),
             (
                 "[prices.'a/b']\ninput = -1\noutput = 1",
-                r"input must be US dollars a million tokens",
+                r"input must be US dollars per million tokens",
             ),
             ("[prices.'a/b']\ninput = true\noutput = 1", r"input must be US dollars"),
         ],
@@ -578,13 +578,13 @@ class TestServersAndHosts:
             ),
             ("[mcp_servers.b]\ncommand = [1]", 2, "mcp_servers.b.command must be a list of texts"),
             ("[mcp_servers.b]\nurl = 1", 2, "mcp_servers.b.url must be text"),
-            ("[mcp_servers.b]\nurl = 'h:1'", 2, "mcp_servers.b.url: 'h:1' is no address"),
+            ("[mcp_servers.b]\nurl = 'h:1'", 2, "mcp_servers.b.url: 'h:1' is not an address"),
             (
                 "\n[mcp_servers.b]\ncommand = ['x']\nenv = {N = 1}",
                 4,
                 "mcp_servers.b.env.N must be a table of texts",
             ),
-            ("[mcp_servers.'b.c']\ncommand = ['x']", 1, "'b.c' is no name for a server"),
+            ("[mcp_servers.'b.c']\ncommand = ['x']", 1, "'b.c' is not a name for a server"),
             ("\nhttp_allow = 7", 2, "http_allow must be a list of names, not 7"),
         ],
     )

@@ -16,9 +16,9 @@ from bench.windows.contestants import Everything, Windlass
 from bench.windows.recordings import Chat, Recording
 
 from windlass.injectors.base import Artifact, FailedCall, Situation, Tier
-from windlass.injectors.known import BUILTIN, InjectorSpec, place
-from windlass.injectors.orchestrate import blocks_of
-from windlass.injectors.retained_errors import with_result
+from windlass.injectors.known import BUILTIN, InjectorSpec, make_injector
+from windlass.injectors.orchestrate import render_blocks
+from windlass.injectors.retained_errors import update_failures
 from windlass.injectors.todo import MOST_STEPS, Step, TaskPlan
 from windlass.memory.banks import Memory
 from windlass.replays.bill import Vector
@@ -103,7 +103,8 @@ class Injected:
         # The role is the recording's own; definitions of tools stand beside its messages.
         names = [name for name in BUILTIN if name not in {"system_role", "tools"}]
         self._placed = [
-            place(InjectorSpec(name, options=options.get(name, {})), Modules()) for name in names
+            make_injector(InjectorSpec(name, options=options.get(name, {})), Modules())
+            for name in names
         ]
         memories = [Memory("likes", key, 1, text, 0.0) for key, text in MEMORIES.items()]
         self._seen = Situation(
@@ -167,11 +168,12 @@ class Injected:
         line = result.strip().partition("\n")[0]
         self._steps.append(Step(f"{name} {arguments}"[:SAID], "done", line[:SAID]))
         now = FailedCall(name, arguments, line)
-        failures = with_result(self._now.failures, now, failed=looks_failed(result))
+        failures = update_failures(self._now.failures, now, failed=looks_failed(result))
         self._now = replace(self._now, failures=failures)
 
     def _blocks(self, tier: Tier) -> list[str]:
-        return [one.text for one in blocks_of(self._placed, tier, self._now, _tokens) if one.text]
+        blocks = render_blocks(self._placed, tier, self._now, _tokens)
+        return [one.text for one in blocks if one.text]
 
 
 class EverythingTold(Everything):

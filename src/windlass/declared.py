@@ -128,7 +128,7 @@ class Expected:
 
 def _no_switch(value: Any) -> Any:
     if isinstance(value, bool):
-        raise ValueError("true and false are no numbers")  # noqa: TRY004  (what pydantic catches)
+        raise ValueError("true and false are not numbers")  # noqa: TRY004  (what pydantic catches)
     return value
 
 
@@ -158,7 +158,7 @@ def working_names(servers: dict[str, T]) -> dict[str, T]:
     for name in servers:
         if not re.fullmatch(SERVER_NAME, name):
             raise refuse(
-                f"{name!r} is no name for a server; give one of letters, digits, '_' and '-'"
+                f"{name!r} is not a name for a server; give one of letters, digits, '_' and '-'"
                 " that begins with a letter (32 at most)"
             )
     return servers
@@ -188,7 +188,7 @@ def working_url(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         shown_url = redacted_url(url)
         raise refuse(
-            f"{shown_url!r} is no address; write it in full, like 'http://127.0.0.1:8000/mcp'"
+            f"{shown_url!r} is not an address; write it in full, like 'http://127.0.0.1:8000/mcp'"
         )
     if "@" in parts.netloc:
         raise refuse("an address is recorded or shown; put what proves who you are into 'headers'")

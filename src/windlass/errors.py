@@ -3,7 +3,7 @@
     WindlassError                      exit 1   shown as one sentence, without a traceback
     ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
     │   ├── StepDiffers                         a resumed session would ask something else
-    │   ├── TrustNeeded                         what nobody named counts only with trust
+    │   ├── TrustNeeded                         something that nobody named needs trust
     │   └── FileError                           one or many mistakes in a file of settings
     │       └── CascadeError                    the same in a cascade file
     │           └── TaskFileError               the same in a task file
@@ -16,17 +16,17 @@
     │   │   └── OutputInvalid               its output never matched its `output_schema`
     │   ├── StepFailed                          a step of a sequential task; has partial results
     │   ├── InputFailed                         an inner task of a reduce; names its input
-    │   └── WorkerLost                          a machine of a cluster went away
+    │   └── WorkerLost                          a machine of a cluster was lost
     ├── LimitReached                            a limit the user or the model sets
     │   ├── ContextTooLong                      more tokens than the model's window
     │   ├── BudgetExceeded                      more tokens than `max_input_tokens` allows
     │   └── RunLimitReached                     money, tokens, time or turns are used up
-    ├── PersonNeeded                            a person is to say how to go on: the run waits
+    ├── PersonNeeded                            a person must say how to go on; the run waits
     │   ├── AnswerNeeded                        a phase asks something
-    │   └── Unsure                              a tool may have run before a run was broken off
+    │   └── Unsure                              a tool may have run when the run was interrupted
     ├── ProviderError                           the model's side failed
     │   ├── BadRequest                          the provider refused the request
-    │   └── RateLimited                         it kept asking for patience, in vain
+    │   └── RateLimited                         it kept answering "too many requests"
     ├── ToolError                               a tool failed; becomes a result the model sees
     ├── ServerError                             an MCP server did not start
     ├── StoreError                              disk full, store locked or damaged
@@ -42,7 +42,6 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
@@ -51,14 +50,26 @@ class WindlassError(Exception):
     """Root of every error that Windlass raises on purpose.
 
     `exit_code` is what the command line ends with (1: the run or the machine
-    failed). `session_id` is filled in by the engine room once a session exists, so
+    failed). `session_id` is filled in by the engine once a session exists, so
     that a message can end with the command that shows what was recorded. `again` is the command
-    that goes on with it, where the message does not hold it and nothing else told it.
+    that continues the session, where the message does not hold it.
     """
 
     exit_code = 1
     session_id: str | None = None
     again: str | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:  # so that it can go to another process, whole
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+def _rebuilt(
+    kind: type[WindlassError], arguments: tuple[Any, ...], attributes: Mapping[str, Any]
+) -> WindlassError:
+    """An error as it was in another process."""
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(attributes)
+    return error
 
 
 class UsageError(WindlassError):
@@ -68,7 +79,7 @@ class UsageError(WindlassError):
 
 
 class StepDiffers(UsageError):
-    """The first step of a resumed session that would be another one now, and what has changed.
+    """The first step of a resumed session that would now ask something else, and what changed.
 
     `place` is the step in words, `sent` when it was sent, in seconds since 1970 (None: the record
     does not say).
@@ -77,24 +88,21 @@ class StepDiffers(UsageError):
     def __init__(self, place: str, changed: Sequence[str], sent: float | None = None) -> None:
         self.place, self.changed, self.sent = place, changed, sent
         super().__init__(
-            f"{place}: another request was answered there, and {' and '.join(changed)} changed"
+            f"{place}: a different request was answered there, and {' and '.join(changed)} changed"
             " since; restore what changed, or go on from there in a new session with --accept"
         )
 
 
 class TrustNeeded(UsageError):
-    """What the user did not name is to be imported, started or asked; `folders` are to be trusted.
+    """Something that the user did not name would be imported, started or asked.
 
-    They are paths. `text` says what is wanted and by whom; how to allow it follows.
+    `text` says what, and who wants it; `folders` are the paths to trust, if it is to be allowed.
     """
 
     def __init__(self, text: str, folders: Sequence[str]) -> None:
         self.text, self.folders = text, tuple(folders)
         marks = " && ".join(f"windlass trust {shlex.quote(folder)}" for folder in self.folders)
         super().__init__(f"{text} once: {marks} (or give --trust, in Python trust=True)")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.text, self.folders)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +151,7 @@ class SequenceError(ContextError):
 
 
 class MatchingFailed(ContextError):
-    """The memory could not be searched for what belongs to a task, also not at a second try."""
+    """The memory could not be searched for what belongs to a task, not even at a second try."""
 
 
 class NoContext(ContextError):
@@ -153,7 +161,7 @@ class NoContext(ContextError):
 class TaskError(WindlassError):
     """A part of the workflow failed.
 
-    `notes["partialResults"]` are the results that were there by then, each an object with
+    `notes["partialResults"]` are the results there were by then, each an object with
     at least `index` (from 0) and `output`; empty where the part keeps none.
     """
 
@@ -180,9 +188,6 @@ class StepFailed(TaskError):
         self.notes = notes
         super().__init__(text)
 
-    def __reduce__(self) -> tuple[Any, ...]:  # so that it travels from one process to another
-        return _rebuilt, (type(self), str(self), self.__dict__)
-
 
 class InputFailed(TaskError):
     """An inner task of a reduce failed; what finished stays in `notes`, by index.
@@ -197,19 +202,9 @@ class InputFailed(TaskError):
         self.notes = notes
         super().__init__(text)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuilt, (type(self), str(self), self.__dict__)
-
 
 class WorkerLost(TaskError):
-    """A machine of a cluster went away, or could not do what it was asked."""
-
-
-def _rebuilt(kind: type[TaskError], text: str, attributes: Mapping[str, Any]) -> TaskError:
-    """An error as it was in another process."""
-    error = kind.__new__(kind, text)
-    error.__dict__.update(attributes)
-    return error
+    """A machine of a cluster was lost, or could not do its work."""
 
 
 class LimitReached(WindlassError):
@@ -234,20 +229,20 @@ class BudgetExceeded(LimitReached):
 
 
 LimitName: TypeAlias = Literal["money", "tokens", "time", "turns"]
-"""What a run, a phase or a batch may use only so much of; time in seconds."""
+"""What a run, a phase or a batch may be limited in; time in seconds."""
 
 _USED: Final[Mapping[LimitName, str]] = {
     "money": "${spent:.4f} of the budget of ${limit:.2f} was spent{by}, and the next call could"
     " have cost ${next_call:.4f}: it was not sent",
     "tokens": "{spent:,.0f} of {limit:,.0f} tokens were used{by}, and the next call could have"
     " taken {next_call:,.0f}: it was not sent",
-    "time": "the limit of {limit:g} seconds was reached{by}: the next step was not begun",
+    "time": "the limit of {limit:g} seconds was reached{by}: the next step was not started",
     "turns": "{spent:,.0f} of {limit:,.0f} turns were made{by}: the next call was not sent",
 }
 
 
 class RunLimitReached(LimitReached):
-    """The next step could pass a limit of the run, of a phase or of a batch: it was not begun.
+    """The next step could pass a limit of the run, of a phase or of a batch: it was not started.
 
     `reason` is what is limited (`money` in US dollars, `tokens`, `time` in seconds, `turns`) and
     `of` whose limit it is. `budget` is the limit, `spent` what was used, `next_call` the most that
@@ -281,9 +276,6 @@ class RunLimitReached(LimitReached):
         names = ("reason", "of", "budget", "spent", "next_call", "reached_in")
         return {name: getattr(self, name) for name in names}
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), **self.amounts), ()
-
 
 def run_limit_in(error: BaseException | None) -> RunLimitReached | None:
     """The limit that led to an error; None where something else did."""
@@ -301,11 +293,11 @@ class BadRequest(ProviderError):
 
 
 class ThinkingRefused(BadRequest):
-    """The provider refused signed thinking, because what stood before it is another thing."""
+    """The provider refused signed thinking, because what came before it has changed."""
 
 
 class RateLimited(ProviderError):
-    """The provider asks for patience (429), and did so until the tries were used up."""
+    """The provider answered "too many requests" (429) until the tries were used up."""
 
 
 class ToolError(WindlassError):
@@ -313,7 +305,7 @@ class ToolError(WindlassError):
 
 
 class PersonNeeded(WindlassError):
-    """A person is to say how to go on, and nobody does: the run ends as `waiting`.
+    """A person must say how to go on, and nobody has: the run ends as `waiting`.
 
     `details` say what is needed, as JSON values, and so do `notes`, by what kind it is.
     """
@@ -348,12 +340,9 @@ class AnswerNeeded(PersonNeeded):
         listed += f" [call {call}]" if call else ""
         super().__init__(f"phase {phase!r} asks: {question}{listed}" + (f"; {why}" if why else ""))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), **self.details), ()
-
 
 class Unsure(PersonNeeded):
-    """Tools may have run when a run was broken off, and their effects cannot be taken back."""
+    """Tools may have run when a run was interrupted, and their effects cannot be undone."""
 
     def __init__(self, place: str, tools: Sequence[str]) -> None:
         self.details = {"place": place, "tools": list(tools)}
@@ -365,9 +354,6 @@ class Unsure(PersonNeeded):
             f"{place}: {named} may have run when the session was broken off, and has effects that"
             f" cannot be taken back; look, and run it again with {self.again}"
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return partial(type(self), **self.details), ()
 
 
 def person_needed(notes: Mapping[str, Any]) -> PersonNeeded | None:
@@ -405,9 +391,9 @@ class Unfinished(WindlassError):
 
 
 def perhaps_newer(name: str, known: Iterable[str]) -> str:
-    """The closing words about an unknown `name` of a file's language, which grows.
+    """The end of a message about an unknown `name` in a file, whose language grows.
 
-    One that resembles a known name is a slip; another one may be of a newer Windlass.
+    A name that resembles a known one is a typing mistake; any other may be of a newer Windlass.
     """
     words = did_you_mean(name, known)
     if words.startswith("did"):
@@ -416,7 +402,7 @@ def perhaps_newer(name: str, known: Iterable[str]) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The closing words of a message about an unknown `name`: the nearest known, then all.
+    """The end of a message about an unknown `name`: the nearest known name, then all of them.
 
     >>> did_you_mean("colour", ["color", "size"])
     "did you mean 'color'? known: color, size"

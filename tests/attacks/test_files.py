@@ -85,7 +85,7 @@ class TestLinksInAStore:
     def test_a_pipe_as_the_mark_holds_nobody_up(self, ran: CommandLine) -> None:
         (store_of(ran) / "running").mkdir(exist_ok=True)
         os.mkfifo(store_of(ran) / "running" / "s9")
-        assert "no ordinary file" in refused(run_again(ran), "running/s9")
+        assert "not a regular file" in refused(run_again(ran), "running/s9")
 
     def test_as_the_folder_of_marks(self, ran: CommandLine, victim: Path) -> None:
         shutil.rmtree(store_of(ran) / "running", ignore_errors=True)

@@ -82,7 +82,7 @@ def test_a_column_that_the_cascade_needs_is_missing() -> None:
         ("a.jsonl", "\n \n", ["it holds no inputs"]),
         ("a.jsonl", '{"city": 1, "country": 2}\n{"city": 1}\n', [":2: 'country' is missing"]),
         ("a.jsonl", '{"city": 1, "country": 2}\n\n[1]\n', [":3: a row must be an object", "list"]),
-        ("a.jsonl", '{"city": 1, "country": NaN}\n', [":1: it is not JSON: NaN is no number"]),
+        ("a.jsonl", '{"city": 1, "country": NaN}\n', [":1: it is not JSON: NaN is not a number"]),
         ("a.jsonl", '{"city": 1,\n', [":1: it is not JSON"]),
         ("a.jsonl", "[" * 100_000, [":1: it is not JSON: the values are nested more than"]),
         ("a.txt", "x", ["a file of one of these kinds: .jsonl, .ndjson, .csv"]),

@@ -86,14 +86,14 @@ class TestMerging:
             "preserve_errors": False,
         }
         for made in (policy({"intra_phase": said}), policy(intra=said)):
-            assert {name: getattr(made, name) for name in said} == said
+            assert {name: made.settings()[name] for name in said} == said
 
     @pytest.mark.req("AC-51")
     def test_the_phase_goes_before_the_cascade_before_the_profile(self) -> None:
         auto = {"profile": "spec", "intra_phase": {"window": 7, "loop_history_limit": 1}}
         made = policy(auto, {"window": 2})
         assert (made.profile, made.mask_observations_after) == ("spec", 3)
-        assert (made.window, made.loop_history_limit) == (2, 1)
+        assert (made.window, made.loops.loop_history_limit) == (2, 1)
 
     @pytest.mark.req("AC-51")
     def test_what_is_written_anywhere_goes_before_the_phases_profile(self) -> None:

@@ -124,7 +124,7 @@ class TestDeclarations:
             ({}, "write either 'command' (a program to start) or 'url' (one that runs)"),
             ({"command": ["x"], "url": "http://h/"}, "write either 'command'"),
             ({"command": "python server.py"}, "list"),
-            ({"url": "localhost:8000"}, "'localhost:8000' is no address; write it in full"),
+            ({"url": "localhost:8000"}, "'localhost:8000' is not an address; write it in full"),
             ({"url": "http://me:pw@h/mcp"}, "put what proves who you are into 'headers'"),
             ({"url": "http://h/", "env": {"A": "b"}}, "'env' is for a 'command'"),
             ({"command": ["x"], "headers": {"A": "b"}}, "'headers' are for a 'url'"),
@@ -142,7 +142,7 @@ class TestDeclarations:
     @pytest.mark.parametrize("name", ["a.b", "1a", "", "a b", "x" * 33])
     def test_names_can_stand_before_a_dot(self, name: str) -> None:
         data = cascade({"name": "a", "tackle": [f"{name}.x"]}, mcp_servers={name: DEMO["demo"]})
-        with pytest.raises(CascadeError, match="is no name for a server"):
+        with pytest.raises(CascadeError, match="is not a name for a server"):
             _ = loaded(data).cascade
         assert not Draft202012Validator(json_schema()).is_valid(data)
 

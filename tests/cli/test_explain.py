@@ -11,7 +11,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages
-from windlass.cli import explanation_text, output, printed_tables
+from windlass.cli import explanation_text
+from windlass.cli.output import out
 from windlass.cli.session_text import cache_text
 
 
@@ -60,15 +61,13 @@ def test_tells_the_policy_the_saving_and_what_became_of_each(shortened: CommandL
     assert "windlass show s1 --call 3" in said.out
 
 
-def test_fits_a_terminal_of_120_columns(
+def test_the_table_fits_a_terminal_of_120_columns(
     shortened: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (explanation_text, printed_tables):
-        console = output.Screen(width=120)
-        monkeypatch.setattr(module, "out", console)
-    said = shortened("explain", "s1", "3")
-    lines = said.out.splitlines()
-    assert all(len(line.rstrip()) <= 120 for line in lines)
+    monkeypatch.setattr(out, "_width", 120)
+    _, table, *_ = shortened("explain", "s1", "3").out.split("\n\n")
+    lines = table.splitlines()
+    assert max(len(line.rstrip()) for line in lines) <= 120
     assert any("result_" in line for line in lines)
 
 

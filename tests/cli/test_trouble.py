@@ -65,7 +65,7 @@ class TestTheUsersMistakes:
         [
             ("smollm2", "names no provider"),
             ("lokal/smollm2", "did you mean 'local'?"),
-            ("google/gemini", "is a vendor and no provider here"),
+            ("google/gemini", "is a vendor, not a provider here"),
         ],
     )
     def test_unknown_models(self, windlass: CommandLine, model: str, told: str) -> None:

@@ -14,6 +14,7 @@ from tests.engine.logs import logs, lookup, reading, shown
 from tests.engine.test_planning import set_prices
 from windlass.engine.events import Event
 from windlass.history.base import Batch, Outcome, SessionStart
+from windlass.history.details import OutcomeDetails
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
@@ -72,7 +73,7 @@ async def run(
 def windows(ran: Ran) -> Mapping[str, Any]:
     """What a session's outcome tells of its windows."""
     (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
-    return outcome.details.get("windows", {})  # type: ignore[no-any-return]
+    return outcome.details.get("windows", {})
 
 
 def net(ran: Ran) -> float:
@@ -82,7 +83,7 @@ def net(ran: Ran) -> float:
 def lose(house: House, count: int) -> None:
     """Put sessions into the store whose windows lost money."""
     store = SqliteStore(house.store)
-    told = {"windows": {"calls": 5, "saved": -9.0, "spent": 0.0, "net": -9.0}}
+    told: OutcomeDetails = {"windows": {"calls": 5, "saved": -9.0, "spent": 0.0, "net": -9.0}}
     for number in range(count):
         store.append(Batch(f"lost_{number}", start=SessionStart("test", "m", {}, {}, 1.0)))
         store.append(Batch(f"lost_{number}", outcomes=[Outcome("completed", 2.0, details=told)]))

@@ -25,7 +25,7 @@ from windlass.wire.base import Reply, Request, Usage
 
 MODEL = "priced/m"
 PRICES = '[prices."priced/m"]\ninput = 1000.0\noutput = 10000.0\n'
-"""US dollars a million tokens: a token in costs $0.001, one out $0.01."""
+"""US dollars per million tokens: a token in costs $0.001, one out $0.01."""
 IN, OUT = 0.001, 0.01
 MOST_OUT = 50
 

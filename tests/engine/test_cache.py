@@ -17,6 +17,7 @@ from tests.validators import anthropic as rules
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted
 from windlass.engine.turn.breaker import tripped
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
+from windlass.history.details import OutcomeDetails
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
 from windlass.report.costs import session_cost
@@ -332,7 +333,9 @@ class TestHead:
 
 def ended(*nets: float | None) -> list[Outcome | None]:
     """Outcomes of sessions whose windows netted so much, newest first; None: had none."""
-    details = [{} if net is None else {"windows": {"net": net}} for net in nets]
+    details: list[OutcomeDetails] = [
+        {} if net is None else {"windows": {"net": net}} for net in nets
+    ]
     return [Outcome("completed", 0.0, details=one) for one in details]
 
 

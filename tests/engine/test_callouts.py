@@ -12,7 +12,7 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, selections, shown
 from windlass.errors import CascadeError
 from windlass.history.base import Batch, NodeType, Row
-from windlass.history.callout_rows import Callout, called_out, find_message, mark_of
+from windlass.history.callout_rows import Callout, callout_metadata, find_callouts, find_message
 from windlass.messages import Message, assistant
 from windlass.report.calls import view_session
 from windlass.report.explanation import explain_call
@@ -25,7 +25,7 @@ def marks(ref: str, name: str, text: str = "") -> Message:
 
 
 def marked(ran: Ran) -> tuple[Callout, ...]:
-    return called_out(ran.store.rows(ran.session))
+    return find_callouts(ran.store.rows(ran.session))
 
 
 async def looked(house: House, *replies: Message | str, **keys: Any) -> Ran:
@@ -184,7 +184,7 @@ class TestLaterPhases:
             store = house.open_store()
             (session,) = (one.session_id for one in store.sessions())
             found = find_message(list(store.rows(session)), "build_log")
-            told = mark_of(str(found.id), "outside", "user")
+            told = callout_metadata(str(found.id), "outside", "user")
             store.append(
                 Batch(session, rows=[Row(NodeType.DECISION, "outside", 1.0, metadata=told)])
             )

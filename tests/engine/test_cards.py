@@ -18,7 +18,7 @@ from windlass.engine.cards.indexer import failed_of
 from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
 from windlass.history.base import NodeType
-from windlass.history.card_rows import FAILED, cards_of, item_of
+from windlass.history.card_rows import cards_of, item_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.selection.card import Card
@@ -252,7 +252,7 @@ class TestSummaries:
         card = ran.store.cards(ran.session)[2]
         assert card.generator_model == "rule"
         assert card.summary.startswith("The pump in hall 7")
-        (told,) = ran.decisions(FAILED)
+        (told,) = ran.decisions("cards_failed")
         assert told["failed"] == [card.id]
         assert told["model"] == "scripted/sum"
         assert "1 card with a summary by rule" in told["text"]
@@ -272,7 +272,7 @@ class TestSummaries:
         said = replies() | {"b": ["Another long text about pumps. " * 20]}
         ran = await house.run(two_phases(auto_context={}), with_summaries(say, said))
         assert len(asked) == 1
-        failed = [id_ for told in ran.decisions(FAILED) for id_ in told["failed"]]
+        failed = [id_ for told in ran.decisions("cards_failed") for id_ in told["failed"]]
         assert len(failed) == 2
 
     @pytest.mark.req("AC-59", "AC-88")
@@ -376,7 +376,7 @@ class TestVectors:
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
         assert len(ran.store.cards(ran.session)) == 4
-        told = ran.decisions(FAILED)
+        told = ran.decisions("cards_failed")
         assert sum(len(one["failed"]) for one in told) == 4
         assert told[0]["lacks"] == "vector"
         assert "with no vector, because of odd-1" in told[0]["text"]

@@ -28,7 +28,7 @@ def priced(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
 
 
 def set_prices(house: House, write: float = 1.25, read: float = 0.1) -> None:
-    """US dollars a million tokens, a fresh one 1."""
+    """US dollars per million tokens, a fresh one 1."""
     (house.folder / "windlass.toml").write_text(
         '[prices."scripted/function"]\ninput = 1.0\noutput = 5.0\n'
         f"cache_read = {read}\ncache_write = {write}\n"

@@ -130,7 +130,7 @@ async def test_a_result_that_reads_like_an_interrupted_one_is_a_result(house: Ho
     assert (result.output, len(asked), ran) == ("Not mailed.", 1, ["x"])
     assert [message.text for message in asked[0].messages][-1] == INTERRUPTED_TEXT
     rows = [stored.row for stored in house.open_store().rows("s")]
-    told = [details for row in rows if (details := ToolResult.of(row)) is not None]
+    told = [details for row in rows if (details := ToolResult.read(row)) is not None]
     assert [(each.error, each.interrupted) for each in told] == [(True, False)]
 
 

@@ -6,7 +6,7 @@ import pytest
 from examples.run_all import EXAMPLES
 
 from tests.examples.conftest import Play, Played, original_input
-from windlass.history.callout_rows import called_out
+from windlass.history.callout_rows import find_callouts
 from windlass.history.sqlite import SqliteStore
 
 EXAMPLE = "memory_bank.json"
@@ -21,7 +21,7 @@ def noted(play: Play) -> Played:
 def test_what_was_read_is_called_out_and_stays_whole(noted: Played) -> None:
     assert (noted.result.status, noted.result.error) == ("completed", None)
     with SqliteStore.open_existing(noted.store) as store:
-        found = called_out(store.rows(noted.result.session_id))
+        found = find_callouts(store.rows(noted.result.session_id))
     names = {(one.name, one.by) for one in found}
     assert names == {("time to live", "pattern")}
     text = (noted.root / "corpus" / "time-to-live.md").read_text(encoding="utf-8").strip()

@@ -152,7 +152,9 @@ def a_session(name: str = "s1", *, shade: int = 0) -> list[Batch]:
             rows=[replies[1]],
             calls=[call(shown[:4], edited={ids[3]: short}, trace_id=replies[1].trace_id)],
             outcomes=[
-                Outcome("completed", 1_002.0, "explore", replies[1].trace_id, details={"turns": 2}),
+                Outcome(
+                    "completed", 1_002.0, "explore", replies[1].trace_id, details={"tokens": 2}
+                ),
                 Outcome("completed", 1_003.0),
             ],
         ),

@@ -14,8 +14,8 @@ import pytest
 from tests.history.builders import LONG, a_session, row, start
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Store
-from windlass.history.callout_rows import mark_of
-from windlass.history.card_rows import cards_of, mark_cards, pin_of
+from windlass.history.callout_rows import callout_metadata
+from windlass.history.card_rows import cards_of, mark_cards, pin_metadata
 from windlass.history.migrating import migrate
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant, system, tool, user
@@ -164,11 +164,11 @@ class TestCardMarks:
         put(store, ids)
         assert mark_cards(store, "s", 1_763_000_100.0) == 0
         marks = [
-            row(metadata=mark_of(ids[1], "old name", "user")),
-            row(metadata=mark_of(ids[1], "best lamp", "user")),
-            row(metadata=pin_of(ids[2], pinned=True)),
-            row(metadata=pin_of(ids[3], pinned=True)),
-            row(metadata=pin_of(ids[3], pinned=False)),
+            row(metadata=callout_metadata(ids[1], "old name", "user")),
+            row(metadata=callout_metadata(ids[1], "best lamp", "user")),
+            row(metadata=pin_metadata(ids[2], pinned=True)),
+            row(metadata=pin_metadata(ids[3], pinned=True)),
+            row(metadata=pin_metadata(ids[3], pinned=False)),
         ]
         store.append(Batch("s", rows=marks))
         assert mark_cards(store, "s", 1_763_000_100.0) == 2

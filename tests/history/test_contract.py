@@ -108,7 +108,7 @@ class TestRoundTrip:
     def test_how_the_last_sessions_ended_comes_newest_first(self, store: Store) -> None:
         assert store.endings(5) == []
         told = [
-            Outcome("completed", 1.0, details={"n": 1}),
+            Outcome("completed", 1.0, details={"tokens": 1}),
             None,
             Outcome("failed", 3.0, error="e"),
         ]

@@ -83,7 +83,9 @@ def test_a_wrong_address_is_told_in_one_sentence(url: str, expected: str) -> Non
 
 
 def test_other_schemes_and_passwords_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"'postgres' is no kind of store.*clickhouse://, chdb://"):
+    with pytest.raises(
+        UsageError, match=r"'postgres' is not a kind of store.*clickhouse://, chdb://"
+    ):
         read_store("postgres://host/db", HERE)
     secret = "clickhouse://ann:s3cret@host/log?blobs=b"
     for read in (

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.importing.making import Session, text, write_lines
 from tests.importing.test_exchanges import META, TURN, item, read, rollout, spent
-from windlass.importing.claude_code import NAME
 from windlass.messages import Message, Opaque
 from windlass.wire import anthropic, openai_responses
 from windlass.wire.base import Request, Usage
@@ -42,7 +41,7 @@ def test_a_claude_code_session(tmp_path: Path) -> None:
     session.user("On.")
     session.answer("m2", UNSIGNED, text("b"))
     (one,) = read(write_lines(tmp_path / "s.jsonl", session.records))
-    assert one.format == NAME
+    assert one.format == "claude-code"
     assert one.calls[0].usage == Usage(910, 120)
     assert list(map(json.loads, data(one.messages))) == [SIGNED, UNSIGNED]
     body = anthropic.body(Request("claude-opus-5-5", one.messages, 10))

@@ -373,7 +373,7 @@ def test_what_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "p.jsonl")
-    with pytest.raises(UsageError, match=r"p\.jsonl' is no ordinary file"):
+    with pytest.raises(UsageError, match=r"p\.jsonl' is not a regular file"):
         read(tmp_path / "p.jsonl")
 
 

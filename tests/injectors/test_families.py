@@ -11,13 +11,11 @@ import pytest
 from windlass.errors import ToolError, UsageError
 from windlass.injectors import Rendered, Situation
 from windlass.injectors.base import FailedCall
-from windlass.injectors.knowledge import Knowledge
 from windlass.injectors.markdown import read_page
-from windlass.injectors.playbooks import Playbooks
-from windlass.injectors.retained_errors import ErrorRetention, line_of, with_result
+from windlass.injectors.matched import Knowledge, Playbooks, UserMemory
+from windlass.injectors.retained_errors import ErrorRetention, failure_line, update_failures
 from windlass.injectors.skills import Skills, ask_for_skill
 from windlass.injectors.todo import PlanStatus, Step, TaskPlan, TodoRewriter, plan_in
-from windlass.injectors.user_memory import UserMemory
 from windlass.memory.banks import Memory
 
 
@@ -248,27 +246,27 @@ class TestErrors:
     def test_the_last_five_newest_first_one_line_each(self, tmp_path: Path) -> None:
         held: tuple[FailedCall, ...] = ()
         for number in range(7):
-            held = with_result(held, failed(number), failed=True)
+            held = update_failures(held, failed(number), failed=True)
         said = ErrorRetention().render(at(tmp_path, "x", failures=held))
         assert [one.text for one in said.items] == [
             f'- read({{"n":{number}}}): no {number}' for number in (6, 5, 4, 3, 2)
         ]
 
     def test_each_once(self) -> None:
-        held = with_result((failed(1), failed(2)), failed(2), failed=True)
+        held = update_failures((failed(1), failed(2)), failed(2), failed=True)
         assert held == (failed(2), failed(1))
 
     def test_one_whose_call_succeeded_later_is_dropped(self) -> None:
         held = (failed(2), failed(1))
         now = FailedCall("read", '{"n":1}', "all is well")
-        assert with_result(held, now, failed=False) == (failed(2),)
+        assert update_failures(held, now, failed=False) == (failed(2),)
 
     def test_one_that_another_call_mended_is_dropped(self) -> None:
         now = FailedCall("read", '{"n":1,"from":3}', "all is well")
-        assert with_result((failed(1),), now, failed=False, mended=[failed(1)]) == ()
+        assert update_failures((failed(1),), now, failed=False, mended=[failed(1)]) == ()
 
     def test_a_line_is_one_line_and_short(self) -> None:
-        line = line_of(FailedCall("read", "{\n" + "x" * 900 + "}", "a\nb " + "y" * 900))
+        line = failure_line(FailedCall("read", "{\n" + "x" * 900 + "}", "a\nb " + "y" * 900))
         assert "\n" not in line
         assert len(line) < 400
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from windlass.errors import ContextError
 from windlass.injectors import Injector, Item, Rendered, Situation, Tier
-from windlass.injectors.known import BUILTIN, InjectorSpec, place
-from windlass.injectors.orchestrate import Placed, blocks_of, in_order, shrunk
+from windlass.injectors.known import BUILTIN, InjectorSpec, make_injector
+from windlass.injectors.orchestrate import Placed, render_blocks, share_of_caps, sort_injectors
 from windlass.settings.modules import Modules
 from windlass.text.tokens import FamilyCounter
 
@@ -73,14 +73,14 @@ def test_stable_stands_first_then_priority_then_name() -> None:
         made(Tier.SESSION, name="c", priority=4),
         made(Tier.STABLE, name="s", priority=99),
     ]
-    assert [one.name for one in in_order(mixed)] == ["s", "c", "a", "b", "d"]
-    assert in_order(mixed) == in_order(list(reversed(mixed)))
+    assert [one.name for one in sort_injectors(mixed)] == ["s", "c", "a", "b", "d"]
+    assert sort_injectors(mixed) == sort_injectors(list(reversed(mixed)))
 
 
 @pytest.mark.req("CE-16", "CE-17", "CE-18", "CE-19", "CE-20", "CE-21", "CE-22")
 @pytest.mark.parametrize(("name", "cap"), CAPS.items())
 def test_the_documents_caps_are_the_defaults(name: str, cap: int) -> None:
-    assert place(InjectorSpec(name), Modules()).cap == cap
+    assert make_injector(InjectorSpec(name), Modules()).cap == cap
 
 
 @pytest.mark.req("CE-48", "CE-24")
@@ -92,7 +92,7 @@ def test_the_documents_caps_are_the_defaults(name: str, cap: int) -> None:
 def test_a_block_never_passes_its_cap_and_holds_whole_items(
     items: list[str], cap: int, tier: Tier
 ) -> None:
-    for block in blocks_of([made(tier, *items, cap=cap)], tier, SEEN, COUNT):
+    for block in render_blocks([made(tier, *items, cap=cap)], tier, SEEN, COUNT):
         assert block.tokens == (COUNT(block.text) if block.text else 0) <= cap
         shown = [item.text for item in block.items]
         assert block.text == "\n".join(shown)
@@ -103,7 +103,7 @@ def test_a_block_never_passes_its_cap_and_holds_whole_items(
 
 @pytest.mark.req("CE-16", "CE-17")
 def test_a_stable_block_is_never_cut() -> None:
-    (block,) = blocks_of([made(Tier.STABLE, "word " * 100, cap=5)], Tier.STABLE, SEEN, COUNT)
+    (block,) = render_blocks([made(Tier.STABLE, "word " * 100, cap=5)], Tier.STABLE, SEEN, COUNT)
     assert block.text == "word " * 100
     assert block.over
     assert block.cut == ()
@@ -111,13 +111,13 @@ def test_a_stable_block_is_never_cut() -> None:
 
 def test_what_does_not_fit_is_left_out_and_named() -> None:
     placed = made(Tier.SESSION, "short", "long " * 100, "also short", cap=20)
-    (block,) = blocks_of([placed], Tier.SESSION, SEEN, COUNT)
+    (block,) = render_blocks([placed], Tier.SESSION, SEEN, COUNT)
     assert block.text == "short\nalso short"
     assert block.cut == ("item 1",)
 
 
 def test_a_block_of_which_nothing_fits_has_no_text() -> None:
-    (block,) = blocks_of([made(Tier.SESSION, "long " * 100, cap=3)], Tier.SESSION, SEEN, COUNT)
+    (block,) = render_blocks([made(Tier.SESSION, "long " * 100, cap=3)], Tier.SESSION, SEEN, COUNT)
     assert (block.text, block.tokens, block.cut) == ("", 0, ("item 0",))
 
 
@@ -125,11 +125,11 @@ def test_a_block_of_which_nothing_fits_has_no_text() -> None:
 def test_caps_shrink_with_the_room_that_is_left() -> None:
     caps = (Tier.SESSION, 600), (Tier.DYNAMIC, 200), (Tier.STABLE, 9_000)
     placed = [made(tier, cap=cap) for tier, cap in caps]
-    assert shrunk(placed, None) == 1.0
-    assert shrunk(placed, 100_000) == 1.0
-    assert shrunk(placed, 1_600) == 0.5  # a quarter of it, for caps of 800 together
-    assert shrunk(placed, -5) == 0.0
-    (block,) = blocks_of([made(Tier.SESSION, "a", "b " * 15)], Tier.SESSION, SEEN, COUNT, 0.1)
+    assert share_of_caps(placed, None) == 1.0
+    assert share_of_caps(placed, 100_000) == 1.0
+    assert share_of_caps(placed, 1_600) == 0.5  # a quarter of it, for caps of 800 together
+    assert share_of_caps(placed, -5) == 0.0
+    (block,) = render_blocks([made(Tier.SESSION, "a", "b " * 15)], Tier.SESSION, SEEN, COUNT, 0.1)
     assert (block.cap, block.full_cap, block.text) == (5, 50, "a")
 
 
@@ -144,9 +144,9 @@ def test_a_guard_keeps_an_injector_from_being_asked() -> None:
             return "here"
 
     placed = [Placed(Shy(), 10, 1)]
-    assert blocks_of(placed, Tier.DYNAMIC, SEEN, COUNT) == ()
+    assert render_blocks(placed, Tier.DYNAMIC, SEEN, COUNT) == ()
     later = Situation("s", "a", "Do it.", turn=2)
-    assert [one.text for one in blocks_of(placed, Tier.DYNAMIC, later, COUNT)] == ["here"]
+    assert [one.text for one in render_blocks(placed, Tier.DYNAMIC, later, COUNT)] == ["here"]
 
 
 @pytest.mark.req("CE-55")
@@ -158,7 +158,7 @@ def test_an_injector_that_breaks_is_named() -> None:
             return str(1 / 0)
 
     with pytest.raises(ContextError, match="injector 'broken' failed: ZeroDivisionError"):
-        blocks_of([Placed(Broken(), 10, 1)], Tier.DYNAMIC, SEEN, COUNT)
+        render_blocks([Placed(Broken(), 10, 1)], Tier.DYNAMIC, SEEN, COUNT)
 
 
 @pytest.mark.req("CE-24")
@@ -174,7 +174,7 @@ def test_all_blocks_at_their_caps_keep_to_the_sum() -> None:
         for name, kind in BUILTIN.items()
         if name in CAPS and kind.tier is Tier.STABLE
     ]
-    blocks = [one for tier in Tier for one in blocks_of(placed, tier, SEEN, COUNT)]
+    blocks = [one for tier in Tier for one in render_blocks(placed, tier, SEEN, COUNT)]
     assert sum(CAPS.values()) == 7_900
     total = sum(COUNT(block.text) for block in blocks)
     assert sum(CAPS.values()) * 0.95 < total <= sum(CAPS.values())

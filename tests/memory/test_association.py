@@ -14,7 +14,7 @@ from windlass.errors import ContextError, MatchingFailed, StoreError, UsageError
 from windlass.memory import passages as files
 from windlass.memory.association import Associations, ContextGenerationInput, MemoryMatch
 from windlass.memory.banks import Banks, Memory
-from windlass.memory.passages import PASSAGE_CHARS, passages
+from windlass.memory.passages import PASSAGE_CHARS, split_text
 
 TASK = {"taskText": "How long does an entry of the prompt cache live?"}
 
@@ -195,7 +195,7 @@ class TestFolders:
 
     def test_passages_hold_all_of_a_text_but_blank_lines(self) -> None:
         text = "\n\n".join(f"# H{n}\n\nword{n} " + "x" * (n * 97 % 3_000) for n in range(40))
-        parts = passages(text)
+        parts = split_text(text)
         assert "".join("".join(part.split()) for _, part in parts) == "".join(text.split())
         assert all(len(part) <= PASSAGE_CHARS for _, part in parts)
         said = text.splitlines()

@@ -271,7 +271,7 @@ class TestEveryFormat:
                 await own.ask()
             assert len(own.server.asked) == 1
         async with hosted(wire, streamed([b"data: [1]\n\n"])) as own:
-            with pytest.raises(ProviderError, match=r"no object: '\[1\]'"):
+            with pytest.raises(ProviderError, match=r"not an object: '\[1\]'"):
                 await own.ask()
 
     async def test_an_answer_without_what_it_must_have_is_told(self, wire: str) -> None:

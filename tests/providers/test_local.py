@@ -202,7 +202,7 @@ async def test_too_long_a_context_names_both_numbers(provider: LocalProvider) ->
     [
         ({"tool_choice": "required"}, "no tools"),
         ({"tool_choice": "ad", "tools": TOOLS}, "tool_choice names 'ad'.*known: create_chart"),
-        ({"output_schema": {"type": "objekt"}}, "no valid JSON Schema"),
+        ({"output_schema": {"type": "objekt"}}, "not a valid JSON Schema"),
     ],
 )
 async def test_requests_without_sense(

@@ -65,10 +65,10 @@ class TestReading:
             ("note.md", "did you mean 'notes.md'"),
             ("nowhere/x.md", "there is no folder 'nowhere'"),
             ("data", "is a folder: use list_files"),
-            ("a\0b", "no usable path"),
-            ("x" * 5000, "no usable path|there is no file"),
-            ("\ud800", "no usable path|there is no file"),
-            ("pipe", "is no ordinary file"),
+            ("a\0b", "not a usable path"),
+            ("x" * 5000, "not a usable path|there is no file"),
+            ("\ud800", "not a usable path|there is no file"),
+            ("pipe", "is not a regular file"),
         ],
     )
     def test_says_what_is_wrong_with_a_path(

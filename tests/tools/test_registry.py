@@ -169,7 +169,7 @@ class TestRefusedFunctions:
         assert make_tool(lambda: "x", name="fine").spec.name == "fine"
 
     def test_that_are_none(self) -> None:
-        assert "is no function" in self.refused("text")
+        assert "is not a function" in self.refused("text")
 
     def test_with_a_time_limit_of_nothing(self) -> None:
         with pytest.raises(UsageError, match="more than 0"):

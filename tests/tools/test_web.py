@@ -97,7 +97,7 @@ class TestWhatIsShown:
     async def test_what_is_no_text_is_named(self, get: Any) -> None:
         found = await get("/binary")
         assert found.error
-        assert "is no text (application/zip, 5 bytes)" in found.text
+        assert "is not text (application/zip, 5 bytes)" in found.text
 
     async def test_a_failure_is_one_and_shows_the_page(self, get: Any) -> None:
         found = await get("/missing")
@@ -135,11 +135,11 @@ class TestWhichHosts:
                 "the host 'example.org' is not allowed; allowed are: 127.0.0.1",
             ),
             ("http://127.0.0.1.example.org/", "is not allowed"),
-            ("file:///etc/passwd", "is no address to fetch"),
-            ("ftp://127.0.0.1/", "is no address to fetch"),
-            ("127.0.0.1/x", "is no address to fetch"),
+            ("file:///etc/passwd", "is not an address to fetch"),
+            ("ftp://127.0.0.1/", "is not an address to fetch"),
+            ("127.0.0.1/x", "is not an address to fetch"),
             ("http://me:pw@127.0.0.1/", "a name and a password"),
-            ("http://127.0.0.1:99999/", "is no address"),
+            ("http://127.0.0.1:99999/", "is not an address"),
         ],
     )
     async def test_others_are_refused(self, get: Any, url: str, told: str) -> None:
@@ -151,7 +151,7 @@ class TestWhichHosts:
     async def test_redirects_stay_inside(self, get: Any, port: int) -> None:
         assert (await get("/inside")).text.startswith(f"http://127.0.0.1:{port}/: status 200")
         assert "'elsewhere.invalid' is not allowed" in (await get("/outside")).text
-        assert "is no address to fetch" in (await get("/file")).text
+        assert "is not an address to fetch" in (await get("/file")).text
         assert "more than 5 redirects" in (await get("/round")).text
 
     async def test_a_port_may_be_part_of_it(self, get: Any, port: int) -> None:
@@ -316,7 +316,7 @@ class TestWhatHoldsAPrivateAddress:
     async def test_other_ways_to_write_it_are_refused(self, get: Any, port: int, host: str) -> None:
         found = await get(f"http://{host}:{port}/", "*")
         assert found.error
-        assert "has the private address" in found.text or "is no address" in found.text
+        assert "has the private address" in found.text or "is not an address" in found.text
         assert Handler.asked == []
 
     async def test_a_redirect_to_it_is_refused(

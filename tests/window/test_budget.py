@@ -13,10 +13,10 @@ from windlass.text.tokens import size
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.policies.budget import TokenBudget
-from windlass.window.policies.images import Images
+from windlass.window.policies.images import Images, ImagesOptions
 from windlass.window.policies.loops import Loops
 from windlass.window.policies.rare.arguments import Arguments
-from windlass.window.policies.rare.decay import Decay
+from windlass.window.policies.rare.decay import Decay, DecayOptions
 from windlass.window.policies.rare.folding import Folding
 from windlass.window.policies.rare.masking import Masking
 from windlass.window.policies.rare.subtasks import Subtasks
@@ -98,10 +98,10 @@ ALL = (
     Masking(mask_observations_after=1, min_masked_chars=20),
     Reasoning(window=2, reasoning_max_chars=60),
     Folding(fold_after=3, min_chars=0),
-    Decay(full=2, fold=2, step=2, text_chars=60),
+    Decay(options=DecayOptions(full=2, fold=2), step=2, text_chars=60),
     Subtasks(after=1),
     Arguments(window=1, max_chars=10),
-    Images(images_after=1, keep_recent_images=1),
+    Images(options=ImagesOptions(images_after=1, keep_recent_images=1)),
     Sliding(keep_recent_turns=4),
     TokenBudget(250),
 )

@@ -15,7 +15,7 @@ from windlass.window.conversation import Conversation, WindowPolicy
 from windlass.window.encode.short_forms import cut, head_end, tail_start
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
-from windlass.window.policies.compress import Compress
+from windlass.window.policies.compress import Compress, CompressOptions
 from windlass.window.policies.lossless import Lossless
 from windlass.window.steps import steps
 from windlass.window.window_rules import WindowRules
@@ -82,13 +82,22 @@ class TestDefault:
     def test_thresholds_rise_with_the_budget_left(self) -> None:
         text = "some words\n" * 2_000
         sizes = [
-            len(sent(text, Compress(window_tokens=window, above_chars=20_000), said=said).text)
+            len(
+                sent(
+                    text,
+                    Compress(options=CompressOptions(above_chars=20_000), window_tokens=window),
+                    said=said,
+                ).text
+            )
             for window, said in ((0, "go"), (100_000, "go"), (100_000, "go " * 130_000))
         ]
         # The same result: cut as it stands, whole in an empty window, cut in a full one.
         assert sizes[1] == len(text)
         assert sizes[2] < sizes[1]
-        lean = Compress(window_tokens=10_000, above_chars=20_000, max_result_tokens=4_000)
+        lean = Compress(
+            options=CompressOptions(above_chars=20_000, max_result_tokens=4_000),
+            window_tokens=10_000,
+        )
         left = [len(sent(text, lean, said="go " * count).text) for count in (1, 2_000, 5_000)]
         assert left[0] > left[1] > left[2]
 

@@ -13,7 +13,7 @@ from tests.window.stepping import holds_for_every_window, refusals, texts, windo
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
-from windlass.window.policies.rare.decay import Decay
+from windlass.window.policies.rare.decay import Decay, DecayOptions
 from windlass.wire.openai import check_sequence
 
 SUMMARY = "Looked at ten orders; none was late. Order #W101 is open."
@@ -47,7 +47,7 @@ def zones(window: Window) -> str:
 
 @pytest.mark.req("CE-34", "CE-35", "CA-17")
 def test_the_zones_move_in_blocks_and_the_full_zone_stays_full() -> None:
-    seen = windows(run_of(13), Decay(full=4, fold=6, step=4))
+    seen = windows(run_of(13), Decay(options=DecayOptions(full=4, fold=6), step=4))
     moved = [window.turn for window in seen if window.edits]
     assert moved == [9, 13]  # 4 full turns and a block of 4
     assert zones(seen[8]) == "." + "f" * 4 + ".." * 4
@@ -61,7 +61,11 @@ def test_the_zones_move_in_blocks_and_the_full_zone_stays_full() -> None:
 @pytest.mark.req("CE-34", "CE-36")
 def test_a_summary_stands_for_the_oldest_turns_and_the_next_for_it_and_more() -> None:
     asked: set[str] = set()
-    seen = windows(run_of(17), Decay(full=4, fold=6, step=4), supply=answered(SUMMARY, to=asked))
+    seen = windows(
+        run_of(17),
+        Decay(options=DecayOptions(full=4, fold=6), step=4),
+        supply=answered(SUMMARY, to=asked),
+    )
     assert zones(seen[12]) == ".S" + "f" * 6 + ".." * 4
     shown = texts(seen[12])[1].split("\n")
     assert shown[:2] == ["[Summary of turns 1-2]", SUMMARY]
@@ -78,7 +82,7 @@ def test_a_summary_stands_for_the_oldest_turns_and_the_next_for_it_and_more() ->
 
 
 def test_what_is_asked_for_is_the_old_summary_and_what_came_after_it() -> None:
-    conversation, wants = Conversation([Decay(full=4, fold=6, step=4)]), []
+    conversation, wants = Conversation([Decay(options=DecayOptions(full=4, fold=6), step=4)]), []
     for number, message in enumerate(run_of(17)):
         if message.role == "assistant":
             for want in conversation.window().wants:
@@ -98,7 +102,7 @@ def test_what_is_asked_for_is_the_old_summary_and_what_came_after_it() -> None:
     "bad", ["", "  \n", "I'm sorry, I cannot do that.", "Error: rate limit", "word " * 500]
 )
 def test_a_summary_that_does_not_hold_replaces_nothing_and_is_not_asked_for_again(bad: str) -> None:
-    policy = Decay(full=4, fold=6, step=4)
+    policy = Decay(options=DecayOptions(full=4, fold=6), step=4)
     plain = windows(run_of(14), policy)
     asked: set[str] = set()
     seen = windows(run_of(14), policy, supply=answered(bad, to=asked))
@@ -111,7 +115,7 @@ def test_a_late_answer_is_shown_from_then_on() -> None:
     def late(window: Window) -> dict[str, str]:
         return {want.key: SUMMARY for want in window.wants} if window.turn >= 15 else {}
 
-    seen = windows(run_of(15), Decay(full=4, fold=6, step=4), supply=late)
+    seen = windows(run_of(15), Decay(options=DecayOptions(full=4, fold=6), step=4), supply=late)
     assert zones(seen[13])[1] == "f"
     assert len(seen[13].wants) == 1
     assert zones(seen[14])[1] == "S"
@@ -121,7 +125,9 @@ def test_a_late_answer_is_shown_from_then_on() -> None:
 def test_what_users_said_stands_beside_the_summary_word_for_word() -> None:
     pasted = "row 17 of the paste\n" * 300
     said = run_of(13, {1: "And hurry, please.", 2: pasted, 7: "On."})
-    last = windows(said, Decay(full=4, fold=6, step=4), supply=answered(SUMMARY))[12]
+    last = windows(
+        said, Decay(options=DecayOptions(full=4, fold=6), step=4), supply=answered(SUMMARY)
+    )[12]
     shown = [m for m in last.messages if m.role == "user"]
     assert shown[0] == said[0]
     assert shown[1].text == "And hurry, please."
@@ -133,7 +139,7 @@ def test_what_users_said_stands_beside_the_summary_word_for_word() -> None:
 
 def test_a_pinned_exchange_stays_beside_the_summary() -> None:
     said = run_of(13)
-    conversation = Conversation([Decay(full=4, fold=6, step=4)])
+    conversation = Conversation([Decay(options=DecayOptions(full=4, fold=6), step=4)])
     for number, message in enumerate(said):
         conversation.append(Item(str(number), message, message.role))
         if number == 4:
@@ -151,7 +157,7 @@ def test_a_pinned_exchange_stays_beside_the_summary() -> None:
 def test_every_window_is_valid_small_sticky_and_replayed(
     messages: list[Message], full: int, step: int
 ) -> None:
-    policy = Decay(full=full, fold=2, step=step, text_chars=80)
+    policy = Decay(options=DecayOptions(full=full, fold=2), step=step, text_chars=80)
     longer = [
         m.with_parts(*m.parts, Text("name_1 path/to/file.py text " * 20)) if m.role != "user" else m
         for m in messages

@@ -25,7 +25,7 @@ from windlass.window.digests import (
 from windlass.window.encode import encode
 from windlass.window.entries import Item
 from windlass.window.names import names_in, names_said, unescaped, whole_names
-from windlass.window.policies.digest import Digest
+from windlass.window.policies.digest import Digest, DigestOptions
 from windlass.window.policies.rare.masking import Masking
 
 FILLER = "the quick brown fox jumps over the lazy dog and goes home again\n" * 12
@@ -222,7 +222,7 @@ class TestDigest:
         said = turns(("book", {}, FILLER + "REF_4711 and REF_4712"), *idle(1))
         said.append(assistant("I booked REF_4711."))
         assert "REF_4711" not in last(
-            windows([*said, user("Go on.")], Digest(see_results=2))[-1], 2
+            windows([*said, user("Go on.")], Digest(options=DigestOptions(see_results=2)))[-1], 2
         )
 
     def test_one_of_two_results_keeps_the_name_that_both_hold(self) -> None:
@@ -237,26 +237,35 @@ class TestDigest:
     def test_a_file_read_by_a_tool_of_its_own_stays_to_be_quoted(self) -> None:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
         assert seen_whole(turns(read, *idle(16)), Digest()) == 12
-        assert seen_whole(turns(read, *idle(16)), Digest(see_reads=4)) == 4
+        assert seen_whole(turns(read, *idle(16)), Digest(options=DigestOptions(see_reads=4))) == 4
 
     def test_a_file_read_in_a_shell_stays_a_shorter_while(self) -> None:
         read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
-        assert seen_whole(turns(read, *idle(12)), Digest(see_shell_reads=5)) == 5
+        assert (
+            seen_whole(turns(read, *idle(12)), Digest(options=DigestOptions(see_shell_reads=5)))
+            == 5
+        )
 
     def test_a_file_stays_while_its_name_is_named(self) -> None:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
         edit = ("bash", {"command": "pytest main_loop.py"}, "ok")
         said = turns(read, *idle(6), edit, *idle(8))
-        assert seen_whole(said, Digest(see_reads=8, see_named=3)) == 10
-        assert seen_whole(said, Digest(see_reads=8, see_named=0)) == 8
+        assert seen_whole(said, Digest(options=DigestOptions(see_reads=8, see_named=3))) == 10
+        assert seen_whole(said, Digest(options=DigestOptions(see_reads=8, see_named=0))) == 8
 
     def test_one_read_in_a_shell_waits_for_as_many_turns_as_it_would_by_itself(self) -> None:
         read = ("bash", {"command": "cat src/main_loop.py"}, FILLER)
         edit = ("bash", {"command": "pytest main_loop.py"}, "ok")
         said = turns(read, edit, *idle(12))
-        assert seen_whole(said, Digest(see_shell_reads=2, see_named=9)) == 3
-        assert seen_whole(said, Digest(see_shell_reads=4, see_named=9)) == 5
-        assert seen_whole(turns(read, *([edit] * 6), *idle(9)), Digest(see_shell_reads=2)) == 8
+        assert seen_whole(said, Digest(options=DigestOptions(see_shell_reads=2, see_named=9))) == 3
+        assert seen_whole(said, Digest(options=DigestOptions(see_shell_reads=4, see_named=9))) == 5
+        assert (
+            seen_whole(
+                turns(read, *([edit] * 6), *idle(9)),
+                Digest(options=DigestOptions(see_shell_reads=2)),
+            )
+            == 8
+        )
 
     @pytest.mark.parametrize(("role", "calls"), [("assistant", 3), ("user", 2)])
     def test_what_the_model_says_it_will_do_with_a_file_names_it_too(
@@ -270,13 +279,14 @@ class TestDigest:
             said[at] = assistant(words, calls=said[at].tool_calls)
         else:
             said.insert(at, user(words))
-        assert seen_whole(said, Digest(see_shell_reads=2)) == calls
+        assert seen_whole(said, Digest(options=DigestOptions(see_shell_reads=2))) == calls
 
     def test_a_larger_text_has_a_larger_digest(self) -> None:
         names = " ".join(f"REF_{n:05}" for n in range(2_000))
         said = turns(("shell", {"command": "make"}, f"{FILLER}{names}"), *idle(2))
         short, long = (
-            len(last(windows(said, Digest(most_text=most, least=0))[-1], 2)) for most in (800, 900)
+            len(last(windows(said, Digest(options=DigestOptions(most_text=most), least=0))[-1], 2))
+            for most in (800, 900)
         )
         assert 80 <= long - short <= 120
         assert short > 800 + len(names) // 100 - 60
@@ -300,9 +310,26 @@ class TestDigest:
     def test_a_result_whose_names_do_not_fit_stays_a_little(self) -> None:
         crowded = " ".join(f"user_name_{n}" for n in range(200))
         assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest()) == 4
-        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(see_crowded=1)) == 1
-        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_waiting=900)) == 1
-        assert seen_whole(turns(("find", {}, crowded), *idle(5)), Digest(most_crowded=900)) == 1
+        assert (
+            seen_whole(
+                turns(("find", {}, crowded), *idle(5)), Digest(options=DigestOptions(see_crowded=1))
+            )
+            == 1
+        )
+        assert (
+            seen_whole(
+                turns(("find", {}, crowded), *idle(5)),
+                Digest(options=DigestOptions(most_waiting=900)),
+            )
+            == 1
+        )
+        assert (
+            seen_whole(
+                turns(("find", {}, crowded), *idle(5)),
+                Digest(options=DigestOptions(most_crowded=900)),
+            )
+            == 1
+        )
 
     def test_keeps_within_its_share(self) -> None:
         data = json.dumps([{"id": f"user_{n}", "note": "word " * 9} for n in range(400)])
@@ -317,7 +344,7 @@ class TestDigest:
         output = FILLER + "E   AssertionError: shop is closed\n"
         said = turns(("bash", {"command": "pytest"}, output), *idle(2))
         assert "E   AssertionError: shop is closed" in last(windows(said, Digest())[-1], 2)
-        assert "shop" not in last(windows(said, Digest(preserve_errors=False))[-1], 2)
+        assert "shop" not in last(windows(said, Digest(error_chars=0))[-1], 2)
 
     def test_pictures_and_marks_of_a_result_stay(self) -> None:
         call = ToolCall("c", "plot", "{}")
@@ -346,13 +373,18 @@ class TestDigest:
     def test_every_window_is_valid_sticky_and_the_same_again(
         self, said: list[Message], after: int, crowded: int
     ) -> None:
-        policy = Digest(see_results=after, see_crowded=crowded, digest_above_chars=1, least=20)
+        policy = Digest(
+            options=DigestOptions(see_results=after, see_crowded=crowded, digest_above_chars=1),
+            least=20,
+        )
         holds_for_every_window(_longer(said), policy)
 
     @given(conversations(max_turns=5, min_turns=3))
     def test_a_name_in_view_stays_in_view_where_there_is_room(self, said: list[Message]) -> None:
         said = _longer(said)
-        for window in windows(said, Digest(share_text=1, share_records=1, least=4_000)):
+        for window in windows(
+            said, Digest(options=DigestOptions(share_text=1, share_records=1), least=4_000)
+        ):
             shown = "\n".join(texts(window))
             for entry in window.entries:
                 if entry.edited:
@@ -385,7 +417,7 @@ class TestMasking:
             "]\nPermissionError: no"
         )
         assert last(
-            windows(said, Masking(mask_observations_after=3, preserve_errors=False))[-1], 2
+            windows(said, Masking(mask_observations_after=3, error_chars=0))[-1], 2
         ).endswith("]")
 
     @pytest.mark.req("AC-43", "AC-38")

@@ -10,7 +10,7 @@ from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.entries import Fold
 from windlass.window.names import names_in
 from windlass.window.options import Policy
-from windlass.window.policies.digest import Digest
+from windlass.window.policies.digest import Digest, DigestOptions
 from windlass.window.policies.listed import Listed
 from windlass.window.policies.rare.folding import Folding
 from windlass.window.steps import steps
@@ -47,9 +47,9 @@ def test_a_result_full_of_names_is_no_reason_to_look() -> None:
 
 def test_a_digest_stays_as_it_was_written() -> None:
     said = [user("Go."), *turn(1, f"REF_1 REF_2 {FILLER}"), *turn(2, "short"), *turn(3, "REF_2")]
-    assert texts(windows(said, Digest(digest_above_chars=200), Listed())[-1])[2].endswith(
-        "\nREF_1 REF_2"
-    )
+    assert texts(
+        windows(said, Digest(options=DigestOptions(digest_above_chars=200)), Listed())[-1]
+    )[2].endswith("\nREF_1 REF_2")
 
 
 def test_it_is_asked_where_the_prices_have_no_cache() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any, get_args
@@ -17,10 +16,17 @@ from windlass.errors import UsageError
 from windlass.messages import Message, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
-from windlass.window.options import BLOCKS, OPTIONS, Policy, options_of, over, plain
+from windlass.window.options import (
+    BLOCKS,
+    OPTIONS,
+    Policy,
+    PolicyOptions,
+    options_of,
+    over,
+)
 from windlass.window.policies.compress import CompressOptions
 from windlass.window.policies.digest import Digest
-from windlass.window.policies.images import Images
+from windlass.window.policies.images import Images, ImagesOptions
 from windlass.window.policies.rare.decay import DecayOptions
 from windlass.window.policies.sliding import Sliding
 from windlass.window.profiles import ABOUT, PROFILES, Profile
@@ -31,7 +37,7 @@ DEFAULT = Policy()
 
 
 def changed(**options: Any) -> Policy:
-    return dataclasses.replace(DEFAULT, **options)
+    return DEFAULT.with_options(**options)
 
 
 def names(policy: Policy, **more: Any) -> list[str]:
@@ -49,9 +55,9 @@ class TestProfiles:
     def test_spec_has_the_documented_numbers(self) -> None:
         spec = Policy.of("spec")
         assert (spec.window, spec.mask_observations_after) == (5, 3)
-        assert (spec.compress_loops, spec.loop_history_limit) == (True, 3)
-        assert (spec.preserve_reasoning, spec.preserve_errors) == (True, True)
-        assert (spec.reasoning_max_chars, spec.attempt_chars) == (2_000, 500)
+        assert (spec.compress_loops, spec.loops.loop_history_limit) == (True, 3)
+        assert (spec.reasoning.preserve_reasoning, spec.preserve_errors) == (True, True)
+        assert (spec.reasoning.reasoning_max_chars, spec.loops.attempt_chars) == (2_000, 500)
 
     @pytest.mark.req("CA-7", "CE-23", "CE-26", "CE-27", "CE-28", "CE-29", "CE-30")
     def test_spec_compresses_with_the_documented_numbers(self) -> None:
@@ -65,7 +71,8 @@ class TestProfiles:
 
     @pytest.mark.req("CE-38")
     def test_default_sees_results_once_and_cuts_only_what_is_large(self) -> None:
-        assert (DEFAULT.see_results, DEFAULT.images_after, DEFAULT.lossless) == (1, 2, 400)
+        assert (DEFAULT.digest.see_results, DEFAULT.images.images_after) == (1, 2)
+        assert DEFAULT.lossless == 400
         assert DEFAULT.mask_observations_after is None
         assert DEFAULT.compress == CompressOptions(above_chars=32_000, max_result_tokens=8_000)
         assert DEFAULT.decay is None
@@ -73,6 +80,9 @@ class TestProfiles:
 
 
 class TestMaking:
+    def test_type_checkers_know_every_option(self) -> None:
+        assert {"profile", *PolicyOptions.__annotations__} == set(OPTIONS)
+
     def test_what_is_written_goes_before_the_profile(self) -> None:
         made = Policy(profile="spec", window=9)
         assert (made.window, made.mask_observations_after) == (9, 3)
@@ -81,13 +91,14 @@ class TestMaking:
         assert Policy.of(None) == Policy.of({}) == Policy.of("default") == DEFAULT
 
     def test_a_copy_keeps_what_was_made(self) -> None:
-        made = dataclasses.replace(Policy(profile="spec", images_after=None), window=2)
-        assert (made.window, made.mask_observations_after, made.images_after) == (2, 3, None)
+        made = Policy(profile="spec", images_after=None).with_options(window=2)
+        assert (made.window, made.mask_observations_after, made.images.images_after) == (2, 3, None)
 
     @pytest.mark.parametrize("off", [None, False])
     def test_null_and_false_switch_off(self, off: Any) -> None:
         made = Policy.of({"images_after": off, "compress": off, "see_results": off, "decay": off})
-        assert [made.images_after, made.compress, made.see_results, made.decay] == [None] * 4
+        assert [made.images.images_after, made.digest.see_results] == [None, None]
+        assert [made.compress, made.decay] == [None, None]
 
     @pytest.mark.req("CE-35")
     def test_blocks_are_merged_key_by_key(self) -> None:
@@ -164,7 +175,7 @@ class TestSteps:
         kept = Policy(enabled=False, keep_recent_turns=3, keep_recent_images=2)
         images, sliding = steps(kept)
         assert (images.name, sliding.name) == ("images", "sliding")
-        assert images == Images(images_after=None, keep_recent_images=2)
+        assert images == Images(options=ImagesOptions(images_after=None, keep_recent_images=2))
         assert sliding == Sliding(keep_recent_turns=3)
 
     def test_default(self) -> None:
@@ -227,15 +238,17 @@ class TestSteps:
             by_name["masking"].min_masked_chars,
         ) == (3, 200)
         assert (by_name["reasoning"].window, by_name["reasoning"].reasoning_max_chars) == (5, 2_000)
-        assert (by_name["loops"].loop_history_limit, by_name["loops"].attempt_chars) == (3, 500)
+        loops = by_name["loops"].options
+        assert (loops.loop_history_limit, loops.attempt_chars) == (3, 500)
         made = Policy.of({"see_results": 2, "see_reads": 7, "share_text": 0.2})
-        (digest,) = (each for each in steps(made) if each.name == "digest")
-        assert (digest.see_results, digest.see_reads, digest.share_text) == (2, 7, 0.2)  # type: ignore[attr-defined]
+        (digest,) = (each.options for each in steps(made) if isinstance(each, Digest))
+        assert (digest.see_results, digest.see_reads, digest.share_text) == (2, 7, 0.2)
 
     def test_without_a_cache_what_was_seen_stays_longer(self) -> None:
         def seen(policy: Policy, *, caches: bool) -> tuple[int, int, int]:
             (made,) = (each for each in steps(policy, caches=caches) if isinstance(each, Digest))
-            return made.see_reads, made.see_shell_reads, made.see_crowded
+            options = made.options
+            return options.see_reads, options.see_shell_reads, options.see_crowded
 
         assert seen(Policy(), caches=True) == (12, 2, 4)
         assert seen(Policy(), caches=False) == (16, 12, 16)
@@ -282,6 +295,6 @@ class TestSteps:
             if message.role != "assistant":
                 continue
             assert conversation.window() == conversation.window()
-        assert plain(Policy.of(profile)) == Policy.of(profile).settings()
+        assert Policy.of(Policy.of(profile).settings()) == Policy.of(profile)
         if messages and messages[-1].role != "assistant":
             check_sequence(conversation.window().messages, None)

@@ -16,7 +16,7 @@ from windlass.window.conversation import Conversation
 from windlass.window.encode.command_output import passed_lines, without_passed
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options
-from windlass.window.policies.compress import Compress
+from windlass.window.policies.compress import Compress, CompressOptions
 from windlass.window.steps import steps
 from windlass.window.window_rules import WindowRules
 
@@ -106,15 +106,27 @@ class TestPolicy:
         assert shown(self.LOG, name="read_file").text == self.LOG
 
     def test_zero_switches_it_off_and_the_threshold_adapts(self) -> None:
-        assert shown(self.LOG, Compress(passed_lines=0)).text == self.LOG
-        assert shown(self.LOG, Compress(passed_lines=31)).text == self.LOG
+        assert shown(self.LOG, Compress(options=CompressOptions(passed_lines=0))).text == self.LOG
+        assert shown(self.LOG, Compress(options=CompressOptions(passed_lines=31))).text == self.LOG
         # With all of the window left, half as many more are needed; with none, half as many do.
-        assert shown(self.LOG, Compress(passed_lines=25, window_tokens=10**6)).text == self.LOG
-        assert shown(self.LOG, Compress(passed_lines=50, window_tokens=100)).text != self.LOG
+        assert (
+            shown(
+                self.LOG, Compress(options=CompressOptions(passed_lines=25), window_tokens=10**6)
+            ).text
+            == self.LOG
+        )
+        assert (
+            shown(
+                self.LOG, Compress(options=CompressOptions(passed_lines=50), window_tokens=100)
+            ).text
+            != self.LOG
+        )
 
     def test_the_forms_of_a_kind_are_made_of_what_is_left(self) -> None:
         failing = [f"{FAILED} {at:03d} {'x' * 60}" for at in range(20)]
-        policy = Compress(above_chars=1_500, max_result_tokens=3_000, by_kind=True)
+        policy = Compress(
+            options=CompressOptions(above_chars=1_500, max_result_tokens=3_000, by_kind=True)
+        )
         told = shown("\n".join([*PYTEST, *failing, SUMMARY]), policy, name="bash").text
         assert "lines left out: tests that passed" in told
         assert not any(line in told for line in PYTEST)

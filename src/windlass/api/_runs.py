@@ -28,6 +28,7 @@ from windlass.engine.resume.resuming import (
 from windlass.engine.turn.record import Recorder
 from windlass.errors import StepDiffers
 from windlass.history.base import RAN
+from windlass.history.decisions import Forked
 
 
 async def run_new(
@@ -136,5 +137,5 @@ async def run_forked(
     result = await run_cascade(run)
     origin = Recorder(store, session, run.record.clock, run.record.new_id)
     told = f"forked at call {at} as session {result.session_id}"
-    origin.decide("", told, kind="fork", session_id=result.session_id, call=at)
+    origin.decide("", told, Forked(result.session_id, at))
     return Session(call.engine, cascade, model=model, by_record=True).attach(result, run)

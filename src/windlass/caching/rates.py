@@ -68,7 +68,7 @@ _WINDOWS: Final = (("gemini-2.5-pro", 1_048_576), ("gemini-3-pro", 1_048_576))
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """US dollars a million tokens, at the first tier; `window` is in tokens (None: not listed).
+    """US dollars per million tokens, at the first tier; `window` is in tokens (None: not listed).
 
     `cache_write_long` is the price of writing for an hour (None: there is no such kind).
     `tiers` are pairs (tokens, factor): a request with more input tokens than that costs
@@ -96,7 +96,7 @@ _DOCUMENTED: Final = (
 
 
 class Override(Protocol):
-    """A user's own price of a model, in US dollars a million tokens, without tiers.
+    """A user's own price of a model, in US dollars per million tokens, without tiers.
 
     Without a price of their own, cached tokens cost what input costs, and those written
     for an hour what the others that are written cost. `search` is in US dollars for one

@@ -26,7 +26,7 @@ from windlass.cascade.options import (
 from windlass.cascade.rules import OUTLINE, SHARE, Anchors, Choosing
 from windlass.declared import Model
 from windlass.errors import CascadeError, Mistake, UsageError
-from windlass.injectors.known import BUILTIN, InjectorSpec, class_of
+from windlass.injectors.known import BUILTIN, InjectorSpec, injector_class
 from windlass.selection.options import Selection
 from windlass.settings.modules import Modules, UntrustedError
 from windlass.settings.settings import Settings
@@ -382,7 +382,7 @@ def load_own(cascade: Cascade, modules: Modules) -> None:
         injectors = injectors_of(cascade, phase)
         for name in injectors.specs if injectors else ():
             try:
-                class_of(name, modules)
+                injector_class(name, modules)
             except UntrustedError:
                 continue
             except UsageError as error:

@@ -232,7 +232,7 @@ def _no_file(path: FilePath) -> UsageError:
         files = f"cascade files in it: {listed}" if listed else "it holds no .json or .yaml file"
         return UsageError(f"{str(path)!r} is a folder; name a file; {files}")
     if path.exists():
-        return UsageError(f"{str(path)!r} is no ordinary file")
+        return UsageError(f"{str(path)!r} is not a regular file")
     near = get_close_matches(path.name, cascades, n=3)
     hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
     if not folder.is_dir():

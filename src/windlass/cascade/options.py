@@ -176,14 +176,16 @@ def meanings_of(options: type) -> Mapping[str, str]:
 
     The first paragraph says it in one sentence.
     """
-    return {
-        under.target.id: cleandoc(prose.value.value)
-        for group, _ in groups_of(options)
-        for under, prose in pairwise(_body_of(group))
-        if isinstance(under, ast.AnnAssign) and isinstance(under.target, ast.Name)
-        if isinstance(prose, ast.Expr) and isinstance(prose.value, ast.Constant)
-        if isinstance(prose.value.value, str)
-    }
+    meanings: dict[str, str] = {}
+    for under, prose in pairwise([*_body_of(options), ast.Pass()]):
+        if not (isinstance(under, ast.AnnAssign) and isinstance(under.target, ast.Name)):
+            continue
+        name = under.target.id
+        if name in groups_of(options):
+            meanings |= meanings_of(groups_of(options)[name])
+        elif isinstance(prose, ast.Expr) and isinstance(prose.value, ast.Constant):
+            meanings[name] = cleandoc(str(prose.value.value))
+    return meanings
 
 
 def _body_of(group: type) -> list[ast.stmt]:

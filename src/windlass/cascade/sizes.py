@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Cascade, Phase
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError
-from windlass.injectors.known import place
-from windlass.injectors.moving import move
-from windlass.injectors.roles import SystemRole, ToolDefinitions, too_long_role, too_long_tools
-from windlass.injectors.values import looks_volatile
+from windlass.injectors.known import make_injector
+from windlass.injectors.roles import SystemRole, ToolDefinitions, long_role_text, long_tools_text
+from windlass.injectors.volatile import looks_volatile, move_volatile
 from windlass.safety.pattern_search import SECONDS
 from windlass.safety.patterns import Unsupported, compiled
 from windlass.safety.schemas import patterns_in
@@ -91,19 +90,19 @@ def _of_phase(
     where = f"{base}.system" if phase.system else "system"
     for spec in injectors.specs.values():
         try:
-            placed = place(spec, tools.modules)
+            placed = make_injector(spec, tools.modules)
         except UntrustedError:
             continue  # it was not loaded, and that is told
         except UsageError as error:
             raise CascadeError([cascade.mistake_at(base, str(error))]) from error
         size = counter.text(prompt)
         if isinstance(placed.injector, SystemRole) and size > placed.cap:
-            yield Warned(cascade.mistake_at(where, too_long_role(size, placed.cap)))
+            yield Warned(cascade.mistake_at(where, long_role_text(size, placed.cap)))
         if isinstance(placed.injector, ToolDefinitions) and phase.tackle != "manifest":
             specs = [tool.spec for name in phase.tackle for tool in _known(tools, name)]
-            if text := too_long_tools(specs, counter.text, placed.cap):
+            if text := long_tools_text(specs, counter.text, placed.cap):
                 yield Warned(cascade.mistake_at(f"{base}.tackle", text))
-    moved = move(prompt, state=not phase.system)
+    moved = move_volatile(prompt, state=not phase.system)
     if moved.values and injectors.volatile == "move":
         names = ", ".join(moved.values)
         text = f"{names} will be moved behind the stable part, to each call's end"

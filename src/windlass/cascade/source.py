@@ -181,7 +181,7 @@ class _Places:
             value, end = self._scalar(self.text, at)
             # Python reads NaN, Infinity and 1e999; JSON has none of them.
             if isinstance(value, float) and not math.isfinite(value):
-                text = f"{self.text[at:end][:20]} is no number that JSON can hold"
+                text = f"{self.text[at:end][:20]} is not a number that JSON can hold"
                 self.reading.stop(self.line(at), text)
             return end
         return self.items(at, path, keyed=opening == "{")
@@ -287,7 +287,7 @@ class _Nodes:
             text = f"{node.value[:60]!r} is not of the YAML type {kind}: {error}"
             self.reading.stop(node.start_mark.line + 1, text)
         if isinstance(value, float) and not math.isfinite(value):
-            text = f"{node.value[:20]} is no number that JSON can hold"
+            text = f"{node.value[:20]} is not a number that JSON can hold"
             self.reading.stop(node.start_mark.line + 1, text)
         return value
 

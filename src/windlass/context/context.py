@@ -9,7 +9,6 @@ costs what is new in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from windlass.caching.meter import Cleared
@@ -92,7 +91,7 @@ class Context:
         self._specs = self.specs
         chosen = Policy.of(policy)
         if max_input_tokens is not None:
-            chosen = replace(chosen, max_input_tokens=max_input_tokens)
+            chosen = chosen.with_options(max_input_tokens=max_input_tokens)
         self.policy = chosen
         self.taken: list[Taken] = []
         self.appended: list[Chat] = []

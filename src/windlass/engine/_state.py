@@ -23,6 +23,7 @@ from windlass.engine.resume.journal import Journal
 from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
+from windlass.history.row_details import RowDetails
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
 from windlass.providers.spending import Allowance, usage_cost
@@ -211,16 +212,16 @@ class Run:
         progress = self.progress
         return {"input": self.input, "state": progress.state, "outputs": progress.outputs}
 
-    def tell(self, phase: str, text: str, *, detail: bool = False, **metadata: Any) -> None:
+    def tell(self, phase: str, text: str, details: RowDetails, *, detail: bool = False) -> None:
         """Record a decision, and tell it to who watches; `detail` as in `Noted`."""
-        self.record.decide(phase, text, **metadata)
+        self.record.decide(phase, text, details)
         self.emit(Noted(phase, text, detail))
 
-    def tell_once(self, phase: str, text: str, **metadata: Any) -> None:
+    def tell_once(self, phase: str, text: str, details: RowDetails) -> None:
         """The same, but for what was told before in this run."""
         if text not in self.progress.told:
             self.progress.told.add(text)
-            self.tell(phase, text, **metadata)
+            self.tell(phase, text, details)
 
     def check_time(self) -> None:
         """Raise RunLimitReached where no step may begin any more."""

@@ -20,6 +20,7 @@ from windlass.engine.resume.resuming import definition_of, forked, has_begun, ta
 from windlass.engine.setup import prepare
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import StateChange
+from windlass.history.decisions import Remark
 from windlass.messages import Message
 from windlass.text.templates import PhaseOutput
 from windlass.tools.registry import Registry
@@ -110,7 +111,7 @@ def tell_of_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
                 f"input_map of {sub.ref!r}: {written!r} is no key of the state or of the input, so"
                 f" the input {name!r} is that word"
             )
-            run.tell(phase.name, text, kind="input_map")
+            run.tell(phase.name, text, Remark("input_map"))
 
 
 def add_up_child(run: CascadeRun, child: CascadeRun) -> None:

@@ -26,7 +26,7 @@ from windlass.engine.resume.resuming import begun_as, definition_of
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings.soundings import run_sounded
 from windlass.engine.turn.approving import needing_approval
-from windlass.engine.turn.breaker import check_breaker, told_of_windows
+from windlass.engine.turn.breaker import check_breaker, windows_in_outcome
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -39,6 +39,7 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
+from windlass.history import decisions
 from windlass.history.base import FORKED_FROM, RAN, Ending, Outcome, SessionStart, ending_of
 from windlass.history.base import in_words as status_text
 from windlass.providers.spending import Allowance
@@ -119,7 +120,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
             failure = f"phase {phase.name!r}: {text} failed: {result.error}"
             raise PhaseFailed(failure) from result.error
         words = f"{text} ended {status_text(*ended)}"
-        run.record.decide(phase.name, words, kind="sub_cascade", session_id=session)
+        run.record.decide(phase.name, words, decisions.SubCascadeEnded(session))
         if sub.context_out:
             take_over(run, phase, child)
         if (needed := person_needed(result.notes)) is not None:
@@ -204,7 +205,7 @@ def _stop(run: CascadeRun, failure: Exception) -> None:
 
 
 def _outcome(run: CascadeRun, ending: Ending, error: str | None) -> Outcome:
-    details, now = told_of_windows(run), run.record.clock()
+    details, now = windows_in_outcome(run.net), run.record.clock()
     return Outcome(ending.status, now, error=error, details=details, reason=ending.reason)
 
 

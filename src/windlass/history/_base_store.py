@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, Self, TypeVar
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history._blobs import BlobPlace, remove_visible
-from windlass.history._lost import Lost, damaged, lost, once_each
+from windlass.history._lost import Lost, damage_error, stand_in_for, tell_once
 from windlass.history._numbering import Numbered, Prepared, SessionHead, SessionReader, prepare
 from windlass.history._session import (
     PORTION,
@@ -303,7 +303,7 @@ class BaseStore(ABC, Generic[_Session]):
                     messages[key] = decode(key, body, self.blobs)
         for key in distinct:
             if key not in messages:
-                messages[key] = lost(key, "is missing", self.blobs, "")
+                messages[key] = stand_in_for(key, "is missing", self.blobs, "")
         return messages
 
     def changed(self, session_id: str) -> Sequence[Discrepancy]:
@@ -324,7 +324,7 @@ class BaseStore(ABC, Generic[_Session]):
 
     def mark_lost(self, tell: Callable[[str], None]) -> None:
         """From now on give a stand-in for a message that cannot be read, and tell of each once."""
-        self.blobs.on_lost = once_each(tell)
+        self.blobs.on_lost = tell_once(tell)
 
     def rows(self, session_id: str, *, phase: str | None = None) -> Iterator[StoredRow]:
         """A session's rows in order, with their messages; none where it is unknown.
@@ -355,9 +355,9 @@ class BaseStore(ABC, Generic[_Session]):
             try:
                 return self.blobs.read(sha256)
             except FileNotFoundError as error:
-                raise damaged(f"the file of picture {sha256!r} is missing") from error
+                raise damage_error(f"the file of picture {sha256!r} is missing") from error
             except ValueError as error:
-                raise damaged(f"the file of picture {sha256!r} has been changed") from error
+                raise damage_error(f"the file of picture {sha256!r} has been changed") from error
 
     def calls(self, session_id: str) -> Sequence[CallRecord]:
         """The session's calls in order, each with its whole window."""
@@ -370,7 +370,7 @@ class BaseStore(ABC, Generic[_Session]):
             messages = self.messages(chain.from_iterable(call.bodies for call in stored))
         for row, _, _ in stored:
             if row.tools not in tools:
-                raise damaged(f"the tools of call {row.number} are missing")
+                raise damage_error(f"the tools of call {row.number} are missing")
         return [
             CallRecord(
                 trace_id=row.trace_id,

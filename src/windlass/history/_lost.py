@@ -40,7 +40,7 @@ class Lost(Message):
         return message
 
 
-def once_each(tell: Callable[[str], None]) -> Callable[[str], None]:
+def tell_once(tell: Callable[[str], None]) -> Callable[[str], None]:
     """`tell`, for texts that it has not heard."""
     heard: set[str] = set()
 
@@ -52,15 +52,15 @@ def once_each(tell: Callable[[str], None]) -> Callable[[str], None]:
     return hear
 
 
-def damaged(what: str) -> StoreError:
+def damage_error(what: str) -> StoreError:
     """The error for a piece of the record that is not what it should be."""
     return StoreError(f"{what}: the store is damaged, run `windlass verify` to see how")
 
 
-def lost(key: str, why: str, blobs: BlobPlace, what: str = "file") -> Lost:
+def stand_in_for(key: str, why: str, blobs: BlobPlace, what: str = "file") -> Lost:
     """The stand-in for a message, of which `blobs` is told. Raises StoreError: none is wanted."""
     sentence = f"the {what} of message {key!r} {why}" if what else f"there is no message {key!r}"
     if blobs.on_lost is None:
-        raise damaged(sentence)
+        raise damage_error(sentence)
     blobs.on_lost(sentence)
     return Lost.of(key, f"its {what or 'row'} {key} {why}")

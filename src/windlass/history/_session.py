@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from windlass.history import packing
 from windlass.history._blobs import BlobPlace
-from windlass.history._lost import Lost, damaged, lost
+from windlass.history._lost import Lost, damage_error, stand_in_for
 from windlass.history._numbering import SessionHead, SessionReader
 from windlass.history.base import Discrepancy, Outcome, ShownMessage, StoredRow
 from windlass.history.packing import DIGESTED, CallRow, LogRow, OutcomeRow
@@ -44,11 +44,11 @@ def windows(calls: Iterable[CallRow]) -> Iterator[CallWindow]:
                 shown = packing.unpack_window(shown, row.window_json)
                 bodies = packing.unpack_keys(bodies, row.bodies_json)
         except (TypeError, ValueError) as error:
-            raise damaged(
+            raise damage_error(
                 f"the window of call {row.number} does not hold together ({error})"
             ) from error
         if not follows or len(shown) != row.entries:
-            raise damaged(
+            raise damage_error(
                 f"the window of call {row.number} does not hold together "
                 f"({len(shown)} of {row.entries} entries, told against call {row.base})"
             )
@@ -95,7 +95,7 @@ def read_head(session: SessionReader) -> SessionHead:
     """What an appender must know of a session, read anew."""
     last = session.last_batch()
     if last is None:
-        raise damaged(f"session number {session.number} has no batch")
+        raise damage_error(f"session number {session.number} has no batch")
     head = SessionHead(session, *last, tools=set(session.tool_lists()))
     for row in log_rows(session):
         head.numbers[LogRow] = row.seq
@@ -143,13 +143,13 @@ def decode(key: str, body: str | None, blobs: BlobPlace) -> Message:
     try:
         data = blobs.read(key, check=False) if body is None else str(body).encode()
     except FileNotFoundError:
-        return lost(key, "is missing", blobs)
+        return stand_in_for(key, "is missing", blobs)
     except OSError as error:
         if blobs.on_lost is None:
             raise
-        return lost(key, f"cannot be read ({error.strerror})", blobs)
+        return stand_in_for(key, f"cannot be read ({error.strerror})", blobs)
     if hashlib.sha256(data).hexdigest() != key:
-        return lost(key, "has been changed", blobs, "stored text" if body else "file")
+        return stand_in_for(key, "has been changed", blobs, "stored text" if body else "file")
     return from_dict(json.loads(data))
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias
 
-from windlass.history.details import CallDetails
+from windlass.history.details import CallDetails, OutcomeDetails
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
 
@@ -40,81 +40,82 @@ BORN: Final = frozenset({NodeType.USER, NodeType.AGENT, NodeType.FOLLOW_UP, Node
 """Rows that are said in a session: what a snowball carries on. System prompts and
 injected copies are made anew for each phase."""
 
-SAVINGS: Final = "windows"
-"""Of the details of a session's outcome: what its windows saved and cost."""
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row to append. `trace_id` is unique; `parent_id` the trace it came out of.
-
-    `timestamp` is in seconds since 1970; tokens as the provider reported them; cost
-    in US dollars (None: no price known); `duration_ms` in milliseconds.
-    `full_history_size` and `context_size` count messages: those a snowball would have
-    sent, and those sent. `tokens_saved` is the difference in tokens, and may be negative.
-    `pictures` are the bytes of pictures in `message`, by SHA-256; a picture that this
-    phase made (`keep_pictures`) also gets a visible name `images/{session}/{phase}/`.
-    `sounding_index` counts a phase's soundings from 0 (None: it has none).
-    """
+    """One row to append."""
 
     node_type: NodeType
     trace_id: str
+    """Its own name, which no other row of the session has."""
     timestamp: float
+    """Seconds since 1970."""
     message: Message | None = None
     parent_id: str | None = None
+    """The trace that it came out of."""
     phase: str | None = None
     turn: int | None = None
     attempt: int | None = None
     sounding_index: int | None = None
+    """Which sounding of the phase it belongs to, from 0 (None: to none)."""
     model: str | None = None
     tokens_in: int | None = None
+    """Tokens in, out and cached are those that the provider reported."""
     tokens_out: int | None = None
     tokens_cached: int | None = None
     cost: float | None = None
+    """US dollars (None: no price is known)."""
     duration_ms: float | None = None
+    """Milliseconds."""
     full_history_size: int | None = None
+    """Messages that a snowball would have sent."""
     context_size: int | None = None
+    """Messages that were sent."""
     tokens_saved: int | None = None
+    """Tokens that a snowball would have sent in addition; negative where it would have sent fewer.
+    """
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     pictures: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    """The bytes of pictures in `message`, by SHA-256."""
     keep_pictures: bool = False
+    """Whether the phase made the pictures: each then gets a visible name
+    `images/{session}/{phase}/`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """One message of a window, in place: what it stands for, and why it is there.
-
-    `message_id` is the occurrence it stands for. `shown_as` is the key of the body
-    that was sent, where an edit changed it (None: the original), `because` the
-    edit's name then. `reason` is one clause for people; `tokens` what it cost.
-    """
+    """One message of a window, in its place."""
 
     message_id: str
+    """The occurrence that it stands for."""
     reason: str
+    """Why it is there, in a clause for people."""
     tokens: int
+    """The tokens that were sent of it."""
     shown_as: str | None = None
+    """The key of the body that was sent, where an edit changed it (None: the original was)."""
     because: str | None = None
+    """The name of that edit."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """What one call saw. `trace_id` is that of the reply's row.
-
-    `request_hash` is the SHA-256 over the keys of the messages sent, in order,
-    and the canonical JSON of the tools: `verify` derives it again. `tools` are the
-    definitions sent, in OpenAI form. `bodies` are messages shown that are no occurrence of
-    their own (edited forms); `full_tokens` is what a snowball would have sent,
-    `sent_tokens` what was sent, both by the engine's count.
-    """
+    """What one call saw."""
 
     trace_id: str
+    """The trace of the reply's row."""
     model: str
     shown: tuple[ShownMessage, ...]
     request_hash: str
+    """What was sent, as `request_hash` gives it: `verify` derives it again."""
     tools: tuple[Mapping[str, Any], ...]
+    """The definitions that were sent, in OpenAI form."""
     sent_tokens: int
+    """What was sent, by the engine's count."""
     full_tokens: int
+    """What a snowball would have sent, by the engine's count."""
     bodies: tuple[Message, ...] = ()
+    """Messages shown that are no occurrence of their own: the edited forms."""
     details: CallDetails = field(default_factory=CallDetails)
 
 
@@ -179,39 +180,39 @@ def in_words(status: str, reason: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SessionStart:
-    """The first thing known of a session. `cascade` is its definition as JSON.
-
-    `parent_id` is the session whose phase `parent_phase` ran it as a sub-cascade, or which has it
-    as the sounding with this index (None: it is neither).
-    """
+    """The first thing known of a session."""
 
     cascade_id: str
     model: str
     input: Mapping[str, Any]
     cascade: Mapping[str, Any]
+    """The definition of the cascade, as JSON."""
     timestamp: float
+    """Seconds since 1970."""
     parent_id: str | None = None
+    """The session that ran it as a sub-cascade, or has it as a sounding (None: no session did)."""
     parent_phase: str | None = None
+    """The phase of that session which ran it."""
     sounding_index: int | None = None
+    """Which sounding of that session it is, from 0 (None: it is a sub-cascade)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a phase ended (`phase` given) or the session (`phase` None).
-
-    `output_trace` is the trace of the row whose message is the output (None: no
-    text). `hidden`: later windows see the phase's output only (`context_retention:
-    output_only`). `reason` says why it is `incomplete` (None: an older Windlass wrote it).
-    """
+    """How a phase ended, or the session."""
 
     status: Status
     timestamp: float
     phase: str | None = None
+    """The phase (None: this is how the session ended)."""
     output_trace: str | None = None
+    """The trace of the row whose message is the output (None: there was no text)."""
     error: str | None = None
     hidden: bool = False
-    details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Whether later windows see the phase's output only (`context_retention: output_only`)."""
+    details: OutcomeDetails = field(default_factory=OutcomeDetails)
     reason: Reason | None = None
+    """Why it is `incomplete` (None: it is not, or an older Windlass wrote it)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,17 +232,17 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """A row as it is read back: `id` is the message's occurrence id (hash and running number).
-
-    `seq` counts the session's rows from 1. `row.message` is None only where the row has
-    none; `row.pictures` is empty: `Store.picture` fetches bytes when they are wanted.
-    """
+    """A row as it is read back."""
 
     seq: int
+    """Its number in the session, from 1."""
     session_id: str
     id: str | None
+    """The occurrence of its message: the message's hash and a running number."""
     key: str | None
     row: Row
+    """Its `message` is None only where the row has none; its `pictures` are empty: `Store.picture`
+    reads them when they are wanted."""
 
 
 RAN: Final = "$run"
@@ -250,48 +251,20 @@ FORKED_FROM: Final = "forked_from"
 """There: the session that it was forked from."""
 CHAT: Final = "chat"
 """The name and the instructions of a phase that answers messages; nobody wrote them."""
-SOUNDINGS: Final = "soundings"
-"""The kind of the decision among a phase's soundings: `winner` is the index of the one taken."""
-
-
-SOUNDING: Final = "sounding"
-"""The kind of the decision that tells how one of them ended, and its `round` (0: no reforge)."""
-
-EVALUATION: Final = "evaluation"
-"""The kind of the decisions on which of them is taken; with tokens where a model was asked."""
-
-
-def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> Iterator[StoredRow]:
-    """The rows that count for what comes later: those of soundings only where they won.
-
-    `own` is the phase and the index of a sounding that still runs, whose rows count for itself.
-    Rows are those of a session, or of a phase, in order.
-    """
-    listed = list(rows)
-    taken = {own} if own is not None else set()
-    for stored in listed:
-        row = stored.row
-        if row.node_type == NodeType.DECISION and row.metadata.get("kind") == SOUNDINGS:
-            taken.add((row.phase or "", row.metadata.get("winner", -1)))
-    for stored in listed:
-        index = stored.row.sounding_index
-        if index is None or (stored.row.phase or "", index) in taken:
-            yield stored
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A session as `windlass sessions` lists it. Times in seconds since 1970.
+    """A session as `windlass sessions` lists it.
 
-    `reason` says why it is `incomplete`. `parent_id` is the session whose phase `parent_phase` ran
-    it as a sub-cascade, or which has it as the sounding with this index; tokens and cost are its
-    own, without those of the sessions under it.
+    Tokens and cost are its own, without those of the sessions under it.
     """
 
     session_id: str
     cascade_id: str
     model: str
     started: float
+    """Seconds since 1970, as `ended` is."""
     ended: float | None
     status: str
     calls: int
@@ -301,9 +274,13 @@ class SessionInfo:
     cost: float | None
     error: str | None
     reason: str | None = None
+    """Why it is `incomplete`."""
     parent_id: str | None = None
+    """The session that ran it as a sub-cascade, or has it as a sounding."""
     parent_phase: str | None = None
+    """The phase of that session which ran it."""
     sounding_index: int | None = None
+    """Which sounding of that session it is, from 0."""
 
 
 LATEST: Final = "latest"
@@ -312,20 +289,21 @@ LATEST: Final = "latest"
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """Which sessions are listed: those that fit every value given.
-
-    `prefix` is the beginning of the id, `status` a `Status` or `running`, `since` and `until`
-    are seconds since 1970 between which a session began. `banks`: memory banks, too. `under` are
-    the sessions of which it is a sub-cascade; of none of them (): only those that are none.
-    """
+    """Which sessions are listed: those that fit every value given."""
 
     prefix: str = ""
+    """How the id begins."""
     cascade: str | None = None
     status: str | None = None
+    """A `Status`, or `running`."""
     since: float | None = None
+    """Seconds since 1970: it began then or later."""
     until: float | None = None
+    """Seconds since 1970: it began before."""
     banks: bool = True
+    """Whether memory banks are listed, too."""
     under: tuple[str, ...] | None = None
+    """The sessions that it ran under; (): only those that ran under none."""
 
 
 EVERY_SESSION: Final = SessionFilter()

@@ -10,41 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import NodeType, StoredRow, standing
+from windlass.history.base import StoredRow
+from windlass.history.decisions import By, CalloutMark, standing
+from windlass.history.row_details import told
 from windlass.window.originals import REF, matching
-
-KIND: Final = "callout"
-"""The kind of the decision that marks a message."""
-
-By: TypeAlias = Literal["tool", "pattern", "user"]
-"""Who marked a message: the model by the tool, a phase's pattern, a person."""
 
 LONGEST_NAME: Final = 100
 """Characters of a name."""
 
 _NAMED: Final = 8
 """References that a message about an unknown one names."""
-
-
-@dataclass(frozen=True, slots=True)
-class CalloutMark:
-    """What a row that marks a message says: the message, its name, and who marked it."""
-
-    message_id: str
-    name: str
-    by: str
-
-    @classmethod
-    def read(cls, stored: StoredRow) -> CalloutMark | None:
-        """The mark of a row; None: it is another kind of row."""
-        row = stored.row
-        if row.node_type != NodeType.DECISION or row.metadata.get("kind") != KIND:
-            return None
-        message_id, name, by = (str(row.metadata[key]) for key in ("message_id", "name", "by"))
-        return cls(message_id, name, by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +44,7 @@ class Callout:
         return self.stored.id
 
 
-def called_out(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
+def find_callouts(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
     """The marked messages among a session's rows, in the order in which they were said.
 
     `rows` are those of one session in order; a part of them tells what was marked by then.
@@ -76,19 +54,24 @@ def called_out(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
     for stored in standing(rows):
         if stored.id is not None:
             messages[stored.id] = stored
-        elif mark := CalloutMark.read(stored):
+        elif mark := CalloutMark.read(stored.row):
             message = messages[mark.message_id]
             callouts[mark.message_id] = Callout(mark.name, mark.by, stored.row.timestamp, message)
     return tuple(sorted(callouts.values(), key=lambda callout: callout.stored.seq))
 
 
-def mark_of(message_id: str, name: str, by: By, **details: Any) -> Mapping[str, Any]:
-    """The metadata of the row that marks a message; `name` is one that `checked_name` gave."""
+def callout_metadata(
+    message_id: str, name: str, by: By, kept: bool | None = None, pattern: str | None = None
+) -> Mapping[str, Any]:
+    """The metadata of the row that marks a message; `name` is one that `checked_name` gave.
+
+    `kept` says whether it is shown whole from then on, `pattern` what found it.
+    """
     text = f"called out as {name!r}: {message_id} (by {by})"
-    return {"kind": KIND, "text": text, "message_id": message_id, "name": name, "by": by, **details}
+    return told(text, CalloutMark(message_id, name, by, kept, pattern))
 
 
-def checked_name(name: str) -> str:
+def check_callout_name(name: str) -> str:
     """A name without what surrounds it. Raises UsageError where it is none."""
     cleaned = " ".join(name.split())
     if not cleaned:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from windlass.history._lost import Lost
-from windlass.history.base import NodeType, Store, StoredRow, standing
-from windlass.history.callout_rows import CalloutMark
+from windlass.history.base import NodeType, Store, StoredRow
+from windlass.history.decisions import CalloutMark, Expanded, PinMark, standing
+from windlass.history.row_details import told
 from windlass.selection.card import Card
 from windlass.window.entries import Item
 
@@ -25,12 +26,6 @@ NODES: Final = (
     NodeType.CONTEXT_INJECTION,
 )
 """The kinds of rows whose messages may have cards."""
-
-PIN: Final = "pin"
-"""The kind of the decision that makes a message an anchor, or no anchor any more."""
-
-FAILED: Final = "cards_failed"
-"""The kind of the decision that tells of cards which are not as they were wanted."""
 
 _BRINGS_BACK: Final = frozenset({"recall", "search_context"})
 """Tools whose results are originals brought back."""
@@ -45,7 +40,7 @@ def item_of(stored: StoredRow) -> Item | None:
     if row.message is None or stored.id is None or isinstance(row.message, Lost):
         return None
     from_tool = row.message.role == "tool" and row.message.name in _BRINGS_BACK
-    recalled = from_tool or row.metadata.get("kind") == "expand"
+    recalled = from_tool or Expanded.read(row) is not None
     return Item(
         id=stored.id,
         message=row.message,
@@ -54,22 +49,6 @@ def item_of(stored: StoredRow) -> Item | None:
         turn=row.turn,
         attempt=row.attempt,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class PinMark:
-    """What a row says that makes a message an anchor, or no anchor any more."""
-
-    message_id: str
-    pinned: bool
-
-    @classmethod
-    def read(cls, stored: StoredRow) -> PinMark | None:
-        """The mark of a row; None: it is another kind of row."""
-        row = stored.row
-        if row.node_type != NodeType.DECISION or row.metadata.get("kind") != PIN:
-            return None
-        return cls(str(row.metadata["message_id"]), bool(row.metadata["pinned"]))
 
 
 @dataclass(slots=True)
@@ -89,9 +68,9 @@ class CardMarks:
 
     def take(self, stored: StoredRow) -> None:
         """Count one more row in."""
-        if mark := CalloutMark.read(stored):
+        if mark := CalloutMark.read(stored.row):
             self.callouts[mark.message_id] = mark.name
-        elif pin := PinMark.read(stored):
+        elif pin := PinMark.read(stored.row):
             self.pins[pin.message_id] = pin.pinned
 
     def on(self, card: Card) -> Card:
@@ -102,10 +81,10 @@ class CardMarks:
         return replace(card, callout=callout, is_anchor=pinned)
 
 
-def pin_of(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
+def pin_metadata(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
     """The metadata of the row that makes a message an anchor (or not) by a user's word."""
     text = f"{'pinned' if pinned else 'not pinned any more'}: {message_id} (by user)"
-    return {"kind": PIN, "text": text, "message_id": message_id, "pinned": pinned, "by": "user"}
+    return told(text, PinMark(message_id, pinned, "user"))
 
 
 def mark_cards(store: Store, session_id: str, now: float) -> int:

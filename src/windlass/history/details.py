@@ -1,4 +1,4 @@
-"""What the record keeps of a call beside what it saw: the shapes of `calls.details_json`.
+"""What the record keeps as JSON of calls, of how they chose, and of endings: its shapes.
 
 The engine writes them, reports read them. All is optional: a record of an older version, and a call
 without a cache, injectors or a policy, has less.
@@ -127,3 +127,110 @@ class BlocksBill(TypedDict):
 
     kept: float
     dropped: float
+
+
+class WindowSelection(TypedDict):
+    """What a call saw of the session, and by which rules: a row `context_selection` of it.
+
+    Sizes count messages. `because` counts the messages that were shortened or left out, by the
+    name of the edit. `config` are the options of the policy, `policy_hash` what they are known by.
+    """
+
+    semantic_actor: str
+    selection_type: str
+    strategy: str
+    turn: int
+    full_history_size: int
+    context_size: int
+    tokens_saved: int
+    masked_count: int
+    because: Mapping[str, int]
+    anchor_hashes: Sequence[str]
+    selected_hashes: Sequence[str]
+    policy: str
+    policy_hash: str
+    config: Mapping[str, Any]
+
+
+class AnchorDetails(TypedDict):
+    """A message that a phase sees whatever it chose; `id` is None where it is one of ours."""
+
+    kind: str
+    id: str | None
+    reference: str
+    tokens: int
+    shortened: bool
+
+
+class ChoiceBudget(TypedDict):
+    """The tokens that a phase may choose, and those that anchors and its choice have."""
+
+    max_tokens: int | None
+    cap: int | None
+    anchors: int
+    selected: int
+
+
+class PhaseChoice(TypedDict, total=False):
+    """What a phase chose of what was said before: a row `context_selection` of the phase.
+
+    `strategy` is the one it came by, `strategy_asked` the one that was asked for. `kept` says why
+    it sees all that was said (empty: it sees its choice). `asked` and `answer` are those of the
+    model that was asked.
+    """
+
+    semantic_actor: str
+    selection_type: str
+    text: str
+    strategy: str
+    strategy_asked: str
+    note: str
+    kept: str
+    warning: str
+    full_history_size: int
+    context_size: int
+    masked_count: int
+    tokens_saved: int
+    candidates: int
+    candidate_tokens: int
+    budget: ChoiceBudget
+    anchor_hashes: Sequence[str]
+    anchors: Sequence[AnchorDetails]
+    selected_hashes: Sequence[str]
+    selected: Sequence[Mapping[str, Any]]
+    left_out: Any
+    not_chosen: Sequence[NotChosen]
+    reasoning: Any
+    refused: Sequence[str]
+    worth: Mapping[str, Any]
+    outline: AnchorDetails | None
+    config: Mapping[str, Any]
+    asked: str
+    answer: str
+
+
+class WindowSavings(TypedDict, total=False):
+    """What the windows of a session saved and cost over so many calls, in US dollars.
+
+    `needed`: everything could not have been sent.
+    """
+
+    calls: int
+    saved: float
+    spent: float
+    net: float
+    needed: bool
+
+
+class OutcomeDetails(TypedDict, total=False):
+    """What the record keeps of an ending.
+
+    `windows` is of a session, `soundings` of a phase that had some; the others are of a task: the
+    key of its output's body, the tokens of that, and the digest of the inputs that it worked on.
+    """
+
+    windows: WindowSavings
+    soundings: Mapping[str, Any]
+    key: str
+    tokens: int
+    input: str

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from windlass.history._lost import damaged
+from windlass.history._lost import damage_error
 from windlass.history.base import SessionFilter, SessionInfo, Store
 
 _LEVELS: Final = 100
@@ -36,10 +36,10 @@ def sessions_below(store: Store, sessions: Iterable[str]) -> list[SessionInfo]:
         found += below
         above = tuple(info.session_id for info in below)
         met.update(above)
-    raise damaged(f"sessions are nested more than {_LEVELS} levels deep, as {above[0]!r} is")
+    raise damage_error(f"sessions are nested more than {_LEVELS} levels deep, as {above[0]!r} is")
 
 
-def nested(
+def nest_with_totals(
     sessions: Sequence[SessionInfo], below: Sequence[SessionInfo] | None = None
 ) -> list[SessionInfo]:
     """The sessions, each followed by those of them that are its sub-cascades.

@@ -31,7 +31,7 @@ class RowDetails:
     """The fields that are written whatever they are."""
 
     @classmethod
-    def of(cls, row: Row) -> Self | None:
+    def read(cls, row: Row) -> Self | None:
         """The details of a row; None: it is a row of another kind."""
         if row.node_type not in cls.nodes or row.metadata.get("kind", "") != cls.kind:
             return None
@@ -55,6 +55,16 @@ class RowDetails:
             if one.name in self.always or default is MISSING or value != default:
                 told[one.name] = value.as_json() if isinstance(value, Step) else value
         return told
+
+
+def told(text: str, details: RowDetails) -> dict[str, Any]:
+    """What a row keeps: its words for people, then its details."""
+    return {"text": text, **details.as_json()}
+
+
+def kind_of(row: Row) -> str | None:
+    """The kind of a decision; None: it is another kind of row."""
+    return row.metadata.get("kind") if row.node_type == NodeType.DECISION else None
 
 
 def turn_of(row: Row) -> Step:
@@ -146,6 +156,19 @@ class ReplyDetails(RowDetails):
     inherited: Inherited | None = None
     continues: str | None = None
     rest: str | None = None
+    tokens_out_estimated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ImportedReply(RowDetails):
+    """A reply in a recording of another program; it is read as `ReplyDetails`.
+
+    `tokens_written_long` is None where nothing was written to a cache.
+    """
+
+    nodes = frozenset({NodeType.AGENT, NodeType.FOLLOW_UP})
+    tokens_written: int = 0
+    tokens_written_long: int | None = None
     tokens_out_estimated: bool = False
 
 
@@ -261,10 +284,10 @@ STEPS: Final = frozenset({Sent.kind, Answered.kind, Failed.kind, Started.kind})
 def details_of(row: Row) -> RowDetails | None:
     """The details of a row; None where its kind has none of its own."""
     found = _OF.get((row.node_type, row.metadata.get("kind", "")))
-    return None if found is None else found.of(row)
+    return None if found is None else found.read(row)
 
 
 def continued(rows: Iterable[StoredRow]) -> frozenset[str]:
     """The ids of replies that were cut at their limit and stand whole in a later one."""
-    replies = (ReplyDetails.of(stored.row) for stored in rows)
+    replies = (ReplyDetails.read(stored.row) for stored in rows)
     return frozenset(each.continues for each in replies if each is not None and each.continues)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import UsageError
-from windlass.importing import claude_code, codex, mini_swe_agent
+from windlass.importing.claude_code import SIDE_CHAINS
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 
@@ -30,29 +30,28 @@ class AgentFolder:
     def files(self) -> Iterator[Path]:
         """The files of sessions, side chains left out."""
         for path in self.path.rglob(f"*{self.suffix}"):
-            is_side_chain = path.name.startswith(_AGENT) or claude_code.SIDE_CHAINS in path.parts
+            is_side_chain = path.name.startswith(_AGENT) or SIDE_CHAINS in path.parts
             if not is_side_chain and path.is_file():
                 yield path
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSession:
-    """A session of a coding agent, with its side chains: what was done, when, and what it cost.
-
-    `title` are the user's first words, `started` is in seconds since 1970 (None: unknown),
-    `dollars` are US dollars (None: the cost of a call is not known), of which the output of
-    `estimated` calls was not recorded and is estimated.
-    """
+    """A session of a coding agent on this machine, with its side chains."""
 
     number: int
     name: str
     program: str
     project: str
     title: str
+    """The user's first words."""
     started: float | None
+    """Seconds since 1970 (None: unknown)."""
     calls: int
     dollars: float | None
+    """US dollars (None: the cost of a call is not known)."""
     estimated: int
+    """Calls whose output was not recorded, and is estimated."""
     file: str
 
 
@@ -68,10 +67,10 @@ def agent_folders(environ: Mapping[str, str] = os.environ) -> tuple[AgentFolder,
     codex_home = place("CODEX_HOME", home / ".codex")
     mini = place("MSWEA_GLOBAL_CONFIG_DIR", config / "mini-swe-agent")
     listed = (
-        AgentFolder(claude_code.NAME, claude / "projects", ".jsonl"),
-        AgentFolder(codex.NAME, codex_home / "sessions", ".jsonl"),
-        AgentFolder(codex.NAME, codex_home / "archived_sessions", ".jsonl"),
-        AgentFolder(mini_swe_agent.NAME, mini, ".traj.json"),
+        AgentFolder("claude-code", claude / "projects", ".jsonl"),
+        AgentFolder("codex", codex_home / "sessions", ".jsonl"),
+        AgentFolder("codex", codex_home / "archived_sessions", ".jsonl"),
+        AgentFolder("mini-swe-agent", mini, ".traj.json"),
     )
     return tuple(folder for folder in listed if folder.path.is_dir())
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from importlib import import_module
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from windlass.errors import SequenceError
 from windlass.importing.json_files import RecordedFile
-from windlass.importing.recording import Recording
+from windlass.importing.recording import Grade, RecordedCall, Recording, RecordingFormat
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
 from windlass.wire.forms import MODULES, FormName, ListForm
@@ -25,6 +25,9 @@ MALFORMED: Final = (
 )
 """What a record raises that is not as its schema says: it is counted and left out."""
 
+
+CODEX_HEADER: Final = frozenset({"id", "timestamp", "instructions"})
+"""The keys of the first record of an older file of Codex."""
 
 _MOST_MONEY: Final = 10**9
 """US dollars of one call: more is not believed."""
@@ -77,26 +80,34 @@ class Answers:
         return answer
 
 
-class RecordedFormat(Protocol):
-    """A format of recordings. The modules of the formats fill it."""
+def trajectory(
+    file: RecordedFile,
+    name: str,
+    form: RecordingFormat,
+    model: str,
+    messages: Sequence[Message],
+    *,
+    calls: Sequence[RecordedCall],
+    grade: Grade = "C",
+) -> Recording:
+    """A run of an agent that was asked for commands, either as calls of tools or in its text.
 
-    NAME: str
-    """What `--as` calls it."""
-
-    TITLE: str
-    """What people call it."""
-
-    def recognises(self, records: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether these are the first records of such a file."""
-        ...
-
-    def scan(self, file: RecordedFile, answers: Answers) -> None:
-        """Take in the answers of a file before any is read."""
-        ...
-
-    def read(self, file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-        """The recordings of a file. Raises UsageError where it is too large to be held."""
-        ...
+    In the text, results of commands are words of the user, and it is known that there were no
+    tools; the definitions of tools are not recorded.
+    """
+    has_calls = any(message.tool_calls for message in messages)
+    return Recording(
+        name,
+        form,
+        grade,
+        model,
+        tuple(messages),
+        tuple(calls),
+        tools=None if has_calls else (),
+        skipped=file.take_skipped(),
+        source=str(file.path),
+        results_as_words=not any(message.role == "tool" for message in messages),
+    )
 
 
 # ---- lists --------------------------------------------------------------------------

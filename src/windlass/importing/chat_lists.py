@@ -6,35 +6,18 @@ call, of which no usage is known: a transcript.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
 
 from windlass.importing.base import Answers, ListOfForm, model_of, read_tools, text_of
 from windlass.importing.exchanges import PROVIDERS, exchange_of, form_of_request, listed_of
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
-
-NAME: Final = "chat"
-TITLE: Final = "lists of messages"
-
-
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are the first records of such a file."""
-    return any(
-        isinstance(listed := one.get("messages"), list)
-        and any(isinstance(each, Mapping) and each.get("role") == "assistant" for each in listed)
-        for one in records
-    )
-
-
-def scan(file: RecordedFile, answers: Answers) -> None:
-    """Nothing: no usage stands in such a file."""
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """A recording for each list."""
     del answers
-    room = Room(file.path)
+    room = MemoryLimit(file.path)
     for number, record in enumerate(file.records(), 1):
         exchange = exchange_of(record)
         form = None if exchange is None else form_of_request(exchange.request)
@@ -59,7 +42,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         tools = exchange.request.get("tools")
         yield Recording(
             exchange.key or f"{file.path.stem}-{number}",
-            NAME,
+            "chat",
             "C",
             model,
             tuple(reading.messages),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -18,8 +18,6 @@ from windlass.importing.json_files import HEAD, LONGEST, RecordedFile, size_text
 from windlass.importing.recording import Recording
 from windlass.safety.foreign import parse_recorded
 
-NAME: Final = "claude-code-bodies"
-TITLE: Final = "folder of raw bodies of Claude Code"
 _REQUEST: Final = ".request.json"
 _RESPONSE: Final = ".response.json"
 
@@ -91,16 +89,6 @@ class BodyFolder(RecordedFile):
             return None
 
 
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Never by records: a folder is recognised by the names of its files."""
-    del records
-    return False
-
-
-def scan(file: RecordedFile, answers: Answers) -> None:
-    """Nothing: each answer is a file."""
-
-
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of a folder: exact requests."""
     if not isinstance(file, BodyFolder):
@@ -110,7 +98,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         request = {key: value for key, value in record["request"].items() if key != "betas"}
         key = _session(request)
         exchanges.add(Exchange(request, record["response"], key, record["time"]))
-    yield from exchanges.recordings(NAME)
+    yield from exchanges.recordings("claude-code-bodies")
 
 
 def _session(request: Mapping[str, Any]) -> str:

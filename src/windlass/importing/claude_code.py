@@ -26,13 +26,11 @@ from windlass.importing.base import (
 )
 from windlass.importing.claude_requests import TYPES, RecordedRequests
 from windlass.importing.exchanges import Exchanges
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.messages import Message, Opaque, ToolCall, user
 from windlass.wire.openai_responses import joined
 
-NAME: Final = "claude-code"
-TITLE: Final = "Claude Code session"
 SIDE_CHAINS: Final = "subagents"
 """The folder with a session's side chains, in the folder beside its file that is named alike."""
 
@@ -68,7 +66,7 @@ _UNSENT: Final[Mapping[str, str]] = {
 
 
 def recognises(records: Sequence[Record]) -> bool:
-    """Whether these are the first records of such a file."""
+    """Whether these are the first records of a session of Claude Code."""
     return any(
         (
             one.get("type") in ("user", "assistant")
@@ -121,7 +119,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         rebuilt = Exchanges(file.path, answers, file.skipped)
         for exchange in exchanges:
             rebuilt.add(exchange)
-        yield from rebuilt.recordings(NAME, "B")
+        yield from rebuilt.recordings("claude-code", "B")
     yield from tree.recordings(answers, tree.name if exchanges else "")
 
 
@@ -162,7 +160,7 @@ class _Tree:
 
     def __init__(self, file: RecordedFile) -> None:
         self._file = file
-        self._room = Room(file.path)
+        self._room = MemoryLimit(file.path)
         self._skipped: Counter[str] = file.skipped
         self._nodes: list[_Node] = []
         self._of_record: dict[str, int | None] = {}
@@ -425,7 +423,7 @@ class _Tree:
             found.append(
                 Recording(
                     name,
-                    NAME,
+                    "claude-code",
                     "C",
                     calls[0].model,
                     tuple(messages),

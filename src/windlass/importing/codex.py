@@ -8,11 +8,12 @@ recorded, except where the client sends them as an item, so that it is a transcr
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from windlass.importing.base import (
+    CODEX_HEADER,
     MALFORMED,
     Answers,
     ListOfForm,
@@ -21,31 +22,9 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.wire.base import Usage
-
-NAME: Final = "codex"
-TITLE: Final = "Codex rollout"
-
-_TYPES: Final = frozenset(
-    {"session_meta", "turn_context", "response_item", "event_msg", "compacted"}
-)
-_HEADER: Final = frozenset({"id", "timestamp", "instructions"})
-"""What the first record of an older file has."""
-
-
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are the first records of such a file."""
-    return any(
-        (text_of(one, "type") in _TYPES and isinstance(one.get("payload"), Mapping))
-        or one.keys() >= _HEADER
-        for one in records
-    )
-
-
-def scan(file: RecordedFile, answers: Answers) -> None:
-    """Nothing: an answer's usage stands once."""
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -73,7 +52,7 @@ def _payload_of(record: Mapping[str, Any]) -> tuple[str, object]:
         return kind, record["payload"]
     if "record_type" in record:  # a mark of the client's own state
         return "event_msg", record
-    return ("session_meta" if record.keys() >= _HEADER else "response_item"), record
+    return ("session_meta" if record.keys() >= CODEX_HEADER else "response_item"), record
 
 
 def _usage_of(given: object) -> Usage | None:
@@ -98,7 +77,7 @@ class _Rollout:
     def __init__(self, file: RecordedFile, answers: Answers) -> None:
         self._file = file
         self._answers = answers
-        self._room = Room(file.path)
+        self._room = MemoryLimit(file.path)
         self._name = ""
         self._project = ""
         self._model = ""
@@ -231,7 +210,7 @@ class _Rollout:
         self._number += 1
         yield Recording(
             own if self._number == 1 else f"{own}/{self._number}",
-            NAME,
+            "codex",
             "C",
             self._calls[0].model,
             tuple(self._listed.messages),

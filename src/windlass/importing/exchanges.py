@@ -27,8 +27,15 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import Room
-from windlass.importing.recording import GRADES, Grade, Kind, RecordedCall, Recording
+from windlass.importing.json_files import MemoryLimit
+from windlass.importing.recording import (
+    GRADES,
+    Grade,
+    Kind,
+    RecordedCall,
+    Recording,
+    RecordingFormat,
+)
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Format, Refused, Request, Usage
@@ -48,18 +55,17 @@ _BILLING: Final = "x-anthropic-billing-header"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request, and what came back. `key` names its conversation, as far as the client did.
-
-    `grade` says how good the evidence is that so it was sent.
-    """
+    """One request, and what came back."""
 
     request: Mapping[str, Any]
     response: Any = None
     key: str = ""
+    """What the client calls the conversation (empty: nothing)."""
     time: float | None = None
     cost: float | None = None
     id: str = ""
     grade: Grade = "A"
+    """How good the evidence is that this was sent."""
 
 
 @dataclass(slots=True)
@@ -84,7 +90,7 @@ class Exchanges:
         self._path = path
         self._answers = answers
         self._skipped = skipped
-        self._room = Room(path)
+        self._room = MemoryLimit(path)
         self._chains: list[_Chain] = []
         self._ends: dict[tuple[str, str], _Chain] = {}
         """The chains by their key and the digest of their list."""
@@ -156,7 +162,7 @@ class Exchanges:
         self._chains.append(chain)
         return chain, 0
 
-    def recordings(self, format_name: str, grade: Grade = "A") -> Iterator[Recording]:
+    def recordings(self, form: RecordingFormat, grade: Grade = "A") -> Iterator[Recording]:
         """The conversations, in the order of their first requests."""
         skipped = self._skipped
         for number, chain in enumerate(self._chains, 1):
@@ -165,7 +171,7 @@ class Exchanges:
             reply = () if chain.reply is None else (chain.reply,)
             yield Recording(
                 name,
-                format_name,
+                form,
                 max(grade, chain.grade),
                 chain.calls[0].model,
                 (*chain.listed.messages, *reply),

@@ -14,14 +14,7 @@ from windlass.importing.streams import recordings
 
 @dataclass(frozen=True, slots=True)
 class ImportedSession:
-    """A session that came from a file of another program.
-
-    `state` is `new`, `grew` (more was added to it) or `unchanged` (it was here already). Tokens as
-    the provider counted them; the output of `estimated` calls was not recorded and is estimated.
-    `cost` in US dollars (None: a call's usage or price is unknown).
-    `parent` is the session whose side chain or branch it is. `skipped` counts what was left out of
-    the file, by reason.
-    """
+    """A session that came from a file of another program."""
 
     session_id: str
     name: str
@@ -29,16 +22,22 @@ class ImportedSession:
     grade: Grade
     kind: Kind
     state: str
+    """`new`, `grew` (messages were added to it) or `unchanged` (all of it was here already)."""
     parent: str | None
+    """The session whose side chain or branch it is."""
     model: str
     calls: int
     tokens_in: int
+    """Tokens in, cached, written and out are those that the provider counted."""
     tokens_cached: int
     tokens_written: int
     tokens_out: int
     cost: float | None
+    """US dollars (None: the usage or the price of a call is unknown)."""
     skipped: Mapping[str, int]
+    """What was left out of the file: how often, by reason."""
     estimated: int = 0
+    """Calls whose output was not recorded, and is estimated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -41,7 +42,7 @@ class RecordedFile:
         self.skipped: Counter[str] = Counter()
         try:
             if not path.is_file():  # a pipe would be waited for without end
-                raise UsageError(f"{str(path)!r} is no ordinary file")
+                raise UsageError(f"{str(path)!r} is not a regular file")
             self.size = path.stat().st_size
             with path.open("rb") as file:
                 start = file.read(4096)
@@ -78,17 +79,21 @@ class RecordedFile:
 
     def _read_protobuf(self) -> dict[str, Any]:
         """An export of OpenTelemetry."""
-        from windlass.importing.protobuf import read_protobuf
-
         self._check_size("protobuf text")
         try:
-            told = read_protobuf(self.path.read_bytes())
+            from google.protobuf.json_format import MessageToDict
+            from google.protobuf.message import DecodeError
+            from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
         except ImportError as error:
             raise UsageError(
                 f"{str(self.path)!r} is binary; if it is OTLP in protobuf, it is read after"
                 " `pip install 'windlass[otel]'`"
             ) from error
-        if told is None:
+        message, told = TracesData(), dict[str, Any]()
+        with suppress(DecodeError):
+            message.ParseFromString(self.path.read_bytes())
+            told = MessageToDict(message)
+        if not told.get("resourceSpans"):
             raise UsageError(f"{str(self.path)!r} is binary, and neither JSON nor OTLP in protobuf")
         return told
 
@@ -164,7 +169,7 @@ def _object(line: bytes) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else _CUT
 
 
-class Room:
+class MemoryLimit:
     """How much the conversations of a file may still hold. Raises UsageError where it is used up.
 
     A file is read as a stream, but a conversation is one value.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from windlass.importing.base import (
@@ -12,29 +12,13 @@ from windlass.importing.base import (
     read_list,
     text_of,
     time_of,
+    trajectory,
     usage_of,
 )
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
 from windlass.wire.calls import inside
-
-NAME: Final = "mini-swe-agent"
-TITLE: Final = "mini-SWE-agent trajectory"
-
-
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are the first records of such a file."""
-    first = records[0]
-    info = first.get("info")
-    return isinstance(first.get("messages"), list) and (
-        str(first.get("trajectory_format")).startswith("mini-swe-agent")
-        or (isinstance(info, Mapping) and "mini_version" in info)
-    )
-
-
-def scan(file: RecordedFile, answers: Answers) -> None:
-    """Nothing: no answer stands twice."""
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -43,20 +27,20 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     Its messages are exact. With calls of tools their definitions are missing, so that it is a
     transcript; a model that is asked for commands in its text has no tools.
     """
-    room = Room(file.path)
-    for trajectory in file.records():
+    room = MemoryLimit(file.path)
+    for told in file.records():
         try:
-            info = inside(trajectory, "info", dict)
-            told = inside(inside(inside(info, "config", dict), "model", dict), "model_kwargs", dict)
+            info = inside(told, "info", dict)
             config = inside(inside(info, "config", dict), "model", dict)
+            settings = inside(config, "model_kwargs", dict)
         except ValueError:
-            info, config, told = {}, {}, {}
-        model = text_of(config, "model_name") or text_of(told, "model") or "unknown"
+            info, config, settings = {}, {}, {}
+        model = text_of(config, "model_name") or text_of(settings, "model") or "unknown"
         provider = "openrouter" if "openrouter" in str(info.get("config")) else "openai"
         name = model_of(model, provider)
         messages: list[Message] = []
         calls: list[RecordedCall] = []
-        for given in trajectory["messages"]:
+        for given in told["messages"]:
             if not isinstance(given, Mapping) or given.get("role") == "exit":
                 continue  # how it ended: said to nobody
             read_now = read_list(
@@ -71,17 +55,14 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
                 else:
                     file.skipped["answers that another file has, too"] += 1
             messages += read_now
-        yield Recording(
-            text_of(trajectory, "instance_id") or file.path.stem.removesuffix(".traj"),
-            NAME,
-            "C" if any(message.tool_calls for message in messages) else "A",
+        yield trajectory(
+            file,
+            text_of(told, "instance_id") or file.path.stem.removesuffix(".traj"),
+            "mini-swe-agent",
             name,
-            tuple(messages),
-            tuple(calls),
-            tools=None if any(message.tool_calls for message in messages) else (),
-            skipped=file.take_skipped(),
-            source=str(file.path),
-            results_as_words=not any(message.role == "tool" for message in messages),
+            messages,
+            calls=calls,
+            grade="C" if any(message.tool_calls for message in messages) else "A",
         )
 
 

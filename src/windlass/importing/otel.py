@@ -8,7 +8,7 @@ marks, and not all of what was sent: a transcript.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from windlass.importing.base import MALFORMED, Answers, model_of, text_of, time_of
@@ -16,9 +16,6 @@ from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 from windlass.safety.foreign import parse_recorded
-
-NAME: Final = "otel"
-TITLE: Final = "OpenTelemetry GenAI spans"
 
 _CALLS: Final = frozenset({"chat", "text_completion", "generate_content", "responses"})
 """The operations that ask a model once; an `invoke_agent` sums those beneath it."""
@@ -63,15 +60,6 @@ _ANSWERED: Final = "gen_ai.choice"
 _UNKNOWN: Final = "[not recorded]"
 
 
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are the first records of such a file."""
-    return any("resourceSpans" in one or "resource_spans" in one for one in records)
-
-
-def scan(file: RecordedFile, answers: Answers) -> None:
-    """Nothing: an answer and its usage stand in one span."""
-
-
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of the spans; each export of a collector is sorted by time."""
     exchanges = Exchanges(file.path, answers, file.skipped)
@@ -95,7 +83,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
                 exchange.request["messages"].extend(said)
                 said.append({"role": "assistant", "content": _UNKNOWN})
             exchanges.add(exchange)
-    yield from exchanges.recordings(NAME, "C")
+    yield from exchanges.recordings("otel", "C")
 
 
 def _spans(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -29,6 +29,23 @@ messages is known by its size only.
 Kind: TypeAlias = Literal["session", "side chain", "branch", "after compaction"]
 """Why a recording stands by itself; all but the first have a parent."""
 
+RecordingFormat: TypeAlias = Literal[
+    "claude-code-bodies",
+    "claude-code",
+    "codex",
+    "mini-swe-agent",
+    "swe-agent",
+    "otel",
+    "request-log",
+    "chat",
+    "session",
+    "messages",
+]
+"""The format of the file that a recording was read from, as `--as` calls it.
+
+`session`: it is a session of a store; `messages`: a list that a program gave.
+"""
+
 ESTIMATED: Final = (
     "the transcript holds the usage with which answers began; the output of {} is estimated from"
     " the replies"
@@ -49,7 +66,7 @@ _FEWEST: Final = 16
 """Tokens of a reply from which on its usage is doubted: below, both counts are rough."""
 
 
-def spoken(message: Message) -> Message:
+def without_signatures(message: Message) -> Message:
     """A message as it is counted: of signed thinking its words, without the signature."""
     if not any(isinstance(part, Opaque) for part in message.parts):
         return message
@@ -73,24 +90,24 @@ def _words(thinking: Opaque) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCall:
-    """One call of a model.
-
-    It was sent the first `at` messages of its recording; its reply is the message at that place,
-    if there is one. `usage` is what the provider counted (None: not recorded), `cost` the US
-    dollars that the file names (None: it names none), `time` seconds since 1970 (None: unknown).
-    `id` is the provider's name of the answer. `tools` are those that it was sent (None: those of
-    the recording). `estimated`: the output of the usage was not recorded
-    and is estimated from the reply.
-    """
+    """One call of a model."""
 
     at: int
+    """It was sent the first `at` messages of its recording; its reply is the message at that place,
+    if there is one."""
     model: str
     usage: Usage | None = None
+    """What the provider counted (None: not recorded)."""
     cost: float | None = None
+    """The US dollars that the file names (None: it names none)."""
     time: float | None = None
+    """Seconds since 1970 (None: unknown)."""
     id: str = ""
+    """The provider's name of the answer."""
     estimated: bool = False
+    """Whether the output of the usage was not recorded, and is estimated from the reply."""
     tools: tuple[ToolSpec, ...] | None = None
+    """The tools that it was sent (None: those of the recording)."""
 
     def with_output(self, reply: Message) -> RecordedCall:
         """The same with its output estimated where the usage cannot be that of the whole reply.
@@ -101,7 +118,7 @@ class RecordedCall:
         if self.usage is None:
             return self
         counter = FamilyCounter(self.model)
-        tokens = counter.message(spoken(reply)) - counter.family.frame
+        tokens = counter.message(without_signatures(reply)) - counter.family.frame
         if tokens < max(_FEWEST, self.usage.tokens_out * _FEWER):
             return self
         return replace(self, usage=replace(self.usage, tokens_out=tokens), estimated=True)
@@ -124,30 +141,31 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """A conversation as another program recorded it.
-
-    `name` is unique among the recordings of a file or folder and the same at each reading.
-    `model` is `provider/model` of its first call. `messages` begin with the system prompt, where it
-    is known. `tools` are those of the last call (None: unknown; empty: there were none). `parent`
-    is the name of the recording that it belongs to. `skipped` counts what was left out, by reason.
-    `results_as_words`: the program tells results of commands as words of the user, and its calls
-    stand in the text of answers. `source` is the file that it was read from, `project` the folder
-    in which the program worked (empty: not recorded).
-    """
+    """A conversation as another program recorded it."""
 
     name: str
-    format: str
+    """Unique among the recordings of a file or folder, and the same at each reading."""
+    format: RecordingFormat
     grade: Grade
     model: str
+    """`provider/model` of its first call."""
     messages: tuple[Message, ...]
+    """They begin with the system prompt, where it is known."""
     calls: tuple[RecordedCall, ...]
     tools: tuple[ToolSpec, ...] | None = None
+    """The tools of the last call (None: unknown; empty: there were none)."""
     kind: Kind = "session"
     parent: str | None = None
+    """The name of the recording that it belongs to."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What was left out: how often, by reason."""
     source: str = ""
+    """The file that it was read from."""
     project: str = ""
+    """The folder in which the program worked (empty: not recorded)."""
     results_as_words: bool = False
+    """Whether the program tells results of commands as words of the user: calls then stand in the
+    text of answers."""
 
     @property
     def results(self) -> frozenset[int]:

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
 
 from windlass.importing.base import Answers
-from windlass.importing.exchanges import Exchanges, exchange_of, form_of_request
+from windlass.importing.exchanges import Exchanges, exchange_of
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
-
-NAME: Final = "request-log"
-TITLE: Final = "log of requests and answers"
-
-
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are the first records of such a file."""
-    exchanges = [exchange_of(record) for record in records]
-    return any(
-        one is not None and one.response is not None and form_of_request(one.request, one.response)
-        for one in exchanges
-    )
-
-
-def scan(file: RecordedFile, answers: Answers) -> None:
-    """Nothing: an answer and its usage stand in one line."""
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -36,4 +19,4 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             file.skipped["records that hold no request"] += 1
         else:
             exchanges.add(exchange)
-    yield from exchanges.recordings(NAME)
+    yield from exchanges.recordings("request-log")

@@ -27,6 +27,7 @@ from windlass.history.base import (
     request_hash,
 )
 from windlass.history.details import CallDetails
+from windlass.history.row_details import ImportedReply
 from windlass.importing.recording import GRADES, Grade, RecordedCall, Recording
 from windlass.messages import canonical_json
 from windlass.text.tokens import FamilyCounter
@@ -38,8 +39,6 @@ IMPORTED: Final = "imported"
 """Where the definition of a session says that it was imported, and from what."""
 RESULTS_AS_WORDS: Final = "results_as_words"
 """Where what was imported says that results of commands are told as words of the user."""
-ESTIMATED_OUTPUT: Final = "tokens_out_estimated"
-"""Where the row of a call says that its output was not recorded, and is estimated."""
 _AT_ONCE: Final = 50
 """Calls of one batch: each has its whole window."""
 _WHY: Final = "as it was recorded"
@@ -238,14 +237,9 @@ class _Writer:
                     "tokens_cached": used.tokens_cached,
                     "tokens_saved": 0,
                 }
-                told: dict[str, Any] = {}
-                if used.tokens_written:
-                    told["tokens_written"] = used.tokens_written
-                    told["tokens_written_long"] = used.tokens_written_long
-                if call.estimated:
-                    told[ESTIMATED_OUTPUT] = True
-                if told:
-                    columns["metadata"] = told
+                long = used.tokens_written_long if used.tokens_written else None
+                details = ImportedReply(used.tokens_written, long, call.estimated)
+                columns["metadata"] = details.as_json()
         if message is not None:
             short = message.content_hash
             self._counts[short] += 1

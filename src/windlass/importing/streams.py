@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from functools import cache
-from importlib import import_module
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, cast
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.importing import claude_bodies, claude_code
-from windlass.importing.base import MALFORMED, Answers, RecordedFormat
+from windlass.importing._formats import BODIES, FORMATS, FileFormat, recognised
+from windlass.importing.base import Answers
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
+from windlass.importing.claude_code import SIDE_CHAINS
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
-
-_FORMATS: Final = (
-    *(
-        "claude_bodies",
-        "claude_code",
-        "codex",
-        "mini_swe_agent",
-        "swe_agent",
-        "otel",
-        "request_log",
-        "chat_lists",
-    ),
-)
-"""The modules of the formats, in the order in which they are tried."""
-
-
-@cache
-def formats() -> Mapping[str, RecordedFormat]:
-    """The formats by their names."""
-    modules = [import_module(f"windlass.importing.{name}") for name in _FORMATS]
-    return {one.NAME: one for one in cast("list[RecordedFormat]", modules)}
 
 
 def recordings(
@@ -55,17 +31,16 @@ def recordings(
     folder, where none of its files can.
     """
     place = Path(path)
-    if form is not None and form not in formats():
-        raise UsageError(f"unknown format {form!r}: {did_you_mean(form, formats())}")
+    if form is not None and form not in FORMATS:
+        raise UsageError(f"unknown format {form!r}: {did_you_mean(form, FORMATS)}")
     if not place.is_dir():
         if not place.exists():
             raise UsageError(f"there is no file or folder {str(path)!r}")
         # The side chains of a session stand in a folder that is named as its file is.
-        beside = place.with_suffix("") / claude_code.SIDE_CHAINS
+        beside = place.with_suffix("") / SIDE_CHAINS
         more = sorted(beside.glob("*.jsonl"), key=str) if beside.is_dir() else []
         yield from _read([place, *more], form, on_skip)
         return
-    # As text, so that a session stands before the folder of its side chains.
     found = [place, *place.rglob("*")]
     bodies = {one for one in found if one.is_dir() and is_folder_of_bodies(one)}
     files = (
@@ -93,20 +68,17 @@ def _opened(path: Path) -> RecordedFile:
     return BodyFolder(path) if path.is_dir() else RecordedFile(path)
 
 
-def _format_of(file: RecordedFile, form: str | None) -> RecordedFormat:
+def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
     """The format of a file. Raises UsageError where it is none that is known."""
     if isinstance(file, BodyFolder):
-        return formats()[claude_bodies.NAME]
-    if form is not None:
-        return formats()[form]
-    for one in formats().values():
-        with suppress(*MALFORMED):
-            if one.recognises(file.head):
-                return one
+        return BODIES
+    found = recognised(file.head) if form is None else FORMATS[form]
+    if found is not None:
+        return found
     keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
     raise UsageError(
         f"{str(file.path)!r} is no recording that is known here: its first object has {keys};"
-        f" known formats: {', '.join(formats())}"
+        f" known formats: {', '.join(FORMATS)}"
     )
 
 

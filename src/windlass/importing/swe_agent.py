@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import Answers, model_of, read_list, text_of
-from windlass.importing.json_files import RecordedFile, Room
+from windlass.importing.base import Answers, model_of, read_list, text_of, trajectory
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
 from windlass.safety.foreign import parse_recorded
-
-NAME: Final = "swe-agent"
-TITLE: Final = "SWE-agent trajectory"
-
-
-def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether these are the first records of such a file."""
-    first = records[0]
-    return isinstance(first.get("trajectory"), list) and isinstance(first.get("history"), list)
-
-
-def scan(file: RecordedFile, answers: Answers) -> None:
-    """Nothing: no answer stands twice."""
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: ARG001
@@ -31,12 +18,12 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
     Its history has all messages, but SWE-agent may have sent shortened ones, and it tells the
     tokens of the whole run only: a transcript.
     """
-    room = Room(file.path)
-    for trajectory in file.records():
+    room = MemoryLimit(file.path)
+    for run in file.records():
         messages: list[Message] = []
         calls: list[RecordedCall] = []
-        model = model_of(_model(trajectory), "openai")
-        for given in trajectory["history"]:
+        model = model_of(_model(run), "openai")
+        for given in run["history"]:
             if not isinstance(given, Mapping):
                 file.skipped["messages that are no objects"] += 1
                 continue
@@ -55,26 +42,15 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
             file.skipped["usage of calls, which such files tell for the whole run only"] = len(
                 calls
             )
-        yield Recording(
-            file.path.stem,
-            NAME,
-            "C",
-            model,
-            tuple(messages),
-            tuple(calls),
-            tools=None if any(message.tool_calls for message in messages) else (),
-            skipped=file.take_skipped(),
-            source=str(file.path),
-            results_as_words=not any(message.role == "tool" for message in messages),
-        )
+        yield trajectory(file, file.path.stem, "swe-agent", model, messages, calls=calls)
 
 
 _SENT: Final = ("role", "content", "tool_calls", "tool_call_ids", "name")
 
 
-def _model(trajectory: Mapping[str, Any]) -> str:
+def _model(run: Mapping[str, Any]) -> str:
     """The model, where the settings of the run name it."""
-    settings = trajectory.get("replay_config")
+    settings = run.get("replay_config")
     if isinstance(settings, str):
         try:
             settings = parse_recorded(settings)

@@ -8,16 +8,14 @@ from typing import Any, Final
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.injectors.base import Injector, Tier
-from windlass.injectors.knowledge import Knowledge
+from windlass.injectors.matched import Knowledge, Playbooks, UserMemory
 from windlass.injectors.orchestrate import Placed
-from windlass.injectors.playbooks import Playbooks
 from windlass.injectors.retained_errors import ErrorRetention
 from windlass.injectors.roles import SystemRole, ToolDefinitions
 from windlass.injectors.scratchpad import Scratchpad
 from windlass.injectors.skills import Skills
 from windlass.injectors.todo import PlanStatus, TodoRewriter
-from windlass.injectors.user_memory import UserMemory
-from windlass.injectors.values import Values
+from windlass.injectors.volatile import Values
 from windlass.safety.imports import logging_unchanged
 from windlass.settings.modules import Modules, UntrustedError
 
@@ -56,7 +54,7 @@ class InjectorSpec:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
-def class_of(use: str, modules: Modules) -> type[Injector]:
+def injector_class(use: str, modules: Modules) -> type[Injector]:
     """The class behind a name: a builtin, `package.module:Class`, or an entry point.
 
     Raises UsageError where there is none, or where it is no injector.
@@ -73,12 +71,12 @@ def class_of(use: str, modules: Modules) -> type[Injector]:
     return kind
 
 
-def place(spec: InjectorSpec, modules: Modules) -> Placed:
+def make_injector(spec: InjectorSpec, modules: Modules) -> Placed:
     """The injector, made with its options; `modules` are where one of the user's own comes from.
 
     Raises UsageError for options it does not take.
     """
-    kind = class_of(spec.use, modules)
+    kind = injector_class(spec.use, modules)
     try:
         injector = kind(**spec.options)
     except (TypeError, ValueError) as error:

@@ -61,7 +61,7 @@ class Block:
         return self.tokens > self.cap
 
 
-def in_order(injectors: Sequence[Placed]) -> list[Placed]:
+def sort_injectors(injectors: Sequence[Placed]) -> list[Placed]:
     """STABLE, SESSION, DYNAMIC; within a tier lower priorities first, ties by name."""
     tiers = list(Tier)
     return sorted(
@@ -69,7 +69,7 @@ def in_order(injectors: Sequence[Placed]) -> list[Placed]:
     )
 
 
-def shrunk(injectors: Sequence[Placed], left: int | None) -> float:
+def share_of_caps(injectors: Sequence[Placed], left: int | None) -> float:
     """The share of their caps that SESSION and DYNAMIC blocks keep with `left` tokens of room.
 
     All of it, unless the caps together would take more than `ROOM` of what is left.
@@ -80,7 +80,7 @@ def shrunk(injectors: Sequence[Placed], left: int | None) -> float:
     return min(1.0, max(0.0, ROOM * left / caps))
 
 
-def blocks_of(
+def render_blocks(
     injectors: Sequence[Placed],
     tier: Tier,
     seen: Situation,
@@ -92,9 +92,8 @@ def blocks_of(
     `count` gives the tokens of a text; `share` is what is left of the caps (see `shrunk`).
     A block of which not one item fits has no text; its `cut` says what there was.
     """
-    blocks = (
-        _block(placed, seen, count, share) for placed in in_order(injectors) if placed.tier is tier
-    )
+    of_tier = (placed for placed in sort_injectors(injectors) if placed.tier is tier)
+    blocks = (_block(placed, seen, count, share) for placed in of_tier)
     return tuple(block for block in blocks if block is not None)
 
 

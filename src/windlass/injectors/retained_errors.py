@@ -34,18 +34,18 @@ class ErrorRetention(Injector):
 
     def render(self, seen: Situation) -> Rendered:
         """A line for each: what was called, and why it failed."""
-        lines = [line_of(failure) for failure in seen.failures[: self.last]]
+        lines = [failure_line(failure) for failure in seen.failures[: self.last]]
         listed = seen.style.listed(lines)
         return Rendered(_HEAD, tuple(map(BlockItem, listed, lines)))
 
 
-def line_of(failure: FailedCall) -> str:
+def failure_line(failure: FailedCall) -> str:
     """A failure in one line."""
     arguments, why = _short(failure.arguments, _ARGUMENTS), _short(failure.reason, _REASON)
     return f"{failure.tool}({arguments}): {why}"
 
 
-def with_result(
+def update_failures(
     failures: Sequence[FailedCall],
     now: FailedCall,
     *,

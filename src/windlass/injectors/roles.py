@@ -54,7 +54,7 @@ def definition(spec: ToolSpec) -> str:
     return canonical_json(spec.to_openai())
 
 
-def too_long_role(tokens: int, cap: int) -> str:
+def long_role_text(tokens: int, cap: int) -> str:
     """What is said of a system role over its cap."""
     return (
         f"the system role has {tokens:,} tokens, more than its cap of {cap:,}; it is sent whole."
@@ -62,7 +62,7 @@ def too_long_role(tokens: int, cap: int) -> str:
     )
 
 
-def too_long_tools(specs: Sequence[ToolSpec], count: Callable[[str], int], cap: int) -> str | None:
+def long_tools_text(specs: Sequence[ToolSpec], count: Callable[[str], int], cap: int) -> str | None:
     """What is said of tools over their cap, with the size of each; None: they keep to it."""
     sizes = {spec.name: count(definition(spec)) for spec in specs}
     total = sum(sizes.values())

@@ -26,6 +26,8 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
+from windlass.history.decisions import Forgotten, Remembered
+from windlass.history.row_details import told
 from windlass.messages import user
 
 CASCADE: Final = "memory"
@@ -36,9 +38,6 @@ LONGEST_KEY: Final = 200
 
 MOST_CHARS: Final = 20_000
 """Characters of one memory: what is longer belongs into a file."""
-
-_REMEMBERED: Final = "memory"
-_FORGOTTEN: Final = "memory forgotten"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,7 @@ class Banks:
             last = before[-1]
             if (last.text, last.expires) == (message.text, expires):
                 return last
-        metadata = {"kind": _REMEMBERED, "key": key, "expires": expires, "by": by}
+        metadata = Remembered(key, expires, by).as_json()
         row = Row(NodeType.USER, self.new_id(), now, message, metadata=metadata)
         self._append(bank, row)
         # Read back: another process may have been quicker with the same key.
@@ -119,7 +118,7 @@ class Banks:
             near = did_you_mean(key, memories)
             raise UsageError(f"bank {bank!r} holds nothing under {key!r}; {near}")
         text = f"forgotten: {key!r} (by {by})"
-        metadata = {"kind": _FORGOTTEN, "key": key, "by": by, "text": text}
+        metadata = told(text, Forgotten(key, by))
         row = Row(NodeType.DECISION, self.new_id(), self.clock(), metadata=metadata)
         self._append(bank, row)
         return memories[key]
@@ -174,15 +173,13 @@ def _versions(bank: str, rows: Iterable[StoredRow]) -> Sequence[tuple[Memory, st
     counts: dict[str, int] = {}
     forgotten: dict[str, int] = {}
     for stored in rows:
-        row, metadata = stored.row, stored.row.metadata
-        kind, key = metadata.get("kind"), str(metadata.get("key", ""))
-        if kind == _FORGOTTEN:
-            forgotten[key] = counts.get(key, 0)
-        elif kind == _REMEMBERED and row.message is not None:
+        row = stored.row
+        if (gone := Forgotten.read(row)) is not None:
+            forgotten[gone.key] = counts.get(gone.key, 0)
+        elif (kept := Remembered.read(row)) is not None and row.message is not None:
+            key, text, at = kept.key, row.message.text, row.timestamp
             counts[key] = counts.get(key, 0) + 1
-            expires, by = metadata.get("expires"), str(metadata.get("by", ""))
-            text, at = row.message.text, row.timestamp
-            memory = Memory(bank, key, counts[key], text, at, expires, by)
+            memory = Memory(bank, key, counts[key], text, at, kept.expires, kept.by)
             versions.append((memory, row.trace_id))
     return [
         (replace(memory, forgotten=memory.version <= forgotten.get(memory.key, 0)), trace)

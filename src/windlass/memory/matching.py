@@ -14,6 +14,7 @@ import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, Self
 
 from windlass.tools.searching import STOP_WORDS
@@ -35,9 +36,12 @@ _MOST_WORDS: Final = 2_000
 
 
 class WordIndex:
-    """Texts by the words in them. Not for several threads at once; close it after use."""
+    """Texts by the words in them. Not for several threads at once; close it after use.
 
-    def __init__(self) -> None:
+    `texts` are those it begins with, by their numbers.
+    """
+
+    def __init__(self, texts: Mapping[int, str] = MappingProxyType({})) -> None:
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
         for table in ("texts", "task"):
             self._db.execute(
@@ -47,6 +51,8 @@ class WordIndex:
         self._db.execute("CREATE VIRTUAL TABLE words USING fts5vocab(texts, instance)")
         self._db.execute("CREATE VIRTUAL TABLE asked USING fts5vocab(task, row)")
         self._count = 0
+        for number, text in texts.items():
+            self.add(number, text)
 
     def __enter__(self) -> Self:
         return self
@@ -136,9 +142,7 @@ class WordIndex:
 
 def match_texts(task: str, texts: Mapping[int, str], *, most: int | None = None) -> frozenset[int]:
     """The numbers of those of the texts that belong to a task, with an index for this once."""
-    with WordIndex() as index:
-        for number, text in texts.items():
-            index.add(number, text)
+    with WordIndex(texts) as index:
         return index.match(task, most=most)
 
 
@@ -148,9 +152,7 @@ def best_matches(task: str, texts: Mapping[int, str], threshold: float | None = 
     `threshold` is the share of the task's words, weighed by rarity, that a text must hold (None:
     the share that `match` asks for).
     """
-    with WordIndex() as index:
-        for number, text in texts.items():
-            index.add(number, text)
+    with WordIndex(texts) as index:
         shares, need = index.shares(task)
     least = need if threshold is None else threshold
     ordered = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))

@@ -113,7 +113,7 @@ class Files:
         if text is None or "\0" in text:
             left_out.append(f"{shown}: is no text")
             return _Read(stamp, ())
-        parts = passages(text)
+        parts = split_text(text)
         return _Read(stamp, tuple(Passage(str(folder), shown, line, part) for line, part in parts))
 
 
@@ -123,7 +123,7 @@ def _changed(files: Mapping[Path, _Read], others: Mapping[Path, _Read]) -> list[
     return [passage for read in changed for passage in read.passages]
 
 
-def passages(text: str) -> list[tuple[int, str]]:
+def split_text(text: str) -> list[tuple[int, str]]:
     """A text in pieces of whole paragraphs, each with the number of its first line, from 1.
 
     A heading goes with what follows it; a paragraph that is too long is cut between lines, a

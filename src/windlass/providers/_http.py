@@ -46,7 +46,7 @@ class HttpClient:
     may open to others; a request beyond waits for its turn.
 
     Args:
-        endpoint: What error texts call the provider; its `url` is what paths are put behind.
+        endpoint: What error texts call the provider; paths are appended to its `url`.
         headers: Sent with each request; the key among them.
         timeout: How long to wait for a connection, and between two pieces of an answer.
         seconds_after: Reads a `Retry-After` header as seconds.
@@ -119,7 +119,7 @@ class HttpClient:
                 reason = f"no connection within {self._timeout.connect:g} s"
             raise self._unreached(reason) from error
         except (httpx.TransportError, httpx.StreamError) as error:
-            if any(isinstance(each, ConnectionRefusedError) for each in causes(error)):
+            if is_refused(error):
                 raise self._unreached("nothing listens there", REFUSED_TRIES) from error
             reason = self._endpoint.clean(f"{type(error).__name__}: {error}".removesuffix(": "))
             raise self._unreached(reason) from error
@@ -138,7 +138,7 @@ class HttpClient:
         except ValueError as error:
             raise self._unreadable("not JSON", text) from error
         if not isinstance(value, dict):
-            raise self._unreadable("no object", text)
+            raise self._unreadable("not an object", text)
         if value.get("error"):
             raise self._raised(*self._endpoint.in_stream(value), None)
         return value
@@ -164,12 +164,19 @@ class HttpClient:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and those it came of."""
+    """The error and those it came from; some libraries keep one as `original_exception`."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or error.__context__
+        wrapped = getattr(error, "original_exception", None)
+        before = error.__cause__ or error.__context__
+        error = wrapped if isinstance(wrapped, BaseException) else before
+
+
+def is_refused(error: BaseException) -> bool:
+    """Whether it came from a port at which nothing listens."""
+    return any(isinstance(each, ConnectionRefusedError) for each in causes(error))
 
 
 class _Pool:

@@ -173,7 +173,7 @@ def find(
     direct = f" or {f'gemini/{model}'!r}" if provider == "google" else ""
     routed = f"{_BEHIND[provider]}/{model}" if provider in _BEHIND else f"openrouter/{name}"
     raise UsageError(
-        f"model {name!r}: {provider!r} is a vendor and no provider here; write"
+        f"model {name!r}: {provider!r} is a vendor, not a provider here; write"
         f" {routed!r}{direct}, or define it in windlass.toml"
         f" ([providers.{provider}] base_url = ...)"
     )

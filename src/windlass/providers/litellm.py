@@ -1,4 +1,4 @@
-"""Models behind the package litellm, for providers that Windlass does not speak to itself.
+"""Models reached by way of the package litellm, for providers that have no format here.
 
 litellm is handed a body in OpenAI's format and answers in it; sending, trying again and
 waiting one's turn are those of `windlass.providers._hosted`. The package is an extra, takes
@@ -13,7 +13,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -26,7 +26,7 @@ import httpx
 
 from windlass.errors import BadRequest, LimitReached, ProviderError, UsageError
 from windlass.providers._hosted import HostedProvider, timeout_of
-from windlass.providers._http import NO_HEADERS, AnswerPiece
+from windlass.providers._http import NO_HEADERS, AnswerPiece, causes, is_refused
 from windlass.providers._refusals import Endpoint
 from windlass.providers._retry import PATIENCE, REFUSED_TRIES, Patience, TransientError
 from windlass.providers.base import ModelInfo, RequestWait
@@ -81,7 +81,7 @@ _TAIL: Final = re.compile(
     r"|Received Model Group=).*",
     re.DOTALL,
 )
-"""What litellm puts behind it: its own code, and advice for code that calls it."""
+"""What litellm appends to that: its own code, and advice for code that calls it."""
 
 _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _SHORTEST_SECRET: Final = 8
@@ -270,7 +270,7 @@ class _Client:
         except Exception as error:  # noqa: BLE001 - litellm raises errors of every package below it
             failed, again = failure_of(error, self._endpoint(body), os.environ, self._timeout)
             after = self._patience.seconds_after(_retry_after(error))
-            tries = REFUSED_TRIES if _is_refused(_chain(error)) else None
+            tries = REFUSED_TRIES if is_refused(error) else None
         if again and isinstance(failed, ProviderError):
             raise TransientError(failed, after, tries=tries)
         raise failed
@@ -385,7 +385,7 @@ def failure_of(
 
     Classes are known by their names. The text holds no value of a variable that may hold a secret.
     """
-    chain = list(_chain(error))
+    chain, refused = list(causes(error)), is_refused(error)
     error = _original(error)
     kinds = _kinds(error) | (_SILENCE & frozenset().union(*map(_kinds, chain)))
     text = endpoint.clean(_without_secrets(_provider_text(str(error)), environ))
@@ -394,7 +394,7 @@ def failure_of(
         return ProviderError(f"{who}: nothing came for {timeout.read:g} s"), True
     if _NOT_SENT in kinds:
         return BadRequest(f"{who} was not asked: {text}"), False
-    if _is_refused(chain):
+    if refused:
         return ProviderError(f"{who} at {endpoint.place}: nothing listens there"), True
     if kinds & _UNREACHABLE or text == _NO_ANSWER:
         return ProviderError(f"{who} was not reached, or broke off: {text}"), True
@@ -424,20 +424,6 @@ def _original(error: BaseException) -> BaseException:
     """The error that litellm wrapped, or the error itself."""
     inner = getattr(error, "original_exception", None)
     return inner if isinstance(inner, BaseException) else error
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and those it came of: litellm hides the end of a stream's patience there."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        inner = _original(error)
-        error = inner if inner is not error else error.__cause__ or error.__context__
-
-
-def _is_refused(errors: Iterable[BaseException]) -> bool:
-    return any(isinstance(each, ConnectionRefusedError) for each in errors)
 
 
 def _kinds(error: BaseException) -> frozenset[str]:

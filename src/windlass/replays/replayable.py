@@ -10,10 +10,11 @@ from typing import Any, TypeAlias
 
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, Store, StoredRow
-from windlass.history.nesting import nested, sessions_below
+from windlass.history.nesting import nest_with_totals, sessions_below
+from windlass.history.row_details import ReplyDetails
 from windlass.importing.base import read_list
 from windlass.importing.recording import Grade, RecordedCall, Recording
-from windlass.importing.storing import ESTIMATED_OUTPUT, IMPORTED, RESULTS_AS_WORDS
+from windlass.importing.storing import IMPORTED, RESULTS_AS_WORDS
 from windlass.importing.streams import recordings
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
@@ -47,7 +48,7 @@ def recordings_of(
         yield from recordings(source, on_skip=on_skip if Path(source).is_dir() else None)
     else:
         history, session = _session(source, store)
-        below = nested(sessions_below(history, [session]))
+        below = nest_with_totals(sessions_below(history, [session]))
         for name in (session, *(info.session_id for info in below)):
             check_ended(history, name)
         yield from of_session(history, session)
@@ -106,7 +107,7 @@ def of_session(store: Store, session_id: str) -> Iterator[Recording]:
     What a window had shortened stands there as it was said. Raises UsageError where it made no
     call.
     """
-    below = nested(sessions_below(store, [session_id]))
+    below = nest_with_totals(sessions_below(store, [session_id]))
     names = [session_id, *(info.session_id for info in below)]
     found = [recording for name in names for recording in conversations_of(store, name)]
     if not found:
@@ -191,15 +192,15 @@ class _Chain:
                 self.listed.append(shown.message_id)
                 self.messages.append(message)
         row = reply.row
-        usage = None
+        told, usage = ReplyDetails.read(row) or ReplyDetails(), None
         is_whole = len(sent) >= len(self.messages) and not any(one.shown_as for one in call.shown)
         if row.tokens_in is not None and is_whole:  # else it is that of a shortened request
             usage = Usage(
                 row.tokens_in,
                 row.tokens_out or 0,
                 row.tokens_cached or 0,
-                int(row.metadata.get("tokens_written") or 0),
-                int(row.metadata.get("tokens_written_long") or 0),
+                told.tokens_written,
+                told.tokens_written_long,
             )
         self.model, self.phase = self.model or call.model, row.phase
         if call.tools != self.tools:
@@ -213,7 +214,7 @@ class _Chain:
                 row.cost,
                 row.timestamp,
                 row.trace_id,
-                ESTIMATED_OUTPUT in row.metadata,
+                told.tokens_out_estimated,
                 self.specs,
             )
         )

@@ -19,32 +19,24 @@ from windlass.caching.rates import (
 from windlass.caching.shares import SharedStream
 from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
-from windlass.importing.storing import ESTIMATED_OUTPUT
-from windlass.report._requests import (
-    Requests,
-    SentRequests,
-    SessionCall,
-    SessionRecord,
-    SnowballRequests,
-)
+from windlass.report._record import SessionCall, SessionRecord
+from windlass.report._requests import Requests, SentRequests, SnowballRequests
 from windlass.text.tokens import FamilyCounter
 
 
 @dataclass(frozen=True, slots=True)
 class CallCost:
-    """One call. Tokens in, cached, written and out as the provider reported them.
+    """What one call cost.
 
-    `number` counts the calls of its session from 1; `phase` is the line that it counts in.
-    `sent_tokens` is what was sent by the engine's count, `snowball` what sending everything would
-    have sent by the provider's; `expected` what the cache should have given. `estimated`: the
-    output was not recorded and is estimated. Money is in US dollars, output included (None: no
-    price is known): `dollars` was to pay, `snowball_dollars` would have been for sending
-    everything, and `simulated_dollars` is the bill of what was sent by our count alone.
+    Tokens in, cached, written and out are those that the provider reported. Money is in US dollars,
+    with the output; None: no price is known.
     """
 
     session_id: str
     number: int
+    """Its number in its session, from 1."""
     phase: str
+    """The line that it counts in."""
     node_type: str
     turn: int | None
     model: str
@@ -53,12 +45,19 @@ class CallCost:
     tokens_written: int
     tokens_out: int
     sent_tokens: int
+    """What was sent, by the engine's count."""
     snowball: int
+    """The tokens that sending everything would have sent, by the provider's count."""
     expected: int
+    """The tokens that the cache should have given."""
     dollars: float | None
+    """What was to pay."""
     simulated_dollars: float | None
+    """The bill of what was sent, by our count alone."""
     snowball_dollars: float | None
+    """What sending everything would have cost."""
     estimated: bool = False
+    """Whether the output was not recorded, and is estimated."""
 
     @property
     def fresh(self) -> int:
@@ -68,11 +67,14 @@ class CallCost:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """What a message paid: in how many calls it was sent, its tokens in all of them, US dollars."""
+    """What was paid for a message."""
 
     calls: int = 0
+    """The calls that it was sent in."""
     tokens: int = 0
+    """Its tokens in all of them."""
     dollars: float = 0.0
+    """US dollars."""
 
     def __add__(self, other: Paid) -> Paid:
         return Paid(
@@ -86,22 +88,23 @@ class Paid:
 
 @dataclass(frozen=True, slots=True)
 class BilledRequest:
-    """One request of a simulation: its tokens, those the cache holds, US dollars with the reply."""
+    """One request of a simulation."""
 
     tokens: int
     cached: int
+    """Those of its tokens that the cache holds."""
     dollars: float
+    """US dollars, with the reply."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """The requests of a session as they are billed, and what each message paid of it.
-
-    `requests` are by the number of the call; those of models without a price are missing.
-    """
+    """The requests of a session as they are billed, and what was paid for each message."""
 
     requests: Mapping[int, BilledRequest] = field(default_factory=dict[int, BilledRequest])
+    """By the number of the call; those of models without a price are missing."""
     paid: Mapping[str, Paid] = field(default_factory=dict[str, Paid])
+    """By the id of the message."""
 
     def dollars(self, number: int) -> float | None:
         """What a call costs."""
@@ -264,7 +267,7 @@ class Account:
                 model=call.model,
                 tokens_in=row.tokens_in or 0,
                 tokens_cached=row.tokens_cached or 0,
-                tokens_written=row.metadata.get("tokens_written", 0),
+                tokens_written=call.reply.tokens_written if call.reply else 0,
                 tokens_out=row.tokens_out or 0,
                 sent_tokens=call.sent_tokens,
                 snowball=self._snowball_tokens(call),
@@ -272,7 +275,7 @@ class Account:
                 dollars=simulated if self.free[call.model] else row.cost,
                 simulated_dollars=simulated,
                 snowball_dollars=0.0 if call.inherited else self.snowball.dollars(call.number),
-                estimated=ESTIMATED_OUTPUT in row.metadata,
+                estimated=call.reply is not None and call.reply.tokens_out_estimated,
             )
 
 

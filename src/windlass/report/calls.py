@@ -18,17 +18,19 @@ from windlass.history.base import (
     FORKED_FROM,
     RAN,
     CallRecord,
+    Row,
     SessionInfo,
     SessionStart,
     Store,
     StoredRow,
-    standing,
 )
-from windlass.history.callout_rows import Callout, CalloutMark, called_out
-from windlass.history.details import CallDetails
-from windlass.history.nesting import nested, sessions_below
-from windlass.history.row_details import STEPS, continued
+from windlass.history.callout_rows import Callout, find_callouts
+from windlass.history.decisions import CalloutMark, standing, text_of, window_selection
+from windlass.history.details import CallDetails, WindowSelection
+from windlass.history.nesting import nest_with_totals, sessions_below
+from windlass.history.row_details import STEPS, Validation, continued, kind_of
 from windlass.messages import Message
+from windlass.report._record import SessionRecord
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import dated, first_words
 from windlass.window.entries import INJECT
@@ -36,23 +38,25 @@ from windlass.window.entries import INJECT
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One message of a call's window: what was sent, and the original where it was edited.
-
-    `tokens` by the engine's count; `phase` and `turn` where it was said; `callout` its name
-    where it is called out.
-    """
+    """One message of a call's window."""
 
     position: int
     message_id: str
     role: str
     phase: str | None
+    """Where it was said, as `turn` is."""
     turn: int | None
     reason: str
     tokens: int
+    """What was sent of it, by the engine's count."""
     message: Message
+    """What was sent."""
     because: str | None = None
+    """The names of the edits that changed it, with commas between."""
     original: Message | None = None
+    """What was said, where an edit changed it."""
     callout: str | None = None
+    """Its name, where it is called out."""
 
     @property
     def edit(self) -> str | None:
@@ -68,12 +72,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class CallView:
-    """One call: where it stands, what it saw, what came back, and what was not shown.
-
-    Token counts as the provider reported them; `sent_tokens` and `snowball_tokens` by
-    the engine. `hidden` counts what was said in the session and this call did not see,
-    by the phase it was said in. It and `seen` are put together when they are looked at.
-    """
+    """One call: where it stands, what it saw, what came back, and what was not shown."""
 
     number: int
     node_type: str
@@ -82,16 +81,21 @@ class CallView:
     attempt: int | None
     model: str
     tokens_in: int
+    """Tokens in, cached and out are those that the provider reported."""
     tokens_cached: int
     tokens_out: int
     cost: float | None
     seconds: float
     sent_tokens: int
+    """What was sent, by the engine's count."""
     snowball_tokens: int
+    """What a snowball would have sent, by the engine's count."""
     tools: tuple[str, ...]
     seen: Sequence[Seen]
+    """Its window; each message is put together when it is looked at."""
     reply: Message
     hidden: Mapping[str, int]
+    """How many messages were said in the session and not seen by this call, by their phase."""
     details: CallDetails
     sounding_index: int | None = None
 
@@ -113,14 +117,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """A session: how it began and ended, its calls, and its notes in order.
-
-    `reason` says why its status is `incomplete`. `pictures` are the files in which its pictures can
-    be looked at, by SHA-256; `callouts` the messages that were marked as important. `parent_id` is
-    the session whose phase `parent_phase` ran it as a sub-cascade (None: nobody's); `children` are
-    its own, as `nested` lists them. `forked_from` is the session whose first calls it inherited,
-    and `resume` the command that goes on with it (None: it is over, or cannot be gone on with).
-    """
+    """A session: how it began and ended, its calls, and its notes in order."""
 
     session_id: str
     cascade_id: str
@@ -128,34 +125,24 @@ class SessionView:
     input: Mapping[str, Any]
     status: str
     reason: str | None
+    """Why its status is `incomplete`."""
     error: str | None
     calls: tuple[CallView, ...]
     notes: tuple[Note, ...]
     pictures: Mapping[str, Path]
+    """The files in which its pictures can be looked at, by SHA-256."""
     callouts: tuple[Callout, ...] = ()
+    """The messages that were marked as important."""
     parent_id: str | None = None
+    """The session whose phase `parent_phase` ran it (None: no session did)."""
     parent_phase: str | None = None
     sounding_index: int | None = None
     children: tuple[SessionInfo, ...] = ()
+    """The sessions under it, as `nested` lists them."""
     forked_from: str | None = None
+    """The session whose first calls it inherited."""
     resume: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedSession:
-    """A session as its store has it, read once: how it began, its rows and its calls."""
-
-    store: Store
-    session_id: str
-    start: SessionStart
-    rows: Sequence[StoredRow]
-    calls: Sequence[CallRecord]
-
-    @classmethod
-    def read(cls, store: Store, session_id: str) -> RecordedSession:
-        """The session. Raises UsageError where it is unknown."""
-        start = store.start(session_id)
-        return cls(store, session_id, start, list(store.rows(session_id)), store.calls(session_id))
+    """The command that goes on with it (None: it is over, or cannot be gone on with)."""
 
 
 def words_of(store: Store, session_id: str, most: int = 60) -> str:
@@ -171,27 +158,27 @@ def title_of(store: Store, session_id: str) -> str:
 
 def view_session(store: Store, session_id: str) -> SessionView:
     """The whole session. Raises UsageError where it is unknown."""
-    return view_recorded(RecordedSession.read(store, session_id))
+    return view_recorded(SessionRecord(store, session_id))
 
 
-def view_recorded(session: RecordedSession) -> SessionView:
+def view_recorded(record: SessionRecord) -> SessionView:
     """A session that was read. Its store stays open while calls are looked into."""
-    store, session_id, rows = session.store, session.session_id, session.rows
-    start = session.start
-    callouts = called_out(rows)
+    store, session_id, rows = record.store, record.session_id, record.rows
+    start = record.start
+    callouts = find_callouts(rows)
     by_trace = {stored.row.trace_id: stored for stored in rows}
-    said = _Said.of(store, rows, {callout.message_id: callout.name for callout in callouts})
+    said = _Said.of(record, {callout.message_id: callout.name for callout in callouts})
     calls = tuple(
         _call_view(number, call, by_trace[call.trace_id], said)
-        for number, call in enumerate(session.calls, start=1)
+        for number, call in enumerate(record.sent_calls, start=1)
     )
     ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
     notes = tuple(
-        Note(stored.row.node_type, stored.row.phase, _note_text(stored))
+        Note(stored.row.node_type, stored.row.phase, _note_text(stored.row))
         for stored in rows
         if stored.row.message is None
-        and CalloutMark.read(stored) is None
-        and stored.row.metadata.get("kind") not in STEPS
+        and CalloutMark.read(stored.row) is None
+        and kind_of(stored.row) not in STEPS
     )
     return SessionView(
         session_id=session_id,
@@ -208,7 +195,7 @@ def view_recorded(session: RecordedSession) -> SessionView:
         parent_id=start.parent_id,
         parent_phase=start.parent_phase,
         sounding_index=start.sounding_index,
-        children=tuple(nested(sessions_below(store, [session_id]))),
+        children=tuple(nest_with_totals(sessions_below(store, [session_id]))),
         resume=_resume(start, session_id, bool(ended) and ended[-1].status == "completed"),
         forked_from=start.cascade.get(RAN, {}).get(FORKED_FROM),
     )
@@ -237,27 +224,25 @@ def without_numbers(phase: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What was said in a session: rows by id, names of callouts, and the rows of each phase.
+    """What was said in a session: its record, names of callouts, and the rows of each phase.
 
     Made once for all calls, because a session has thousands; inner tasks of a reduce are one phase.
     """
 
-    store: Store
-    by_id: Mapping[str, StoredRow]
+    record: SessionRecord
     names: Mapping[str, str]
     born: Mapping[str, list[int]]
     replaced: frozenset[str]
 
     @classmethod
-    def of(cls, store: Store, rows: Sequence[StoredRow], names: Mapping[str, str]) -> _Said:
-        """What these rows say."""
+    def of(cls, record: SessionRecord, names: Mapping[str, str]) -> _Said:
+        """What the rows of a session say."""
         born = defaultdict[str, list[int]](list)
-        replaced = continued(rows)
-        for stored in standing(rows):
+        replaced = continued(record.rows)
+        for stored in standing(record.rows):
             if stored.row.node_type in BORN and stored.id not in replaced:
                 born[_phase(stored)].append(stored.seq)
-        by_id = {stored.id: stored for stored in rows if stored.id is not None}
-        return cls(store, by_id, names, born, replaced)
+        return cls(record, names, born, replaced)
 
 
 def _phase(stored: StoredRow) -> str:
@@ -285,11 +270,8 @@ class _Window(Sequence[Seen]):
             return [self[place] for place in range(*at.indices(len(self)))]
         position = range(len(self))[at]
         shown = self._call.shown[position]
-        source = self._said.by_id[shown.message_id]
-        original = source.row.message or Message("user")
-        message = original
-        if shown.shown_as is not None:
-            message = self._edited.get(shown.shown_as) or self._said.store.message(shown.shown_as)
+        source = self._said.record.by_id[shown.message_id]
+        message = self._said.record.sent(shown)[1]
         return Seen(
             position=position,
             message_id=shown.message_id,
@@ -300,13 +282,9 @@ class _Window(Sequence[Seen]):
             tokens=shown.tokens,
             message=message,
             because=shown.because,
-            original=original if shown.shown_as is not None else None,
+            original=source.row.message if shown.shown_as is not None else None,
             callout=self._said.names.get(shown.message_id),
         )
-
-    @cached_property
-    def _edited(self) -> Mapping[str, Message]:
-        return {body.key: body for body in self._call.bodies}
 
 
 class _Hidden(Mapping[str, int]):
@@ -332,7 +310,7 @@ class _Hidden(Mapping[str, int]):
         born = self._said.born
         left = Counter({phase: bisect_left(seqs, self._before) for phase, seqs in born.items()})
         for id_ in {shown.message_id for shown in self._call.shown} - self._said.replaced:
-            stored = self._said.by_id[id_]
+            stored = self._said.record.by_id[id_]
             if stored.row.node_type in BORN and stored.seq < self._before:
                 left[_phase(stored)] -= 1
         if self._sounded is not None:  # other soundings are no part of its history
@@ -398,26 +376,27 @@ def _call_view(number: int, call: CallRecord, stored: StoredRow, said: _Said) ->
     )
 
 
-def _note_text(stored: StoredRow) -> str:
-    metadata = stored.row.metadata
-    if "text" in metadata:
-        return str(metadata["text"])
-    if "valid" in metadata:
-        verdict = "accepted" if metadata["valid"] else f"refused: {metadata['validation_reason']}"
-        return f"attempt {metadata['attempt']} {verdict}"
-    if metadata.get("selection_type") == "intra_phase":
-        return _selection_text(metadata)
-    plain = {key: value for key, value in metadata.items() if isinstance(value, str | int | float)}
-    return ", ".join(f"{key}: {value}" for key, value in plain.items())
+def _note_text(row: Row) -> str:
+    if text := text_of(row):
+        return text
+    if (judged := Validation.read(row)) is not None:
+        verdict = "accepted" if judged.valid else f"refused: {judged.validation_reason}"
+        return f"attempt {judged.attempt} {verdict}"
+    if (selection := window_selection(row)) is not None:
+        return _selection_text(selection)
+    plain = {key: told for key, told in row.metadata.items() if isinstance(told, str | int | float)}
+    return ", ".join(f"{key}: {told}" for key, told in plain.items())
 
 
-def _selection_text(metadata: Mapping[str, Any]) -> str:
+def _selection_text(selection: WindowSelection) -> str:
     """What the window of a call did, in one line; `explain` and SQL have its options."""
     sent, full, saved = (
-        metadata[key] for key in ("context_size", "full_history_size", "tokens_saved")
+        selection["context_size"],
+        selection["full_history_size"],
+        selection["tokens_saved"],
     )
     less = f"{saved:,} tokens fewer" if saved >= 0 else f"{-saved:,} tokens more"
     return (
-        f"turn {metadata['turn']}: {sent} of {full} messages sent, {metadata['masked_count']} of"
-        f" them shortened, {less} than all of them (profile {metadata['policy']})"
+        f"turn {selection['turn']}: {sent} of {full} messages sent, {selection['masked_count']} of"
+        f" them shortened, {less} than all of them (profile {selection['policy']})"
     )

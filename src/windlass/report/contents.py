@@ -9,7 +9,8 @@ from typing import Final
 from windlass.errors import UsageError
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.messages import Message
-from windlass.report._requests import TOOLS, SessionRecord, tokens_of_tools
+from windlass.report._record import SessionRecord, tokens_of_tools
+from windlass.report._requests import TOOLS
 from windlass.report.account import Account, CallCost, Paid
 
 MESSAGES: Final = 10
@@ -31,23 +32,25 @@ class ContextPart:
 
 @dataclass(frozen=True, slots=True)
 class MessageCost:
-    """A message and what was paid for sending it: `dollars`, by our count, for `calls` calls.
-
-    `what` names it and `phase` and `turn` say where it was said. `chars` and `tokens` are those of
-    the original, `tokens_sent` those of all calls together. Dollars are None where no price is
-    known.
-    """
+    """A message, and what was paid for sending it."""
 
     session_id: str
     message_id: str
     what: str
+    """What it is, in words."""
     phase: str
+    """Where it was said, as `turn` is."""
     turn: int | None
     chars: int
+    """The characters of the original."""
     tokens: int
+    """The tokens of the original."""
     calls: int
+    """The calls that it was sent in."""
     tokens_sent: int
+    """Its tokens in all those calls together."""
     dollars: float | None
+    """US dollars, by our count (None: no price is known)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,22 +14,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from windlass.caching.rates import cost
-from windlass.history.base import EVALUATION, SAVINGS, NodeType, Row, Store, StoredRow
-from windlass.report.account import Account, AccountTree
+from windlass.history.base import NodeType, Row, Store, StoredRow
+from windlass.history.decisions import Evaluation, Summary
+from windlass.history.row_details import ToolResult
+from windlass.report.account import Account, AccountTree, CallCost
 from windlass.report.calls import without_numbers
 
 
 @dataclass(slots=True)
 class PhaseCost:
-    """One phase's line. Tokens in, cached, written and out as the provider reported them.
+    """The line of a phase: the sums of its calls, and of the summaries that its windows asked for.
 
-    `tokens_in`, `tokens_out` and money also count the summaries that its windows asked for.
-    `snowball` are the input tokens a snowball would have sent, as the provider counts; the output
-    of `estimated` calls was not recorded and is estimated.
-    Money is in US dollars, output included; None: no price is known. `dollars` is what was
-    to pay, of a model that costs nothing what the hosted one would have billed;
-    `snowball_dollars` what a snowball would have cost, `simulated_dollars` what the requests cost
-    by our count and the model's rules for its cache alone.
+    Tokens in, cached, written and out are those that the provider reported. Money is in US dollars,
+    with the output; None: no price is known.
     """
 
     phase: str
@@ -39,15 +36,37 @@ class PhaseCost:
     tokens_written: int = 0
     tokens_out: int = 0
     snowball: int = 0
+    """The input tokens that a snowball would have sent, by the provider's count."""
     dollars: float | None = 0.0
+    """What was to pay; of a model that costs nothing, what the hosted one would have billed."""
     simulated_dollars: float | None = 0.0
+    """What the requests cost by our count and the rules of the model's cache alone."""
     snowball_dollars: float | None = 0.0
+    """What a snowball would have cost."""
     estimated: int = 0
+    """Calls whose output was not recorded, and is estimated."""
 
     @property
     def fresh(self) -> int:
         """Tokens that were neither read from a cache nor written to one."""
         return max(0, self.tokens_in - self.tokens_cached - self.tokens_written)
+
+    @classmethod
+    def of(cls, call: CallCost) -> PhaseCost:
+        """The line of one call."""
+        return cls(
+            call.phase,
+            1,
+            call.tokens_in,
+            call.tokens_cached,
+            call.tokens_written,
+            call.tokens_out,
+            call.snowball,
+            call.dollars,
+            call.simulated_dollars,
+            call.snowball_dollars,
+            int(call.estimated),
+        )
 
     def add(self, other: PhaseCost) -> None:
         """Count another line in."""
@@ -65,34 +84,32 @@ class PhaseCost:
 
 @dataclass(slots=True)
 class TaskCost:
-    """One task's line: how often it ran, its calls, tokens as the provider reported them.
-
-    `dollars` is what was to pay in US dollars; of a model that costs nothing, what `priced_as`
-    would have billed for as many tokens (None: no price is known).
-    """
+    """The line of a task. Tokens are those that the provider reported."""
 
     task: str
     runs: int = 0
+    """How often the task ran."""
     calls: int = 0
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
     dollars: float | None = 0.0
+    """What was to pay, in US dollars; of a model that costs nothing, what the hosted one would have
+    billed (None: no price is known)."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchCost:
-    """What searches of the web took, as it is recorded: they are no calls of a phase's model.
-
-    `model` is `provider/model`, `searches` how often the web was asked; `dollars` are US
-    dollars at that model's own price (None: no price known).
-    """
+    """What searches of the web took: they are no calls of a phase's model."""
 
     model: str
+    """`provider/model`; several with commas between."""
     searches: int
+    """How often the web was asked."""
     tokens_in: int
     tokens_out: int
     dollars: float | None
+    """US dollars at that model's own price (None: no price is known)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,29 +202,16 @@ def _own_cost(account: Account) -> SessionCost:
     record, free, names = account.record, account.free, account.names
     phases: dict[str, PhaseCost] = {}
     total = PhaseCost("all phases")
-    for call in account.costs:
-        for line in (phases.setdefault(call.phase, PhaseCost(call.phase)), total):
-            line.calls += 1
-            line.tokens_in += call.tokens_in
-            line.tokens_cached += call.tokens_cached
-            line.tokens_written += call.tokens_written
-            line.tokens_out += call.tokens_out
-            line.snowball += call.snowball
-            line.estimated += call.estimated
-            line.dollars = _sum(line.dollars, call.dollars)
-            line.simulated_dollars = _sum(line.simulated_dollars, call.simulated_dollars)
-            line.snowball_dollars = _sum(line.snowball_dollars, call.snowball_dollars)
+    lines = [PhaseCost.of(call) for call in account.costs]
     for row in summaries(record.rows):
         model = str(row.model)
-        name, tokens = names.get(model, model), (row.tokens_in or 0, row.tokens_out or 0)
-        simulated = cost(name, *tokens)
-        paid = simulated if free.get(model) else row.cost
-        label = record.line(row)
-        for line in (phases.setdefault(label, PhaseCost(label)), total):
-            line.tokens_in += tokens[0]
-            line.tokens_out += tokens[1]
-            line.dollars = _sum(line.dollars, paid)
-            line.simulated_dollars = _sum(line.simulated_dollars, simulated)
+        line = PhaseCost(record.line(row), 0, row.tokens_in or 0, tokens_out=row.tokens_out or 0)
+        line.simulated_dollars = cost(names.get(model, model), line.tokens_in, line.tokens_out)
+        line.dollars = line.simulated_dollars if free.get(model) else row.cost
+        lines.append(line)
+    for line in lines:
+        phases.setdefault(line.phase, PhaseCost(line.phase)).add(line)
+        total.add(line)
     outcomes = record.store.outcomes(record.session_id)
     ended = [outcome for outcome in outcomes if outcome.phase is None]
     return SessionCost(
@@ -216,7 +220,7 @@ def _own_cost(account: Account) -> SessionCost:
         names,
         billed=not all(free.values()),
         search=_searches(record.rows),
-        windows=ended[-1].details.get(SAVINGS, {}) if ended else {},
+        windows=ended[-1].details.get("windows", {}) if ended else {},
         status=ended[-1].status if ended else "running",
         reason=ended[-1].reason if ended else None,
         is_everything=all(call.full_tokens == call.sent_tokens for call in account.calls),
@@ -259,27 +263,25 @@ def summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
     """
     for stored in rows:
         row = stored.row
-        kind = row.metadata.get("kind") if row.node_type == NodeType.DECISION else None
-        summary = kind == "summary" or (kind == EVALUATION and row.tokens_in is not None)
-        chose = row.node_type == NodeType.CONTEXT_SELECTION and row.tokens_in is not None
-        if summary or chose:
+        asked = Evaluation.read(row) is not None or row.node_type == NodeType.CONTEXT_SELECTION
+        if Summary.read(row) is not None or (asked and row.tokens_in is not None):
             yield row
 
 
 def _searches(stored_rows: Iterable[StoredRow]) -> SearchCost | None:
     rows = [
-        stored.row
+        (stored.row, result)
         for stored in stored_rows
-        if stored.row.node_type == NodeType.TOOL_RESULT and stored.row.model is not None
+        if stored.row.model is not None and (result := ToolResult.read(stored.row)) is not None
     ]
     if not rows:
         return None
-    costs = [row.cost for row in rows]
+    costs = [row.cost for row, _ in rows]
     return SearchCost(
-        model=", ".join(dict.fromkeys(str(row.model) for row in rows)),
-        searches=sum(row.metadata.get("searches", 0) for row in rows),
-        tokens_in=sum(row.tokens_in or 0 for row in rows),
-        tokens_out=sum(row.tokens_out or 0 for row in rows),
+        model=", ".join(dict.fromkeys(str(row.model) for row, _ in rows)),
+        searches=sum(result.searches for _, result in rows),
+        tokens_in=sum(row.tokens_in or 0 for row, _ in rows),
+        tokens_out=sum(row.tokens_out or 0 for row, _ in rows),
         dollars=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.caching.rates import many
 from windlass.history.base import CallRecord, SessionFilter, SessionInfo, Store
-from windlass.history.nesting import nested, sessions_below
+from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.messages import Message
+from windlass.report._record import SessionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +28,19 @@ class Difference:
 
 def compare_sessions(store: Store, one: str, other: str) -> Difference:
     """Where two sessions part. Raises UsageError for an unknown one."""
-    store.start(one)
-    store.start(other)
-    both = [_Calls(store, name) for name in (one, other)]
-    told = tuple(each.info for each in both)
-    sessions = (told[0], told[1])
-    mine, theirs = both
-    for number, (call, its) in enumerate(zip(mine.calls, theirs.calls, strict=False), start=1):
+    mine, theirs = _Session(store, one), _Session(store, other)
+    sessions = mine.info, theirs.info
+    pairs = zip(mine.sent_calls, theirs.sent_calls, strict=False)
+    for number, (call, its) in enumerate(pairs, start=1):
         if call.request_hash != its.request_hash:
-            what, texts = _first_difference(mine.asked(call), theirs.asked(its))
+            what, texts = _first_difference(mine.request(call), theirs.request(its))
             return Difference(number, what, texts, sessions)
         replies = mine.reply(call), theirs.reply(its)
         if replies[0].key != replies[1].key:
             texts = (_words(replies[0]), _words(replies[1]))
             return Difference(number, "the replies differ", texts, sessions)
-    if len(mine.calls) != len(theirs.calls):
-        least = min(len(mine.calls), len(theirs.calls))
+    if len(mine.sent_calls) != len(theirs.sent_calls):
+        least = min(len(mine.sent_calls), len(theirs.sent_calls))
         what = f"one ends after {many(least, 'call')}"
         return Difference(least + 1, what, ("", ""), sessions)
     return Difference(None, "no call differs", ("", ""), sessions)
@@ -69,29 +67,19 @@ def _words(message: Message) -> str:
     return " ".join([message.text, *calls]).strip()
 
 
-class _Calls:
-    """The calls of a session, and what was said in them."""
+class _Session(SessionRecord):
+    """A session, with what it cost."""
 
     def __init__(self, store: Store, session_id: str) -> None:
-        self._store = store
-        self.calls = store.calls(session_id)
-        rows = list(store.rows(session_id))
-        self._said = {each.id: each.row.message for each in rows if each.id and each.row.message}
-        self._replies = {each.row.trace_id: each.row.message for each in rows}
+        super().__init__(store, session_id)
         listed = store.sessions(SessionFilter(prefix=session_id))
         own = next(info for info in listed if info.session_id == session_id)
-        self.info = nested([own], sessions_below(store, [session_id]))[0]
+        self.info = nest_with_totals([own], sessions_below(store, [session_id]))[0]
+        self._replies = {each.row.trace_id: each.row.message for each in self.rows}
 
-    def asked(self, call: CallRecord) -> list[Message]:
+    def request(self, call: CallRecord) -> list[Message]:
         """What a call was sent."""
-        return list(self._asked(call))
-
-    def _asked(self, call: CallRecord) -> Iterator[Message]:
-        for shown in call.shown:
-            if shown.shown_as is not None:
-                yield self._store.message(shown.shown_as)
-            elif (message := self._said.get(shown.message_id)) is not None:
-                yield message
+        return [self.sent(shown)[1] for shown in call.shown]
 
     def reply(self, call: CallRecord) -> Message:
         """What a call was answered."""

@@ -12,20 +12,26 @@ from typing import Any, Final, Literal, TypeAlias
 
 from windlass.history.base import (
     BORN,
-    SOUNDINGS,
     EditRecord,
     NodeType,
     Row,
     Store,
     StoredRow,
 )
-from windlass.history.callout_rows import called_out
-from windlass.history.details import NotChosen
-from windlass.history.row_details import continued
+from windlass.history.callout_rows import find_callouts
+from windlass.history.decisions import (
+    TELL_OF_WINDOWS,
+    SoundingsDecided,
+    phase_choice,
+    text_of,
+    window_selection,
+)
+from windlass.history.details import NotChosen, WindowSelection
+from windlass.history.row_details import continued, kind_of
 from windlass.messages import Message
+from windlass.report._record import SessionRecord
 from windlass.report.calls import (
     CallView,
-    RecordedSession,
     Seen,
     rows_before,
     view_call,
@@ -43,83 +49,84 @@ Action: TypeAlias = Literal[
 
 @dataclass(frozen=True, slots=True)
 class MessageDecision:
-    """What became of one message at a call.
-
-    `action`: shown as it was said, so and with a block of injectors at its end, shortened,
-    folded into another message, not shown, or brought in by a source or a rule. `callout` is its
-    name where it was called out before the call. `because` names the edit (None: none), `reason`
-    says it in a clause. Sizes in characters of text and arguments; `tokens` of what was sent, by
-    the engine's count (0: not sent). `reference` is what `recall` takes. Of what the phase could
-    have chosen and did not, `score` and `rank` are those of the choice, and `not_chosen` says why
-    not, as `history.details.NotChosen` names it.
-    """
+    """What became of one message at a call."""
 
     message_id: str
     role: str
     phase: str | None
     turn: int | None
     action: Action
+    """Shown as it was said; the same with a block of injectors at its end; shortened; folded into
+    another message; not shown; or brought in by a source or a rule."""
     because: str | None
+    """The name of the edit (None: there was none)."""
     reason: str
+    """Why, in a clause."""
     chars_before: int
+    """Characters of text and arguments as they were said."""
     chars_after: int
+    """Those that were sent."""
     tokens: int
+    """What was sent, by the engine's count (0: it was not sent)."""
     reference: str
+    """What `recall` takes."""
     callout: str | None = None
+    """Its name, where it was called out before the call."""
     score: float | None = None
+    """Of what the phase could have chosen and did not: the score of the choice."""
     rank: int | None = None
+    """Its rank in that choice."""
     not_chosen: str | None = None
+    """Why it was not chosen, as `NotChosen` of `history/details.py` names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One call explained: the policy in force, its decisions in order, what they saved.
-
-    `selection` is the call's `context_selection` record (empty: no policy was in force);
-    `differs` are the policy's options that its profile has otherwise; `planner` what the planner
-    decided about edits that are not free (empty: none was proposed), as `window.planner.Decision`
-    names it, with `row`, the first message it is about, as its number in `decisions`; `notes`
-    what was decided for the phase before the call that is no edit: a switch, a second plan, a
-    summary, a cache that is not counted on, what the provider did to the context, and what was
-    assumed for the call. `status` and
-    `reason` say how its phase ended (`running`: it has not, or was killed).
-    """
+    """One call explained: the policy in force, what it decided, and what that saved."""
 
     session_id: str
     call: CallView
     decisions: tuple[MessageDecision, ...]
+    """In the order of the messages."""
     selection: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The call's `context_selection` record (empty: no policy was in force)."""
     differs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The options of the policy that its profile sets otherwise."""
     planner: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the planner decided about edits that are not free, as `window.planner.Decision` names
+    it; `row` is the number in `decisions` of the first message it is about (empty: none was
+    proposed)."""
     notes: tuple[str, ...] = ()
+    """What was decided for the phase before the call and is no edit: a switch, a second plan, a
+    summary, a cache that is not counted on, what the provider did to the context, and what was
+    assumed for the call."""
     status: str = "running"
+    """How its phase ended (`running`: it has not, or was killed)."""
     reason: str | None = None
 
 
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
-    session = RecordedSession.read(store, session_id)
-    call = view_call(view_recorded(session), number)
-    rows, trace = session.rows, session.calls[number - 1].trace_id
+    record = SessionRecord(store, session_id)
+    call = view_call(view_recorded(record), number)
+    rows, trace = record.rows, record.sent_calls[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
     selections = (
-        stored.row.metadata
-        for stored in rows[at:]
-        if stored.row.parent_id == trace and stored.row.node_type == NodeType.CONTEXT_SELECTION
+        window_selection(stored.row) for stored in rows[at:] if stored.row.parent_id == trace
     )
-    selection = next(selections, {})
+    selection = next(filter(None, selections), None)
     before = rows_before(rows, rows[at])
     # Edits that were decided after the call did not shape it.
     edits = store.edits(session_id)[: call.details.get("edits")]
     notes = tuple(
-        str(stored.row.metadata["text"])
+        text_of(stored.row)
         for stored in before
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
     if call.sounding_index is not None:
         notes = (*notes, *_fates(rows, call.phase))
-    callouts = {callout.message_id: callout.name for callout in called_out(before)}
-    if OPERATORS in session.start.cascade:
+    callouts = {callout.message_id: callout.name for callout in find_callouts(before)}
+    if OPERATORS in record.start.cascade:
         notes = (*notes, _OF_TASKS)
         seen = {seen.message_id for seen in call.seen}
         before = [row for row in before if row.row.phase == call.phase or row.id in seen]
@@ -135,7 +142,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         session_id=session_id,
         call=call,
         decisions=decisions,
-        selection=selection,
+        selection={**selection} if selection else {},
         differs=_differing(selection),
         planner=_plan(call, decisions),
         notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
@@ -146,14 +153,9 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
 
 def _left_out(before: Sequence[StoredRow], call: CallView) -> Mapping[str, NotChosen]:
     """What the phase could have chosen and did not, by the message's id."""
-    choices = [
-        stored.row.metadata
-        for stored in before
-        if stored.row.phase == call.phase
-        and stored.row.node_type == NodeType.CONTEXT_SELECTION
-        and stored.row.metadata.get("selection_type") == "inter_phase"
-    ]
-    left: list[NotChosen] = choices[-1].get("not_chosen", []) if choices else []
+    of_phase = (phase_choice(stored.row) for stored in before if stored.row.phase == call.phase)
+    choices = list(filter(None, of_phase))
+    left = choices[-1].get("not_chosen", ()) if choices else ()
     return {each["id"]: each for each in left}
 
 
@@ -182,9 +184,9 @@ def _with_score(decision: MessageDecision, left: NotChosen | None) -> MessageDec
 def _fates(rows: Iterable[StoredRow], phase: str | None) -> list[str]:
     """What became of the soundings of a phase."""
     return [
-        str(stored.row.metadata["text"])
+        text_of(stored.row)
         for stored in rows
-        if stored.row.phase == phase and stored.row.metadata.get("kind") == SOUNDINGS
+        if stored.row.phase == phase and SoundingsDecided.read(stored.row) is not None
     ]
 
 
@@ -193,35 +195,15 @@ _OF_TASKS: Final = (
 )
 
 
-_NOTED = (
-    "breaker",
-    "switched_off",
-    "replan",
-    "summary",
-    "continuation",
-    "cache",
-    "injector",
-    "user_context",
-    "fresh_context",
-    "tree",
-    "resume",
-    "thinking",
-)
-"""The decisions, by their kind, that tell why a window is as it is."""
-
-
 def _is_note(row: Row) -> bool:
     """Whether a row tells why a window is as it is: a decision, or how its phase chose."""
-    if row.node_type == NodeType.CONTEXT_SELECTION:
-        return row.metadata.get("selection_type") == "inter_phase"
-    return row.node_type == NodeType.DECISION and row.metadata.get("kind") in _NOTED
+    return phase_choice(row) is not None or kind_of(row) in TELL_OF_WINDOWS
 
 
-def _differing(selection: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not selection:
+def _differing(selection: WindowSelection | None) -> Mapping[str, Any]:
+    if selection is None:
         return {}
-    usual = Policy.of(str(selection["policy"])).settings()
-    config: Mapping[str, Any] = selection["config"]
+    usual, config = Policy.of(selection["policy"]).settings(), selection["config"]
     return {name: value for name, value in config.items() if usual.get(name) != value}
 
 

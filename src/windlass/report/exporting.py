@@ -23,12 +23,13 @@ from windlass.history.base import (
     Row,
     Store,
     StoredRow,
-    standing,
 )
-from windlass.history.row_details import continued
+from windlass.history.decisions import standing
+from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.exchanges import EVIDENCE
 from windlass.importing.storing import IMPORTED, evidence
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
+from windlass.report._record import SessionRecord
 from windlass.report.page import page
 from windlass.safety.foreign import parse_json
 from windlass.safety.redaction import redacted_json, redacted_text
@@ -50,16 +51,12 @@ def export(store: Store, session_id: str, form: str, *, redact: bool = False) ->
     yield from FORMS[form](_Session(store, session_id, redact=redact))
 
 
-class _Session:
+class _Session(SessionRecord):
     """What is written out of a session."""
 
     def __init__(self, store: Store, session_id: str, *, redact: bool) -> None:
-        self.store = store
-        self.start = store.start(session_id)
-        self.session_id = session_id
-        self.rows = list(store.rows(session_id))
+        super().__init__(store, session_id)
         self._redact = redact
-        self._ids = {stored.id: stored for stored in self.rows}
 
     def said(self) -> Iterator[tuple[StoredRow, Message]]:
         """The rows of what was said, with their messages; no sounding that did not win."""
@@ -77,25 +74,18 @@ class _Session:
         """JSON data as it is written out."""
         return redacted_json(value) if self._redact else value
 
-    def calls(self) -> Iterator[tuple[CallRecord, Row, list[Message]]]:
+    def requests(self) -> Iterator[tuple[CallRecord, Row, list[Message]]]:
         """Each call that was answered: its reply's row, and what it was sent."""
         rows = {stored.row.trace_id: stored.row for stored in self.rows}
-        for call in self.store.calls(self.session_id):
-            bodies = {body.key: body for body in call.bodies}
-            sent: list[Message] = []
-            for shown in call.shown:
-                if shown.shown_as is not None:
-                    key = shown.shown_as
-                    sent.append(self.shown(bodies.get(key) or self.store.message(key)))
-                elif (message := self._ids[shown.message_id].row.message) is not None:
-                    sent.append(self.shown(message))
+        for call in self.sent_calls:
             if call.trace_id in rows:
+                sent = [self.shown(self.sent(shown)[1]) for shown in call.shown]
                 yield call, rows[call.trace_id], sent
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
         """The tools of the last call."""
-        calls = self.store.calls(self.session_id)
+        calls = self.sent_calls
         return self.value([dict(tool) for tool in calls[-1].tools]) if calls else []
 
 
@@ -178,7 +168,7 @@ def _jsonl(session: _Session) -> Iterator[str]:
     load = session.store.picture
     imported = session.start.cascade.get(IMPORTED)
     grade = imported["grade"] if isinstance(imported, Mapping) else None
-    for call, row, sent in session.calls():
+    for call, row, sent in session.requests():
         request: dict[str, Any] = {
             "model": call.model,
             "messages": [_logged(message, load) for message in sent],
@@ -195,8 +185,9 @@ def _jsonl(session: _Session) -> Iterator[str]:
         }
         if row.tokens_in is not None:
             details = {"cached_tokens": row.tokens_cached or 0}
-            if written := row.metadata.get("tokens_written"):
-                details["cache_write_tokens"] = written
+            told = ReplyDetails.read(row)
+            if told is not None and told.tokens_written:
+                details["cache_write_tokens"] = told.tokens_written
             response["usage"] = {
                 "prompt_tokens": row.tokens_in,
                 "completion_tokens": row.tokens_out or 0,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias
 
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.report.ranking import RankedCost
+from windlass.report.ranking import RankedCost, day_of, dearest_first
 
 By: TypeAlias = Literal["day", "project", "model", "session"]
 """What costs are added up by."""
@@ -49,7 +48,8 @@ def folder_report(recordings: Iterable[Recording], by: By) -> FolderReport:
         whole.add(session)
         estimated += recording.estimated
         for call in recording.calls:
-            names = {"model": call.model, "day": day_of(call.time), "session": session}
+            day = UNKNOWN if call.time is None else day_of(call.time)
+            names = {"model": call.model, "day": day, "session": session}
             name = names.get(by) or project_of(projects[session])
             one = _cost(call)
             rows.setdefault(name, RankedCost(name, sessions=0)).add(one)
@@ -60,15 +60,10 @@ def folder_report(recordings: Iterable[Recording], by: By) -> FolderReport:
         if by == "session":
             row.name, row.within = titles[name], name
     total.sessions = len(whole)
-    ranked = sorted(rows.values(), key=lambda row: row.weight, reverse=True)
+    ranked = dearest_first(rows.values())
     if by == "day":
         ranked.sort(key=lambda row: (row.name != UNKNOWN, row.name), reverse=True)
     return FolderReport(by, tuple(ranked), total, estimated)
-
-
-def day_of(time: float | None) -> str:
-    """A day in UTC, ISO."""
-    return UNKNOWN if time is None else f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d}"
 
 
 def project_of(folder: str) -> str:

@@ -18,26 +18,27 @@ _SHOWN = 40
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """One call: its prefix, and what broke it.
-
-    `sent` and `shared` are tokens by the engine's count, `shared` those that stand as in the call
-    before; `predicted` is what should have been read from the cache (None: the model has none
-    that is known), `reported` what the provider said. `message` is the first that differs, from 0
-    (None: nothing differs, or the tools do), `character` where in it, `injector` whose block
-    stands there; `broken_by` says it in a clause (empty: the call only goes on).
-    """
+    """One call: what of it stands as in the call before, and what broke the rest."""
 
     call: int
     phase: str | None
     turn: int | None
     sent: int
+    """Tokens, by the engine's count."""
     shared: int
+    """Those that stand as in the call before."""
     predicted: int | None
+    """Those that should have been read from the cache (None: no cache of the model is known)."""
     reported: int
+    """Those that the provider says were read from it."""
     message: int | None = None
+    """The first message that differs, from 0 (None: nothing differs, or the tools do)."""
     character: int | None = None
+    """Where in it the texts part."""
     injector: str | None = None
+    """Whose block stands there."""
     broken_by: str = ""
+    """What broke it, in a clause (empty: the call only goes on)."""
 
 
 def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:

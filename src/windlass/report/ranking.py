@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any, Final
 
 from windlass.caching.bill import input_units
@@ -30,20 +31,21 @@ _BILLED: Final = (
 class RankedCost:
     """What a session, a phase, a call, a cascade or a day cost in all.
 
-    `name` is its own, `within` what it is a part of: the cascade of a session or phase, the session
-    of a call. Tokens as the provider reported them. `dollars` are US dollars, of a model that costs
-    nothing at the prices of another; those of `unpriced` calls are not known, and not in it.
+    Tokens are those that the provider reported.
     """
 
     name: str
     within: str = ""
+    """What it is a part of: the cascade of a session or phase, the session of a call."""
     sessions: int = 1
     calls: int = 0
     tokens_in: int = 0
     tokens_cached: int = 0
     tokens_out: int = 0
     dollars: float = 0.0
+    """US dollars; of a model that costs nothing, what the hosted one would have billed."""
     unpriced: int = 0
+    """Calls whose cost is not known, and not in `dollars`."""
 
     @property
     def weight(self) -> tuple[float, int]:
@@ -110,20 +112,15 @@ def store_report(
             calls.append((one, row))
             if len(calls) > _KEPT:
                 calls = _dearest_calls(calls, limit)
-    ranked = sorted(sessions.values(), key=_weight, reverse=True)
+    ranked = dearest_first(sessions.values())
     messages, looked = _messages(store, ranked, price_as, limit)
+    days = _summed(ranked, lambda each: day_of(listed[each.name].started))
     return StoreReport(
         total=total,
         cascades=tuple(_summed(ranked, lambda each: each.within)),
-        days=tuple(
-            sorted(
-                _summed(ranked, lambda each: _day(listed[each.name])),
-                key=lambda day: day.name,
-                reverse=True,
-            )
-        ),
+        days=tuple(sorted(days, key=attrgetter("name"), reverse=True)),
         sessions=tuple(ranked[:limit]),
-        phases=tuple(sorted(phases.values(), key=_weight, reverse=True)[:limit]),
+        phases=tuple(dearest_first(phases.values())[:limit]),
         calls=tuple(_numbered(store, _dearest_calls(calls, limit))),
         messages=messages,
         looked=looked,
@@ -136,8 +133,14 @@ _KEPT: Final = 10_000
 """Calls that are held before all but the dearest are let go."""
 
 
-def _weight(each: RankedCost) -> tuple[float, int]:
-    return each.weight
+def dearest_first(rows: Iterable[RankedCost]) -> list[RankedCost]:
+    """The rows, those first that cost most."""
+    return sorted(rows, key=attrgetter("weight"), reverse=True)
+
+
+def day_of(seconds: float) -> str:
+    """The day of a time, in UTC: `2026-01-21`."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"
 
 
 def _roots(roots: Mapping[str, SessionInfo], below: Sequence[SessionInfo]) -> dict[str, str]:
@@ -212,11 +215,7 @@ def _summed(
         line = sums.setdefault(key(each), RankedCost(key(each), sessions=0))
         line.sessions += 1
         line.add(each)
-    return sorted(sums.values(), key=_weight, reverse=True)
-
-
-def _day(info: SessionInfo) -> str:
-    return f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d}"
+    return dearest_first(sums.values())
 
 
 def _messages(

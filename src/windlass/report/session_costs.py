@@ -13,6 +13,7 @@ from typing import Final
 
 from windlass.caching.rates import cost
 from windlass.history.base import NodeType, Store
+from windlass.history.decisions import ThinkingLeftOut, text_of
 from windlass.report._findings import Finding, findings_of
 from windlass.report._unfinished import Unbilled, unbilled
 from windlass.report.account import Account, AccountTree, CallCost, Paid
@@ -101,9 +102,10 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
         thinking=tuple(_thinking(accounts)),
         by_provider=tuple(
             session_sentences(
-                call.row.metadata.get("provider_edits", {})
+                call.reply.provider_edits
                 for _, account in accounts
                 for call in account.calls
+                if call.reply is not None
             )
         ),
         missing=missing,
@@ -114,8 +116,8 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
 def _thinking(accounts: Iterable[tuple[str, Account]]) -> Iterator[str]:
     for prefix, account in accounts:
         for stored in account.record.rows:
-            if stored.row.metadata.get("kind") == "thinking":
-                yield f"{prefix}{stored.row.metadata['text']}"
+            if ThinkingLeftOut.read(stored.row) is not None:
+                yield f"{prefix}{text_of(stored.row)}"
 
 
 def _weight(call: CallCost) -> tuple[float, int]:

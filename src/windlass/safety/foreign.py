@@ -79,7 +79,7 @@ def _parsed(text: str | bytes, otherwise: Any) -> Any:
 
 def _refused(digits: str) -> NoReturn:
     shown = digits if len(digits) <= 20 else f"{digits[:20]}..."  # noqa: PLR2004 - for one line
-    raise ValueError(f"{shown} is no number that JSON can hold")
+    raise ValueError(f"{shown} is not a number that JSON can hold")
 
 
 def _unknown(digits: str) -> None:

@@ -61,7 +61,9 @@ def _check(path: Path, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise _is_link(path)
     if not stat.S_ISREG(found.st_mode):
-        raise StoreError(f"{str(path)!r} is no ordinary file, so it is not written: move it away")
+        raise StoreError(
+            f"{str(path)!r} is not a regular file, so nothing is written to it: move it away"
+        )
     if found.st_nlink > 1:
         raise StoreError(
             f"{str(path)!r} is a file with another name (a hard link), which would change too,"

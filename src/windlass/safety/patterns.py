@@ -248,13 +248,13 @@ def _place(place: str, flags: int, last: bool) -> str:
     if flags & _MULTILINE:
         return "(?m:$)"
     if not last:
-        raise Unsupported(f"has more behind a $, {_CANNOT}")
+        raise Unsupported(f"has more after a $, {_CANNOT}")
     return r"(?:\n?\z)"  # Python's `$` stands before a line end that ends the text, too
 
 
 def _literal(code: int) -> str:
     if code in _HALVES:
-        raise BadPattern("holds half a character, which no text has")
+        raise BadPattern("holds half a character (a lone surrogate), which no text has")
     return f"\\x{{{code:x}}}"
 
 

@@ -22,7 +22,7 @@ def sentence_about(error: ErrorDetails, keys: tuple[str, ...]) -> str:
             return f"unknown setting '{name}'; {did_you_mean(keys[-1], _siblings(keys))}"
         case "missing":
             table = name.rpartition(".")[0]
-            return f"{table} must say input and output, in US dollars a million tokens"
+            return f"{table} must say input and output, in US dollars per million tokens"
         case _ if kind == SENTENCE:
             return f"{name}: {expected}"
         case _ if keys[0] == "mcp_servers" and len(keys) > 1:

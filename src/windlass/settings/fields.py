@@ -40,7 +40,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "anthropic": ("ANTHROPIC_API_KEY",),
     "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "openrouter": ("OPENROUTER_API_KEY",),
-    "litellm": (),  # litellm knows the variables of what is behind it
+    "litellm": (),  # litellm knows the variables of the providers it calls
 }
 """The providers that have keys without a definition, and the variables that hold them."""
 
@@ -49,8 +49,8 @@ ADDRESSES: Final[Mapping[str, tuple[str, str]]] = {
     "anthropic": ("ANTHROPIC_BASE_URL", "/v1"),
     "gemini": ("GOOGLE_GEMINI_BASE_URL", "/v1beta"),
 }
-"""The variables by which the vendors' own clients are told another address, and the version that
-those clients put behind it."""
+"""The variables that give the vendors' own clients another address, and the version that those
+clients append to it."""
 
 STORE_SCHEMES: Final = ("clickhouse", "chdb")
 
@@ -84,7 +84,7 @@ def read_store(value: Any, folder: Path) -> Path | StoreAddress:
     scheme, _, rest = url.partition("://")
     if scheme not in STORE_SCHEMES:
         known = ", ".join(f"{name}://" for name in STORE_SCHEMES)
-        raise UsageError(f"store: {scheme!r} is no kind of store; expected a folder, or {known}")
+        raise UsageError(f"store: {scheme!r} is not a kind of store; give a folder, or {known}")
     user, at, _ = rest.partition("/")[0].rpartition("@")
     if at and ":" in user:
         raise UsageError(
@@ -118,8 +118,8 @@ _Amount: TypeAlias = Annotated[int, NUMBER, Field(ge=0), Expected("a whole numbe
 _Switch: TypeAlias = Annotated[bool, Expected("true or false")]
 _Flag: TypeAlias = Annotated[YesNo, Expected("true or false")]
 _Dollars: TypeAlias = Annotated[
-    # A figure of a million and more is a slip of the pen.
-    float, Strict(), Field(ge=0, lt=1e6), Expected("US dollars a million tokens")
+    # A million or more is a typing mistake.
+    float, Strict(), Field(ge=0, lt=1e6), Expected("US dollars per million tokens")
 ]
 _Address: TypeAlias = Annotated[
     str,
@@ -132,14 +132,14 @@ _Variable: TypeAlias = Annotated[
     StringConstraints(pattern="^[A-Z_][A-Z0-9_]*$"),
     Expected(
         "the name of an environment variable that holds the key, such as MY_API_KEY;"
-        " a key itself never stands in a file",
+        " never write the key itself into a file",
         PRIVATE,
     ),
 ]
 _ProviderName: TypeAlias = Annotated[
     str,
     StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$"),
-    Expected("a name of small letters, digits, '-', '_' and '.'"),
+    Expected("a name of lower-case letters, digits, '-', '_' and '.'"),
 ]
 _ModelName: TypeAlias = Annotated[
     str,
@@ -164,29 +164,29 @@ class ProviderSettings(Model):
     """Name of the environment variable that holds the key."""
 
     sees_pictures: _Flag | None = None
-    """Whether its models take pictures. Default: by the model's name."""
+    """Whether its models accept pictures. Default: by the model's name."""
 
     window: Whole | None = None
-    """Tokens of its models' windows. Default: by the price table."""
+    """Window of its models, in tokens. Default: by the price table."""
 
     stream: _Flag | None = None
-    """Whether answers arrive piece by piece."""
+    """Whether answers are streamed."""
 
     requests_per_minute: Whole | None = None
-    """Most requests in a minute."""
+    """Most requests per minute."""
 
     tokens_per_minute: Whole | None = None
-    """Most tokens in a minute."""
+    """Most tokens per minute."""
 
     connect_timeout_s: _Number | None = None
-    """Seconds that a connection may take."""
+    """Seconds to wait for a connection."""
 
     read_timeout_s: _Number | None = None
-    """Seconds without any byte of an answer after which a request has failed."""
+    """Seconds without a byte of an answer after which a request counts as failed."""
 
 
 class PriceSettings(Model):
-    """Your own price of a model, in US dollars a million tokens."""
+    """Your own price of a model, in US dollars per million tokens."""
 
     input: _Dollars
     """Price of input."""
@@ -201,9 +201,9 @@ class PriceSettings(Model):
     """Price of input that is written to the cache. Default: the price of input."""
 
     cache_write_long: _Dollars | None = None
-    """The same for an hour. Default: `cache_write`."""
+    """The same for a cache that is kept for an hour. Default: `cache_write`."""
 
-    search: Annotated[_Dollars, Expected("US dollars a search")] | None = None
+    search: Annotated[_Dollars, Expected("US dollars per search")] | None = None
     """Price of one search of the web, in US dollars."""
 
 
@@ -230,10 +230,10 @@ class SettingFields(Model):
     """Where the history is kept: a folder, clickhouse://…, chdb://…"""
 
     model: Line = "local/smollm2"
-    """Model where none is named, as provider/name."""
+    """Model used where none is named, as provider/name."""
 
     price_as: Line = "anthropic/claude-sonnet-5-5"
-    """Hosted model at whose prices tokens of the local one are valued."""
+    """Hosted model at whose prices the tokens of the local model are valued."""
 
     root: _Folder = Field(Path(), validate_default=True)
     """The only folder that tools may touch."""
@@ -248,7 +248,7 @@ class SettingFields(Model):
     """Model whose web search the tool web_search uses, as provider/name."""
 
     http_allow: _Names = ()
-    """Hosts that http_get may ask, whatever a cascade lists. Default: the cascade's list alone."""
+    """Hosts that http_get may ask; no cascade can add to them. Default: the cascade's list."""
 
     max_output_tokens: Whole | None = None
     """Most tokens a reply may have. Default: the model's own limit."""
@@ -257,17 +257,16 @@ class SettingFields(Model):
     """Seconds a tool may take unless it has a limit of its own."""
 
     keep_recent_turns: _Amount = 0
-    """Newest turns a call sees, of all phases; 0: all."""
+    """How many of the newest turns a call sees, in every phase; 0: all."""
 
     keep_recent_images: _Amount = 0
-    """Newest pictures a call sees, of all phases; 0: all."""
+    """How many of the newest pictures a call sees, in every phase; 0: all."""
 
     passthrough: _Switch = False
     """Send everything: no window is shortened."""
 
     breaker_sessions: _Amount = 20
-    """Newest sessions over which shortening must not have lost money, else it is off; 0: no
-    check."""
+    """Shortening is off while it lost money over so many of the newest sessions; 0: no check."""
 
     auto_context_intra_phase_enabled: _Switch = True
     """false: no phase shortens what it sees of itself."""
@@ -312,7 +311,7 @@ SERVER_VALUES: Final[Mapping[str, str]] = {
 
 
 def tables_in(annotation: Any) -> Iterator[type[Model]]:
-    """The tables that a type of a setting is made of."""
+    """The tables that the type of a setting is made of."""
     if isinstance(annotation, type) and issubclass(annotation, Model):
         yield annotation
     for argument in get_args(annotation):

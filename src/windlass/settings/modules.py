@@ -145,7 +145,7 @@ class Modules:
         """
         parts = _parts(path)
         if parts[-1] == SETTINGS:
-            return "the name of a file of settings"
+            return "a settings file"
         if any(parts == _parts(file) for file in self._files):
             return "in use by this run"
         if _is_inside(parts, _parts(user_folder().resolve())):

@@ -37,7 +37,7 @@ def read_file(
     if real.is_dir():
         raise ToolError(f"{path!r} is a folder: use list_files")
     if not real.is_file():
-        raise ToolError(f"{path!r} is no ordinary file")
+        raise ToolError(f"{path!r} is not a regular file")
     try:
         size = real.stat().st_size
         if size > _MAX_BYTES:

@@ -45,7 +45,7 @@ def to_write(context: ToolContext, path: str) -> Path:
     if real.is_dir():
         raise ToolError(f"{path!r} is a folder: give the path of a file")
     if real.exists() and not real.is_file():
-        raise ToolError(f"{path!r} is no ordinary file")
+        raise ToolError(f"{path!r} is not a regular file")
     if why := context.modules.in_use(real):
         raise ToolError(f"{path!r} is {why}, and not open to tools: write to another file")
     return real
@@ -96,7 +96,7 @@ def _real(context: ToolContext, path: str) -> Path:
     except (OSError, ValueError, RuntimeError) as problem:
         # NUL bytes, lone surrogates, names too long, links in a circle.
         reason = getattr(problem, "strerror", None) or type(problem).__name__
-        raise ToolError(f"{path[:80]!r} is no usable path: {reason}") from problem
+        raise ToolError(f"{path[:80]!r} is not a usable path: {reason}") from problem
     return real
 
 

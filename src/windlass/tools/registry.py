@@ -112,7 +112,7 @@ def make_tool(
     from windlass.tools.argument_schema import describe
 
     if not callable(function):
-        raise UsageError(f"{function!r} cannot be a tool: it is no function")
+        raise UsageError(f"{function!r} cannot be a tool: it is not a function")
     mark = getattr(function, _MARK, _Mark())
     called = str(name or mark.name or getattr(function, "__name__", type(function).__name__))
     if timeout_s is None:
@@ -120,8 +120,8 @@ def make_tool(
     origin = origin_of(function)
     if not _NAME.fullmatch(called):
         raise UsageError(
-            f"{origin}: {called!r} is no name for a tool; give one of letters, digits, '_' and '-' "
-            "(64 at most) with name=..."
+            f"{origin}: {called!r} is not a name for a tool; give one of letters, digits, '_' and"
+            " '-' (64 at most) with name=..."
         )
     if not timeout_s > 0:
         raise UsageError(f"{origin}: timeout_s must be more than 0 seconds, not {timeout_s!r}")
@@ -242,7 +242,7 @@ class Registry:
         """Register and return the function at `pkg.module:function`, marked or not."""
         module_name, _, attribute = dotted.partition(":")
         if not module_name or not attribute:
-            raise UsageError(f"{dotted!r} is no tool: expected 'package.module:function'")
+            raise UsageError(f"{dotted!r} is not a tool: expected 'package.module:function'")
         target: Any = self.modules.load(module_name)
         for step in attribute.split("."):
             try:

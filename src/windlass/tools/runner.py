@@ -82,7 +82,7 @@ async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutp
     cancellation.cancel()
     return _failure(
         f"{tool.spec.name!r} did not finish within its time limit of {tool.timeout_s:g} s; "
-        "it was given up and has no result"
+        "it was abandoned and has no result"
     )
 
 
@@ -128,7 +128,7 @@ def _checked(tool: Tool, given: dict[str, Any]) -> dict[str, Any]:
         ) from error
     except (SchemaError, Unresolvable, BadPattern) as error:
         # The tool's own fault, and its result: a run must not end by it.
-        raise ValueError(f"the parameters of {tool.spec.name!r} are no valid schema") from error
+        raise ValueError(f"the parameters of {tool.spec.name!r} are not a valid schema") from error
     if errors:
         raise ValueError(f"wrong arguments for {tool.spec.name!r}: " + "; ".join(errors))
     return given

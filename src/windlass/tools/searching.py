@@ -116,7 +116,9 @@ def _pages_text(answer: SearchReply, query: str, most: int) -> str:
 def _of_folder(context: ToolContext, words: list[str], most: int) -> str:
     folder = context.search_folder
     if folder is None or not folder.is_dir():
-        raise ToolError(f"the search folder {str(folder)!r} does not exist: mend search_folder")
+        raise ToolError(
+            f"the search folder {str(folder)!r} does not exist: correct the setting search_folder"
+        )
     documents = _load(context, folder)
     best = _find(documents, words, most)
     name = paths.shown(context, folder.resolve())

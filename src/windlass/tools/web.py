@@ -54,7 +54,7 @@ async def http_get(context: ToolContext, url: str, max_chars: int = 20_000) -> T
 
     if not context.http_allow:
         raise ToolError(
-            "http_get may ask no host here: list the hosts in the cascade as"
+            "http_get is not allowed any host here: list the hosts in the cascade as"
             ' "http_allow": ["example.org"], or in windlass.toml as http_allow = ["example.org"]'
         )
     lists = {"http_allow": context.http_allow}
@@ -109,7 +109,7 @@ async def _read(response: httpx.Response, url: str, most: int) -> ToolOutput:
     kind = response.headers.get("content-type", "").partition(";")[0].strip() or "no type"
     text = _decoded(bytes(data), response.charset_encoding)
     if text is None:
-        raise ToolError(f"{url} is no text ({kind}, {len(data)} bytes)")
+        raise ToolError(f"{url} is not text ({kind}, {len(data)} bytes)")
     end = ""
     if len(text) > most or is_cut:
         more = f"more than {MAX_BYTES} bytes" if is_cut else f"{len(text)} characters"
@@ -135,13 +135,13 @@ def _checked(url: str, lists: _Lists) -> httpx.URL:
     try:
         target = httpx.URL(url)
     except (httpx.InvalidURL, TypeError) as problem:
-        raise ToolError(f"{url[:200]!r} is no address: {problem}") from problem
+        raise ToolError(f"{url[:200]!r} is not an address: {problem}") from problem
     if target.scheme not in _PORTS or not target.host or (target.port or 1) > _LAST_PORT:
         raise ToolError(
-            f"{url[:200]!r} is no address to fetch: write it in full, like https://example.org/page"
+            f"{url[:200]!r} is not an address to fetch: write it in full, like https://example.org/page"
         )
     if target.userinfo:
-        raise ToolError("an address with a name and a password is not asked: leave them out")
+        raise ToolError("an address must not hold a name and a password: leave them out")
     for name, hosts in lists.items():
         if not (_is_listed(target, hosts) or _is_under(target.host, hosts)):
             raise ToolError(

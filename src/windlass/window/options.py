@@ -1,25 +1,29 @@
 """The options of windows together, and how what a user wrote becomes them.
 
-The options that a policy reads, with their defaults, are fields of a class beside it in
-`policies`; `Policy` adds which policies there are. `profiles` has other sets of values, and
-`steps` makes the policies. This module checks values and lays settings over one another.
+`Policy` has them all. Those that one policy alone reads are an object beside it in `policies`, in
+a field of its name; users write all options in one level, by name. `profiles` has other sets of
+values, and `steps` makes the policies. This module checks values and lays settings over one
+another.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import (
-    TYPE_CHECKING,
     Annotated,
     Any,
     Final,
     Literal,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
     Union,
+    Unpack,
     get_args,
     get_origin,
     get_type_hints,
@@ -31,29 +35,74 @@ from windlass.window.policies.cuts import Cut
 from windlass.window.policies.digest import DigestOptions, WithoutCache
 from windlass.window.policies.images import ImagesOptions
 from windlass.window.policies.loops import LoopsOptions
-from windlass.window.policies.lossless import LosslessOptions
 from windlass.window.policies.rare.decay import DecayOptions
-from windlass.window.policies.rare.folding import FoldingOptions
-from windlass.window.policies.rare.masking import MaskingOptions
 from windlass.window.policies.reasoning import ReasoningOptions
 from windlass.window.policies.server_clear import ServerClearOptions
-from windlass.window.policies.shared import Bounds, Count, Factor, Names
-from windlass.window.policies.sliding import SlidingOptions
+from windlass.window.policies.shared import (
+    ERROR_CHARS,
+    Bounds,
+    Count,
+    CountOrZero,
+    Factor,
+    Names,
+)
 from windlass.window.profiles import PROFILES, Commit, Profile
 from windlass.window.thoughts import Thinking
 
+T = TypeVar("T")
+Block: TypeAlias = T | Mapping[str, Any] | bool | None
+"""What a user writes for an object of options: it, its keys, or whether it is on."""
 
-@dataclass(frozen=True, kw_only=True)
-class Policy(
-    LosslessOptions,
-    LoopsOptions,
-    DigestOptions,
-    MaskingOptions,
-    ReasoningOptions,
-    FoldingOptions,
-    ImagesOptions,
-    SlidingOptions,
-):
+
+class PolicyOptions(TypedDict, total=False):
+    """The options as a user writes them, for type checkers; their meanings stand in `Policy`."""
+
+    enabled: bool
+    commit: Commit
+    thinking: Thinking
+    guard: float | None
+    server_clear: Block[ServerClearOptions]
+    max_input_tokens: int | None
+    repeats: bool
+    supersede_writes: bool
+    cuts: Cut | None
+    compress: Block[CompressOptions]
+    compress_loops: bool
+    decay: Block[DecayOptions]
+    fold_subtasks: bool
+    shorten_arguments: bool
+    expand: bool
+    lossless: int | None
+    loop_history_limit: int
+    attempt_chars: int
+    see_results: int | None
+    see_reads: int
+    see_shell_reads: int
+    see_crowded: int
+    see_named: int
+    most_waiting: int
+    most_crowded: int
+    without_cache: Block[WithoutCache]
+    digest_above_chars: int
+    share_records: float
+    most_records: int
+    share_text: float
+    most_text: int
+    mask_observations_after: int | None
+    reasoning_max_chars: int | None
+    preserve_reasoning: bool
+    window: int
+    min_masked_chars: int
+    preserve_errors: bool
+    error_chars: int
+    fold_after: int | None
+    images_after: int | None
+    keep_recent_images: int
+    keep_recent_turns: int
+
+
+@dataclass(frozen=True, init=False)
+class Policy:
     """All options of a window. What is not given comes from the profile.
 
     A turn is a model call and the results it asked for. None and False switch an option off.
@@ -61,7 +110,7 @@ class Policy(
     and docs/reference/options.md says what each option means.
     """
 
-    profile: Profile = field(default="default", kw_only=False)
+    profile: Profile = "default"
     """The profile that holds for the options not written."""
     enabled: bool = True
     """Whether anything is shortened; false sends everything that was said."""
@@ -130,12 +179,51 @@ class Policy(
     expand: bool = False
     """Whether an original comes back unasked when its identifiers are named."""
 
-    if not TYPE_CHECKING:  # type checkers read the fields
+    lossless: Count | None = 400
+    """Characters from which on results are written shorter with nothing lost (tables).
 
-        def __init__(self, profile: Any = "default", **given: Any) -> None:
-            """Take what is given, and the rest from the profile."""
-            for name, value in _filled({"profile": profile, **given}).items():
-                object.__setattr__(self, name, value)
+    JSON comes as a table; files, diffs and command output never do. How to read it is told once:
+    a result near one that still tells it begins `[JSON without quotes]` and no more.
+    """
+    loops: LoopsOptions = field(default=LoopsOptions())
+    digest: DigestOptions = field(default=DigestOptions())
+    mask_observations_after: Count | None = None
+    """Turns that see a tool result whole before it becomes one line."""
+    reasoning: ReasoningOptions = field(default=ReasoningOptions())
+    window: Count = 1
+    """Turns within which the model's own words stay whole, whatever their length."""
+    min_masked_chars: Count = 200
+    """Results of fewer characters are never masked."""
+    preserve_errors: bool = True
+    """Whether a failed result keeps its error lines when it is shortened."""
+    error_chars: Count = ERROR_CHARS
+    """The most characters of error lines in a shortened result.
+
+    Of a failed result each line with *error*, *exception*, *failed* or *traceback* is kept within
+    them, and where some do not fit, it is said how many.
+    """
+    fold_after: Count | None = None
+    """Turns after which a tool call and its result become one line."""
+    images: ImagesOptions = field(default=ImagesOptions())
+    keep_recent_turns: CountOrZero = 0
+    """The newest turns that are kept, all phases together; 0 keeps all.
+
+    It holds also where `enabled` is false.
+    """
+
+    def __init__(self, profile: Profile = "default", **given: Unpack[PolicyOptions]) -> None:
+        """Take what is given, and the rest from the profile.
+
+        Raises UsageError, in one sentence with the known names.
+        """
+        values = _filled({"profile": profile, **given})
+        for each in fields(self):
+            group = groups_of(Policy).get(each.name)
+            if group is None:
+                value = values[each.name]
+            else:
+                value = group(**{name: values[name] for name in options_of(group)})
+            object.__setattr__(self, each.name, value)
 
     @classmethod
     def of(cls, value: str | Mapping[str, Any] | Policy | None) -> Policy:
@@ -151,7 +239,8 @@ class Policy(
             case str():
                 return cls.of({"profile": value})
             case Mapping():
-                return cls(**{str(name): each for name, each in value.items()})
+                given: Any = {str(name): each for name, each in value.items()}
+                return cls(**given)
             case _:
                 raise UsageError(
                     "a policy is the name of a profile, an object of options or a Policy,"
@@ -159,13 +248,20 @@ class Policy(
                 )
 
     def settings(self) -> dict[str, Any]:
-        """Every option with its value, as plain data."""
-        return {name: plain(getattr(self, name)) for name in OPTIONS}
+        """Every option with its value, as plain data and in one level, as a user writes it."""
+        values: dict[str, Any] = {}
+        for name, value in plain(self).items():
+            values |= value if name in groups_of(Policy) else {name: value}
+        return values
+
+    def with_options(self, **given: Unpack[PolicyOptions]) -> Policy:
+        """The same policy but for these options."""
+        return Policy.of({**self.settings(), **given})
 
     def uncached(self) -> Policy:
         """The same policy as it is where the prices have no cache."""
-        longer = {k: v for k, v in (plain(self.without_cache) or {}).items() if v is not None}
-        return replace(self, **longer)
+        longer = plain(self.digest.without_cache) or {}
+        return Policy.of({**self.settings(), **{k: v for k, v in longer.items() if v is not None}})
 
     @property
     def key(self) -> str:
@@ -211,20 +307,26 @@ class Option:
         return isinstance(value, types) and self.bounds.hold(value)
 
 
-def groups_of(block: type) -> Iterator[tuple[type, list[str]]]:
-    """The classes that an object of options is made of, with the names of what each adds."""
-    for each in block.__mro__:
-        if is_dataclass(each):
-            yield each, list(vars(each).get("__annotations__", ()))
-
-
 @cache  # reading annotations takes a millisecond, and each phase of each run asks
+def groups_of(block: type) -> Mapping[str, Any]:
+    """The fields of an object of options that only group others, which users write beside its own.
+
+    They are those that are always an object.
+    """
+    return {name: hint for name, hint in get_type_hints(block).items() if is_dataclass(hint)}
+
+
+@cache
 def options_of(block: type) -> Mapping[str, Option]:
     """The options of `Policy` or of one of its blocks, by name."""
-    hints = get_type_hints(block, include_extras=True)
-    defaults = {each.name: each.default for each in fields(block)}
-    names = (name for _, names in groups_of(block) for name in names)
-    return MappingProxyType({name: _option(hints[name], defaults[name]) for name in names})
+    hints, groups = get_type_hints(block, include_extras=True), groups_of(block)
+    options: dict[str, Option] = {}
+    for each in fields(block):
+        if each.name in groups:
+            options |= options_of(groups[each.name])
+        else:
+            options[each.name] = _option(hints[each.name], each.default)
+    return MappingProxyType(options)
 
 
 def _option(hint: Any, default: Any) -> Option:

@@ -7,8 +7,7 @@ then what the whole window may hold. Each works on what those before it left.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
-from typing import Any, TypeVar
+from dataclasses import replace
 
 from windlass.caching.prices import Prices
 from windlass.window.conversation import WindowPolicy
@@ -36,8 +35,6 @@ from windlass.window.policies.sliding import Sliding
 from windlass.window.thoughts import Thinking
 from windlass.wire.thinking import thinking_rules
 
-P = TypeVar("P")
-
 
 def steps(
     policy: Policy,
@@ -64,23 +61,17 @@ def steps(
     if not caches:
         policy = policy.uncached()
     policies = [*_shortening(policy, window_tokens, caches=caches)] if policy.enabled else []
-    images_after = policy.images_after if policy.enabled else None
-    if images_after is not None or policy.keep_recent_images:
-        policies.append(_made(Images, policy, images_after=images_after, where=where))
+    images = policy.images if policy.enabled else replace(policy.images, images_after=None)
+    if images.images_after is not None or images.keep_recent_images:
+        policies.append(Images(options=images, where=where))
     if policy.keep_recent_turns:
-        policies.append(_made(Sliding, policy))
+        policies.append(Sliding(keep_recent_turns=policy.keep_recent_turns))
     most = policy.max_input_tokens if limit is None else limit
     if most is not None:
         policies.append(TokenBudget(most, on_exceed, error_chars=_error_chars(policy)))
     if policy.enabled and policy.expand:
         policies.append(Expand())
     return tuple(policies)
-
-
-def _made(kind: type[P], options: Any, **more: Any) -> P:
-    """A policy with those of the options that it reads."""
-    names = [each.name for each in fields(kind) if hasattr(options, each.name)]  # type: ignore[arg-type]
-    return kind(**{**{name: getattr(options, name) for name in names}, **more})
 
 
 def _error_chars(policy: Policy) -> int:
@@ -91,33 +82,38 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
     """What is asked only where windows are shortened: about what is new, then about what ages."""
     errors = _error_chars(policy)
     if policy.compress_loops:
-        yield _made(Loops, policy, error_chars=errors)
+        yield Loops(options=policy.loops, error_chars=errors)
     if policy.lossless is not None:
-        yield _made(Lossless, policy)
+        yield Lossless(lossless=policy.lossless)
     if policy.repeats:
         yield Repeats()
     if policy.cuts is not None:
         yield Cuts(cuts=policy.cuts)
     if policy.compress is not None:
-        adapts = policy.compress.adapt
-        tokens = window_tokens if adapts else 0
-        yield _made(Compress, policy.compress, window_tokens=tokens, error_chars=errors)
+        tokens = window_tokens if policy.compress.adapt else 0
+        yield Compress(options=policy.compress, window_tokens=tokens, error_chars=errors)
     if policy.supersede_writes:
         yield Rewrites()
-    if policy.see_results is not None:
-        yield _made(Digest, policy)
+    if policy.digest.see_results is not None:
+        yield Digest(options=policy.digest, error_chars=errors)
     if policy.mask_observations_after is not None:
-        yield _made(Masking, policy)
-    if policy.reasoning_max_chars is not None or not policy.preserve_reasoning:
-        yield _made(Reasoning, policy)
+        yield Masking(
+            mask_observations_after=policy.mask_observations_after,
+            min_masked_chars=policy.min_masked_chars,
+            error_chars=errors,
+        )
+    words = policy.reasoning
+    chars = words.reasoning_max_chars if words.preserve_reasoning else policy.min_masked_chars
+    if chars is not None:
+        yield Reasoning(window=policy.window, reasoning_max_chars=chars)
     if policy.fold_after is not None:
-        yield _made(Folding, policy, error_chars=errors)
+        yield Folding(fold_after=policy.fold_after, error_chars=errors)
     if policy.decay is not None:
-        yield _made(Decay, policy.decay, error_chars=errors)
+        yield Decay(options=policy.decay, error_chars=errors)
     if policy.fold_subtasks:
         yield Subtasks(error_chars=errors)
     if policy.shorten_arguments:
-        yield _made(Arguments, policy)
+        yield Arguments(window=policy.window)
     if policy.repeats and not caches:
         yield Listed()
 

@@ -26,13 +26,15 @@ def callout(
     from windlass.cli.named_store import open_existing
     from windlass.cli.session_cards import mark_message
     from windlass.cli.session_text import callout_row
-    from windlass.history.callout_rows import called_out, checked_name, mark_of
+    from windlass.history.callout_rows import callout_metadata, check_callout_name, find_callouts
 
-    checked = checked_name(name)
+    checked = check_callout_name(name)
     with open_existing(store, writing=True) as history:
         session = history.find_session(session)
-        marked = mark_message(history, session, ref, lambda id_: mark_of(id_, checked, "user"))
-        callouts = called_out(history.rows(session))
+        marked = mark_message(
+            history, session, ref, lambda id_: callout_metadata(id_, checked, "user")
+        )
+        callouts = find_callouts(history.rows(session))
     (made,) = [each for each in callouts if each.message_id == marked]
     message = made.stored.row.message
     if printed_as_json({"name": made.name, "message_id": marked, "message": message}):

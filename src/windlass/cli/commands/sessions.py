@@ -34,7 +34,7 @@ def sessions(
     from windlass.cli.printed_tables import print_table
     from windlass.cli.session_text import TOTALS, indented_names, totals_of
     from windlass.history.base import SessionFilter, Status, in_words
-    from windlass.history.nesting import nested, sessions_below
+    from windlass.history.nesting import nest_with_totals, sessions_below
     from windlass.report.calls import words_of
 
     statuses = (*get_args(Status), "running")
@@ -47,7 +47,7 @@ def sessions(
         listed = () if out.as_json else (*fitting, *below)
         words = {info.session_id: words_of(history, info.session_id, _WORDS) for info in listed}
     # What is asked for by its cascade or status is listed alone; otherwise each with all below it.
-    found = nested([*fitting, *below] if which.under == () else fitting, below)
+    found = nest_with_totals([*fitting, *below] if which.under == () else fitting, below)
     if printed_as_json(found):
         return
     print_table(

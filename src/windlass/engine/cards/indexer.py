@@ -19,7 +19,9 @@ from windlass.engine.cards.maker import CardBatch, CardMaker, Failure, Summarise
 from windlass.engine.events import Noted
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import BANK, Batch, NodeType, Row, SessionInfo, Store, StoredRow
-from windlass.history.card_rows import FAILED, CardMarks, item_of, mark_cards
+from windlass.history.card_rows import CardMarks, item_of, mark_cards
+from windlass.history.decisions import CardsLack, Remark, SwitchedOff
+from windlass.history.row_details import told
 from windlass.messages import Message
 from windlass.safety.fairness import fair
 from windlass.selection.card import BY_RULE, Card
@@ -337,8 +339,7 @@ def start_cards(run: CascadeRun) -> CardIndexer | None:
     if not run.settings.auto_context_cards_enabled:
         origin = run.settings[FLAG].origin
         text = f"no context cards are made, because {origin} switches them off"
-        metadata = {"kind": "switched_off", "text": text, "setting": FLAG, "origin": origin}
-        run.record.append([run.record.row(NodeType.DECISION, metadata=metadata)])
+        run.record.decide(None, text, SwitchedOff(FLAG, origin))
         run.emit(Noted("", text))
         return None
     cards = CardIndexer(run, maker_of(run.settings, run.resolve, data))
@@ -520,23 +521,15 @@ class CardWorker:
         return question()
 
     def _failed(self, failure: Failure) -> Row:
-        return self._new_row(
-            {
-                "kind": FAILED,
-                "text": failure.text,
-                "lacks": failure.lacks,
-                "failed": list(failure.ids),
-                "model": failure.model,
-                "error": failure.why,
-            }
-        )
+        lack = CardsLack(failure.lacks, list(failure.ids), failure.model, failure.why)
+        return self._new_row(told(failure.text, lack))
 
     def _spent(self, queue: Queue, name: str, spent: Sequence[Spent]) -> Row:
         """The row that tells what one model took for a batch."""
         own = [each for each in spent if each.model == name]
         dollars = [queue.charge(each) for each in own]
         return replace(
-            self._new_row({"kind": SPENT, "text": f"answers of a model for cards: {len(own)}"}),
+            self._new_row(told(f"answers of a model for cards: {len(own)}", Remark("cards"))),
             model=name,
             tokens_in=sum(each.usage.tokens_in for each in own),
             tokens_out=sum(each.usage.tokens_out for each in own),
@@ -555,16 +548,15 @@ def failed_of(rows: Sequence[StoredRow], cards: Mapping[str, Card]) -> dict[str,
     """Of a session's messages those whose card still lacks something, and why, by id."""
     failed: dict[str, str] = {}
     for stored in rows:
-        metadata = stored.row.metadata
-        if stored.row.node_type != NodeType.DECISION or metadata.get("kind") != FAILED:
+        if (lack := CardsLack.read(stored.row)) is None:
             continue
-        for id_ in metadata["failed"]:
+        for id_ in lack.failed:
             card = cards.get(id_)
             if card is None:
                 continue
             lacks = card.generator_model == BY_RULE
-            if metadata["lacks"] == "vector":
+            if lack.lacks == "vector":
                 lacks = not card.embedding
             if lacks:
-                failed[id_] = str(metadata["error"])
+                failed[id_] = lack.error
     return failed

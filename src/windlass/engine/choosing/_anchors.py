@@ -14,7 +14,8 @@ from windlass.cascade.compile import reach
 from windlass.cascade.rules import Anchors
 from windlass.engine.choosing._session_index import SessionIndex
 from windlass.engine.phase.sources import last_said
-from windlass.history.base import NodeType, Outcome, StoredRow
+from windlass.history.base import Outcome, StoredRow
+from windlass.history.row_details import ToolResult
 from windlass.messages import Message, Role, Text
 from windlass.selection.making import searched_text
 from windlass.text.prompts import cut_text, errors_text, outline_header, output_text
@@ -174,8 +175,8 @@ def _errors(ground: Ground, role: Role, shown: Collection[str]) -> list[Piece]:
     failed = [
         stored
         for stored in ground.rows
-        if stored.row.node_type == NodeType.TOOL_RESULT
-        and stored.row.metadata.get("error")
+        if (result := ToolResult.read(stored.row)) is not None
+        and result.error
         and stored.row.phase in ground.phases
         and stored.id is not None
         and stored.id not in shown

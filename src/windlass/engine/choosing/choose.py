@@ -46,6 +46,8 @@ from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType
+from windlass.history.decisions import FromSource, Remark
+from windlass.history.details import AnchorDetails, PhaseChoice
 from windlass.history.step import Step
 from windlass.messages import Message, Role, Text, user
 from windlass.providers.base import ModelInfo, Provider
@@ -150,16 +152,8 @@ async def _by_score(
     if tokens := embedder.take_tokens():
         price = run.charge_tool(Spent(embedder.name, Usage(tokens, 0)))
         text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
-        row = run.record.row(
-            NodeType.DECISION,
-            phase=scene.phase_run.phase.name,
-            turn=0,
-            model=embedder.name,
-            tokens_in=tokens,
-            cost=price,
-            metadata={"kind": "vectors", "text": text},
-        )
-        run.record.append([row])
+        columns: dict[str, Any] = {"model": embedder.name, "tokens_in": tokens, "cost": price}
+        run.record.decide(scene.phase_run.phase.name, text, Remark("vectors"), turn=0, **columns)
     return request, picked
 
 
@@ -386,7 +380,7 @@ def _entry(scene: _Scene, piece: Piece) -> Entry:
         phase=scene.phase_run.phase.name,
         turn=0,
         parent_id=scene.phase_run.trace_id,
-        metadata={"source": piece.source or piece.what, "what": piece.what},
+        metadata=FromSource(piece.source or piece.what, piece.what).as_json(),
     )
     return Entry(item, piece.message, piece.reason, piece.because)
 
@@ -517,7 +511,7 @@ def record_choice(
     strategy = choice.strategy
     if why_kept:
         strategy = "go_on" if progress.chose else "snowball"
-    metadata = {
+    metadata: PhaseChoice = {
         "semantic_actor": "auto_context",
         "selection_type": "inter_phase",
         "text": text,
@@ -563,7 +557,7 @@ def record_choice(
         columns["tokens_saved"] = saved  # else each call tells what it saved
     if reply is not None:
         columns |= reply.columns
-        metadata |= {"asked": reply.question, "answer": reply.text}
+        metadata["asked"], metadata["answer"] = reply.question, reply.text
     row = run.record.row(
         NodeType.CONTEXT_SELECTION,
         phase=phase_run.phase.name,
@@ -579,7 +573,7 @@ def record_choice(
         run.emit(Noted(phase_run.phase.name, f"phase {phase_run.phase.name!r}: {choice.warning}"))
 
 
-def _anchor_told(piece: Piece, tokens: int) -> Mapping[str, Any]:
+def _anchor_told(piece: Piece, tokens: int) -> AnchorDetails:
     return {
         "kind": piece.kind,
         "id": piece.item.id if piece.item is not None else None,

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from windlass.engine._state import PhaseRun, Run
 from windlass.errors import ToolError, did_you_mean
+from windlass.history.decisions import PictureDescribed
 from windlass.injectors.base import LOOK, Artifact
 from windlass.messages import Picture
 from windlass.tools.base import ToolOutput
@@ -80,7 +81,7 @@ def describe_callback(run: Run, phase: str) -> Callable[[str, str], str]:
         if not description:
             raise ToolError("say in words what it shows")
         run.injected.described[name] = description
-        run.record.decide(phase, f"{name}: {description}", kind="described", reference=name)
+        run.record.decide(phase, f"{name}: {description}", PictureDescribed(name))
         return f"kept for {name}"
 
     return describe

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Final
 
 from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
@@ -28,13 +28,13 @@ from windlass.engine.injecting.session_tier import (
     tell_changes,
 )
 from windlass.errors import ToolError
+from windlass.history.decisions import InjectorWarning
 from windlass.injectors.base import Situation, Tier
-from windlass.injectors.known import place
-from windlass.injectors.moving import Moved, move
-from windlass.injectors.orchestrate import Block, Placed, blocks_of, in_order
-from windlass.injectors.roles import ToolDefinitions, too_long_role, too_long_tools
+from windlass.injectors.known import make_injector
+from windlass.injectors.orchestrate import Block, Placed, render_blocks, sort_injectors
+from windlass.injectors.roles import ToolDefinitions, long_role_text, long_tools_text
 from windlass.injectors.skills import Skills, ask_for_skill
-from windlass.injectors.values import looks_volatile
+from windlass.injectors.volatile import Moved, looks_volatile, move_volatile
 from windlass.memory.banks import Banks, Memory
 from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
@@ -59,7 +59,7 @@ def open_head(
     injectors = injectors_of(run.cascade, phase)
     values = {**run.template_values(), "moments": moments_of(run), "where": where}
     if injectors is None:
-        if volatile := move(prompt, state=False).values:
+        if volatile := move_volatile(prompt, state=False).values:
             text = (
                 f"{where}: {', '.join(volatile)} change by themselves, and all that is cached"
                 " behind them is lost; with 'injectors' they are moved to the end of each call"
@@ -69,7 +69,7 @@ def open_head(
         return (Message("system", (Text(system),)) if system.strip() else None), None
 
     # Values that change by themselves leave the stable part.
-    moved = move(prompt, state=not phase.system)
+    moved = move_volatile(prompt, state=not phase.system)
     look = partial(_situation, run, phase, task)
     held = PhaseInjected(_placed(run, injectors), look, prompt, where, vary=injectors.vary)
     if injectors.volatile == "in_place":
@@ -82,7 +82,7 @@ def open_head(
     _tell_written(run, phase.name, info, system, where)
 
     others = [each for each in held.placed if not isinstance(each.injector, ToolDefinitions)]
-    blocks = blocks_of(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
+    blocks = render_blocks(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
     held.stable = record_blocks(run, phase.name, 0, blocks)
     for block in blocks:
         if block.over:
@@ -105,11 +105,11 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     count, name = phase_run.info.counter.text, phase_run.phase.name
     now = situation(run, phase_run, held)
     tools = [each for each in held.placed if isinstance(each.injector, ToolDefinitions)]
-    held.stable += record_blocks(run, name, 0, blocks_of(tools, Tier.STABLE, now, count))
+    held.stable += record_blocks(run, name, 0, render_blocks(tools, Tier.STABLE, now, count))
     for placed in tools:
-        if text := too_long_tools(phase_run.allowed, count, placed.cap):
+        if text := long_tools_text(phase_run.allowed, count, placed.cap):
             _warn(run, name, text)
-    blocks = blocks_of(held.placed, Tier.SESSION, now, count, share(run, phase_run, held))
+    blocks = render_blocks(held.placed, Tier.SESSION, now, count, share(run, phase_run, held))
     first = progress.blocks.system[0].message.key if progress.blocks.system else ""
     specs = [spec.to_openai() for spec in phase_run.allowed]
     head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context
@@ -171,9 +171,9 @@ def _placed(run: Run, injectors: PhaseInjectors) -> tuple[Placed, ...]:
     for spec in injectors.specs.values():
         key = json.dumps([spec.use, spec.cap, spec.priority, spec.options], default=str)
         if key not in run.injected.placed:
-            run.injected.placed[key] = place(spec, run.registry.modules)
+            run.injected.placed[key] = make_injector(spec, run.registry.modules)
         placed.append(run.injected.placed[key])
-    return tuple(in_order(placed))
+    return tuple(sort_injectors(placed))
 
 
 # ---- what is told -----------------------------------------------------------------------
@@ -181,7 +181,7 @@ def _placed(run: Run, injectors: PhaseInjectors) -> tuple[Placed, ...]:
 
 def _too_long(block: Block) -> str:
     if block.injector == ROLE:
-        return too_long_role(block.tokens, block.cap)
+        return long_role_text(block.tokens, block.cap)
     return (
         f"the {block.injector} of the system prompt have {block.tokens:,} tokens, more than their"
         f" cap of {block.cap:,}; what is STABLE is sent whole"
@@ -192,10 +192,10 @@ def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
     if moved.values:
         named = ", ".join(moved.values)
         text = f"{where}: {named} moved behind the stable part, to the end of each call"
-        _warn(run, phase, text, names=list(moved.values))
+        _warn(run, phase, text, InjectorWarning(list(moved.values)))
     if moved.stay:
         text = f"{where}: {', '.join(moved.stay)} stand in a block of the template and stay there"
-        _warn(run, phase, text, names=list(moved.stay))
+        _warn(run, phase, text, InjectorWarning(list(moved.stay)))
 
 
 def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str) -> None:
@@ -213,14 +213,16 @@ def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str
             f"{where}, character {volatile.at:,}: {volatile.text!r} looks as if it changed from"
             f" run to run; it stays as written, and each change costs {price} and what stands"
             " behind it",
-            at=volatile.at,
-            found=volatile.text,
+            InjectorWarning(at=volatile.at, found=volatile.text),
         )
 
 
-def _warn(run: Run, phase: str, text: str, **more: Any) -> None:
+_IN_WORDS: Final = InjectorWarning()
+
+
+def _warn(run: Run, phase: str, text: str, details: InjectorWarning = _IN_WORDS) -> None:
     """Tell and record something once a session."""
     if text in run.injected.warned:
         return
     run.injected.warned.add(text)
-    run.tell(phase, text, kind="injector", **more)
+    run.tell(phase, text, details)

@@ -26,7 +26,7 @@ from windlass.engine.injecting.session_tier import (
 )
 from windlass.history.details import BlockDetails, CallDetails, InjectorDetails, OldBlocks
 from windlass.injectors.base import Tier
-from windlass.injectors.orchestrate import blocks_of
+from windlass.injectors.orchestrate import render_blocks
 from windlass.messages import Message, Text, ToolSpec
 from windlass.window.blocks import with_blocks
 from windlass.window.driver import NextCall
@@ -74,7 +74,7 @@ def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[
     """Make the DYNAMIC blocks of this call, and put them into the record."""
     seen = replace(situation(run, phase_run, held), artifacts=artifacts(run, phase_run, shown))
     left = share(run, phase_run, held, shown)
-    blocks = blocks_of(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
+    blocks = render_blocks(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
     held.now = record_blocks(
         run,
         phase_run.phase.name,
@@ -93,7 +93,7 @@ def _look_again(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> None:
     again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
     if again and run.injected.context is not None and phase_run.progress.turn > 1:
         seen, left = situation(run, phase_run, held), share(run, phase_run, held)
-        blocks = blocks_of(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
+        blocks = render_blocks(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
         tell_changes(run, phase_run, held, blocks)
 
 
@@ -159,7 +159,7 @@ def _rewrite(
     if at < start:
         return False
     seen, left = situation(run, phase_run, held), share(run, phase_run, held)
-    blocks = blocks_of(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
+    blocks = render_blocks(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
     anew = new_context(run, phase_run, blocks, context.head)
     if anew.message is None:
         return False

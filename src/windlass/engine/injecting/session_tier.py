@@ -15,8 +15,9 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
 from windlass.engine.turn.fitting import input_room
 from windlass.history.base import NodeType
+from windlass.history.decisions import InjectedBlock, UserContextChanged, UserContextMade
 from windlass.injectors.base import Situation, Tier
-from windlass.injectors.orchestrate import Block, shrunk
+from windlass.injectors.orchestrate import Block, share_of_caps
 from windlass.injectors.variation import PLAIN, style_of
 from windlass.messages import Message, Text, system, user
 from windlass.text.templates import render
@@ -80,7 +81,7 @@ def share(
     room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
     limit = phase_run.rule.budget.limit
     room = min(room, limit) if limit is not None else room
-    return shrunk(held.placed, room - sent)
+    return share_of_caps(held.placed, room - sent)
 
 
 # ---- the record -------------------------------------------------------------------------
@@ -97,11 +98,11 @@ def _record_block(
     run: Run, phase: str, turn: int, block: Block, columns: Mapping[str, Any]
 ) -> RecordedBlock:
     recorded = RecordedBlock(block)
-    details: dict[str, Any] = {**recorded.details()}
+    details = recorded.details()
     if not block.text:
         left = ", ".join(block.cut)
         text = f"injector {block.injector}: nothing fits its cap of {block.cap:,}: {left}"
-        run.record.decide(phase, text, kind="injector", turn=turn, **details)
+        run.record.decide(phase, text, InjectedBlock(details, turn))
         return recorded
     del details["id"]  # it is that of the row
     item = run.record.add(
@@ -110,7 +111,7 @@ def _record_block(
         system(block.text) if block.tier is Tier.STABLE else user(block.text),
         phase=phase,
         turn=turn,
-        metadata={"kind": "injector", **details},
+        metadata=InjectedBlock(details).as_json(),
         **columns,
     )
     return replace(recorded, id=item.id)
@@ -125,10 +126,10 @@ def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: st
     if not parts:
         return UserContext(head, None, None, recorded, shown)
     message = Message("user", parts)
-    metadata = {"kind": "user_context", "blocks": [block.id for block in recorded if block.id]}
+    details = UserContextMade([block.id for block in recorded if block.id])
     name = phase_run.phase.name
     item = run.record.add(
-        NodeType.CONTEXT_INJECTION, message, phase=name, turn=turn, metadata=metadata
+        NodeType.CONTEXT_INJECTION, message, phase=name, turn=turn, metadata=details.as_json()
     )
     return UserContext(head, item, message, recorded, shown)
 
@@ -162,9 +163,5 @@ def tell_changes(
         phase_run.phase.name,
         f"the user context has changed: told in {tokens:,} tokens at the end of the next call;"
         f" written anew in its place it would cost the worth of up to {rewrite:,}",
-        kind="user_context",
-        turn=phase_run.progress.turn,
-        tokens=tokens,
-        rewrite=rewrite,
-        changes=changes,
+        UserContextChanged(phase_run.progress.turn, tokens, rewrite, changes),
     )

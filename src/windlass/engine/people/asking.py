@@ -58,7 +58,7 @@ def answered_in(store: Store, session_id: str) -> list[tuple[str, str]]:
     """The questions of models that a session, or one under it, has answers to, as they came."""
     below = (info.session_id for info in sessions_below(store, [session_id]))
     rows = (each.row for name in (session_id, *below) for each in store.rows(name))
-    answers = map(Answer.of, sorted(rows, key=lambda row: row.timestamp))
+    answers = map(Answer.read, sorted(rows, key=lambda row: row.timestamp))
     return [(each.question, each.answer) for each in answers if each is not None]
 
 

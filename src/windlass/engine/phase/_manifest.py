@@ -11,7 +11,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import send
-from windlass.history.base import NodeType
+from windlass.history.decisions import ToolsChosen
 from windlass.messages import ToolSpec, system, user
 from windlass.safety.foreign import parse_json
 from windlass.text.prompts import MANIFEST_SYSTEM, manifest_text
@@ -65,20 +65,9 @@ async def choose_tools(
         chosen, by = by_words(instructions, specs), "words in common"
     text = f"tools chosen by {by}: {', '.join(chosen) or 'none'}"
     name = phase_run.phase.name
-    row = run.record.row(
-        NodeType.DECISION,
-        phase=name,
-        turn=0,
-        metadata={
-            "kind": "manifest",
-            "text": text,
-            "chosen": chosen,
-            "asked": [message.text for message in question],
-            "answer": reply.message.text,
-        },
-        **usage_columns(phase_run.info.name, reply.usage, price),
-    )
-    run.record.append([row])
+    details = ToolsChosen(chosen, [message.text for message in question], reply.message.text)
+    columns = usage_columns(phase_run.info.name, reply.usage, price)
+    run.record.decide(name, text, details, turn=0, **columns)
     run.emit(Noted(name, text, detail=True))
     return tuple(chosen)
 

@@ -16,7 +16,13 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.turn.fitting import input_room
 from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
-from windlass.history.callout_rows import By, called_out, checked_name, find_message, mark_of
+from windlass.history.callout_rows import (
+    callout_metadata,
+    check_callout_name,
+    find_callouts,
+    find_message,
+)
+from windlass.history.decisions import By
 from windlass.messages import Message
 from windlass.safety.patterns import compiled
 from windlass.tools.base import ToolContext
@@ -60,7 +66,7 @@ def refresh(run: Run, phase_run: PhaseRun) -> None:
     Somebody outside may have marked more since the last phase began.
     """
     rows = run.record.rows()
-    run.progress.callouts = {callout.message_id: callout.name for callout in called_out(rows)}
+    run.progress.callouts = {callout.message_id: callout.name for callout in find_callouts(rows)}
     for entry in assemble(phase_run.progress.blocks, ()):
         if entry.item.id in run.progress.callouts:
             _keep(phase_run, entry.item.id, entry.message)
@@ -68,7 +74,7 @@ def refresh(run: Run, phase_run: PhaseRun) -> None:
 
 def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
     """Mark the message that the model names, and say which it was. Raises UsageError."""
-    called = checked_name(name)
+    called = check_callout_name(name)
     word = ref.strip().casefold()
     if word in (THIS, LAST):
         own = phase_run.progress.own
@@ -129,7 +135,7 @@ def _mark(
     name: str,
     *,
     by: By,
-    **details: str,
+    pattern: str | None = None,
 ) -> bool:
     """Record a mark; answers whether the message is kept whole from now on."""
     kept = _keep(phase_run, message_id, message)
@@ -139,7 +145,7 @@ def _mark(
         turn=phase_run.progress.turn,
         attempt=phase_run.progress.attempt,
         parent_id=run.record.traces.get(message_id),
-        metadata=mark_of(message_id, name, by, kept=kept, **details),
+        metadata=callout_metadata(message_id, name, by, kept, pattern),
     )
     run.record.append([row])
     run.progress.callouts[message_id] = name

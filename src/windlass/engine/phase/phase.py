@@ -56,6 +56,17 @@ from windlass.history.base import (
     StateChange,
     ending_of,
 )
+from windlass.history.decisions import (
+    Asks,
+    Remark,
+    RunLimit,
+    SwitchedOff,
+    SystemPrompt,
+    TurnsUsedUp,
+    Unfinished,
+    Waits,
+)
+from windlass.history.details import OutcomeDetails
 from windlass.history.row_details import Validation
 from windlass.messages import Message, Part, ToolCall, user
 from windlass.providers.base import ModelInfo
@@ -125,7 +136,7 @@ async def carry_out(
     run: CascadeRun,
     phase: Phase,
     beginning: Awaitable[PhaseRun],
-    details: Callable[[Item | None], Mapping[str, Any]] = lambda _: {},
+    details: Callable[[Item | None], OutcomeDetails] = lambda _: {},
 ) -> tuple[Ending, Item | None]:
     """The same for a phase that begins in another way; returns its output, too.
 
@@ -138,7 +149,7 @@ async def settle(
     run: CascadeRun,
     phase: Phase,
     trying: Awaitable[Tried],
-    details: Callable[[Item | None], Mapping[str, Any]] = lambda _: {},
+    details: Callable[[Item | None], OutcomeDetails] = lambda _: {},
 ) -> tuple[Ending, Item | None]:
     """Have a phase carried out, and record its outcome."""
     name = phase.name
@@ -151,7 +162,7 @@ async def settle(
         limit.reached_in = limit.reached_in or name
         ended = Outcome("incomplete", run.record.clock(), name, reason=limit.reason)
         run.record.append(outcomes=[ended])
-        run.tell(name, str(limit), kind="limit", **limit.amounts)
+        run.tell(name, str(limit), RunLimit(**limit.amounts))
         if reached:
             run.emit(LimitHit(name, limit.reason, limit.of, limit.budget, limit.spent))
         run.emit(PhaseEnded(name, "incomplete", "", limit.reason))
@@ -160,9 +171,9 @@ async def settle(
         run.record.append(outcomes=[Outcome("waiting", run.record.clock(), name)])
         told = {key: value for key, value in needed.details.items() if key != "phase"}
         if isinstance(needed, Unsure):
-            run.tell(name, str(needed), kind="waiting", **told)
+            run.tell(name, str(needed), Waits(**told))
         else:  # who watches was told of the question
-            run.record.decide(name, str(needed), kind="question", **told)
+            run.record.decide(name, str(needed), Asks(**told))
         run.emit(PhaseEnded(name, "waiting", ""))
         raise
     except WindlassError as error:
@@ -220,7 +231,7 @@ async def begin(
     text, injection = open_head(run, phase, info, where=at, task=instructions)
     system: tuple[Entry, ...] = ()
     if text is not None:
-        metadata = {"new_prefix": bool(phase.system)}
+        metadata = SystemPrompt(bool(phase.system)).as_json()
         item = run.record.add(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=metadata)
         system = show([item], "the system prompt")
     snowball = _snowball(run) if rule.mode != "selective" else ()
@@ -447,7 +458,7 @@ async def _turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
         text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
         text += "; one more call answers what the tools gave, without tools"
         name = phase_run.phase.name
-        run.tell(name, text, kind="limit", max_turns=most)
+        run.tell(name, text, TurnsUsedUp(most))
         run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
         phase_run.progress.closing = True
         reply = await _take_turn(run, phase_run)
@@ -496,7 +507,7 @@ def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     if reason is not None:
         name = phase_run.phase.name
         why = UNFINISHED["window" if reply.finish == "window" else reason]
-        run.tell(name, f"phase {name!r}: {why}", kind="unfinished", reason=reason)
+        run.tell(name, f"phase {name!r}: {why}", Unfinished(reason))
     return reason
 
 
@@ -514,7 +525,7 @@ async def extracted(run: CascadeRun, phase: Phase, output: Item | None) -> list[
         return [StateChange(phase.name, extraction.store_as, value)]
     if extraction.required:
         raise PhaseFailed(f"phase {phase.name!r}: {why}")
-    run.tell(phase.name, why, kind="extraction")
+    run.tell(phase.name, why, Remark("extraction"))
     return []
 
 
@@ -534,7 +545,7 @@ def _snowball(run: CascadeRun) -> tuple[Entry, ...]:
 def _tell_switched_off(run: CascadeRun, phase: str, setting: str, what: str) -> None:
     origin = run.settings[setting].origin
     text = f"phase {phase!r}: {what}, because {origin} switches it off"
-    run.tell(phase, text, kind="switched_off", setting=setting, origin=origin)
+    run.tell(phase, text, SwitchedOff(setting, origin))
 
 
 def _newest_within(rule: Rule, generation: Generation, info: ModelInfo) -> int:

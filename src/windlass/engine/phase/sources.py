@@ -16,6 +16,7 @@ from windlass.cascade.rules import PhaseSource, Rule
 from windlass.engine._state import Run
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType, Outcome
+from windlass.history.decisions import FromSource, SourceSkipped
 from windlass.messages import Message, Part, Picture, Role, Text
 from windlass.text.prompts import (
     conversation_header,
@@ -54,7 +55,7 @@ def gather(
     record = run.record
     before: tuple[Entry, ...] = ()
     if rule.mode == "selective" and rule.include_input:
-        metadata = {"source": "input", "what": "input"}
+        metadata = FromSource("input", "input").as_json()
         message = Message("user", (Text(input_text(run.input)),))
         item = record.add(
             NodeType.CONTEXT_INJECTION, message, phase=phase, turn=0, metadata=metadata
@@ -75,7 +76,7 @@ def gather(
         else:
             gathering.take(source, places[source.phase])
     for place, why in gathering.skipped:
-        run.tell(phase, why, kind="source skipped", place=place)
+        run.tell(phase, why, SourceSkipped(place))
     return Gathered(before, tuple(gathering.entries))
 
 
@@ -118,16 +119,21 @@ class _Gathering:
     def inject(self, source: PhaseSource, what: str, *parts: Part, headed: bool = True) -> None:
         """Append one injected message. Headed text takes the source's role; pictures do not."""
         role: Role = "user"
-        metadata: dict[str, Any] = {"source": source.phase, "what": what, "place": source.place}
+        as_role = None
         if headed and source.as_role == "system":
             if self.system_anywhere:
                 role = "system"
             else:
                 # The provider takes a system prompt only in the first place.
-                metadata["as_role"] = "system, sent as user"
+                as_role = "system, sent as user"
         message = Message(role, parts)
+        details = FromSource(source.phase, what, place=source.place, as_role=as_role)
         item = self.run.record.add(
-            NodeType.CONTEXT_INJECTION, message, phase=self.phase, turn=0, metadata=metadata
+            NodeType.CONTEXT_INJECTION,
+            message,
+            phase=self.phase,
+            turn=0,
+            metadata=details.as_json(),
         )
         self.entries.append(Entry(item, item.message, f"{what} of {source.phase}"))
 
@@ -191,14 +197,14 @@ class _Gathering:
     def _copied(self, source: PhaseSource, entry: Entry) -> Entry:
         """A message of another session, recorded in this one: what a call saw stands in its own."""
         of = entry.item
-        metadata = {"source": source.phase, "what": "message", "of": of.id, "place": source.place}
+        details = FromSource(source.phase, "message", of.id, source.place)
         item = self.run.record.add(
             NodeType.CONTEXT_INJECTION,
             entry.message,
             phase=source.phase,  # as said there: what the phase lets expire is what it says itself
             turn=of.turn,
             attempt=of.attempt,
-            metadata=metadata,
+            metadata=details.as_json(),
         )
         return Entry(item, item.message, entry.reason)
 

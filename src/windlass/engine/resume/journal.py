@@ -200,7 +200,7 @@ class Journal:
     def recorded(self, step: Step, request: str) -> Reply | None:
         """The recorded reply of a step; None: it is to be asked for.
 
-        Raises StepDiffers where another request was answered there and the program has changed.
+        Raises StepDiffers where a different request was answered there and the program has changed.
         Where it has not, only time or chance makes the requests differ: then the answer stands.
         """
         call = self.calls.get(step, RecordedCall())

@@ -164,13 +164,13 @@ def moment_of(store: Store, session_id: str, number: int) -> float:
         )
     trace = calls[number - 1].trace_id
     rows = [each.row for each in store.rows(session_id)]
-    reply = next(ReplyDetails.of(row) for row in rows if row.trace_id == trace)
+    reply = next(ReplyDetails.read(row) for row in rows if row.trace_id == trace)
     sent = (row.timestamp for row in rows if reply and _sends(row, reply.step))
     return known_moment(next(sent, None), session_id)
 
 
 def _sends(row: Row, step: Step | None) -> bool:
-    sent = Sent.of(row)
+    sent = Sent.read(row)
     return sent is not None and sent.step == step
 
 

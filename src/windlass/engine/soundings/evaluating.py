@@ -20,7 +20,7 @@ from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import StoreError, WindlassError
-from windlass.history.base import EVALUATION, NodeType
+from windlass.history.decisions import Evaluation
 from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
 from windlass.providers.base import ModelInfo
@@ -84,13 +84,13 @@ async def accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator:
     except StoreError:
         raise
     except WindlassError as error:
-        run.tell(phase.name, str(error), kind=EVALUATION, sounding=sounding.index)
+        run.tell(phase.name, str(error), Evaluation(sounding=sounding.index))
         return True
     assert verdict is not None
     text = f"{validator} {'accepts' if verdict.valid else 'refuses'} sounding {sounding.index}"
     text += f": {verdict.reason}" if verdict.reason else ""
-    details: dict[str, Any] = {"sounding": sounding.index, "valid": verdict.valid}
-    run.record.decide(phase.name, text, kind=EVALUATION, **details)
+    details = Evaluation(sounding=sounding.index, valid=verdict.valid)
+    run.record.decide(phase.name, text, details)
     return verdict.valid
 
 
@@ -104,7 +104,7 @@ async def evaluate(
     """The best of those that stand; one alone wins unasked, the first where nobody picks."""
     first = standing[0]
     if len(standing) == 1:
-        run.tell(phase.name, f"sounding {first.index} is the only one left", kind=EVALUATION)
+        run.tell(phase.name, f"sounding {first.index} is the only one left", Evaluation())
         return first
     if picks.validator is not None:
         for each in standing:
@@ -125,7 +125,7 @@ async def evaluate(
             return next(each for each in standing if each.index == answer)
         why = answer or "the evaluator picks none"
     text = f"{why}; sounding {first.index}, the first that stands, is taken"
-    run.tell(phase.name, text, kind=EVALUATION, fallback=first.index)
+    run.tell(phase.name, text, Evaluation(fallback=first.index))
     return first
 
 
@@ -148,7 +148,7 @@ async def _picked_by_function(
         return place if place is None else f"the evaluator {name!r} {place}"
     winner = standing[place].index
     text = f"{name} picks sounding {winner}"
-    run.record.decide(phase.name, text, kind=EVALUATION, picked=winner)
+    run.record.decide(phase.name, text, Evaluation(picked=winner))
     return winner
 
 
@@ -191,7 +191,7 @@ async def _picked_by_model(
         "required": ["winner"],
         "additionalProperties": False,
     }
-    details = {"seed": seed, "order": [each.index for each in shown]}
+    details = Evaluation(seed=seed, order=[each.index for each in shown])
     question = _question(run, phase, model, shown, role=EVALUATOR_SYSTEM, asked=looked_for)
     answer = await _ask(run, phase, model, question, details=details, schema=schema)
     winner = read_winner(answer, indexes)
@@ -215,11 +215,11 @@ async def join_outputs(
         return joined
     try:
         question = _question(run, phase, model, standing, role=JOIN_SYSTEM, asked=asked)
-        answer = await _ask(run, phase, model, question, details={"joins": len(standing)})
+        answer = await _ask(run, phase, model, question, details=Evaluation(joins=len(standing)))
     except StoreError:
         raise
     except WindlassError as error:
-        run.tell(phase.name, f"outputs are joined under headings: {error}", kind=EVALUATION)
+        run.tell(phase.name, f"outputs are joined under headings: {error}", Evaluation())
         return joined
     return answer if answer.strip() else joined
 
@@ -271,7 +271,7 @@ async def _ask(
     model: str | None,
     question: tuple[Message, ...],
     *,
-    details: Mapping[str, Any],
+    details: Evaluation,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
     """What a model answers, charged and in the record."""
@@ -293,15 +293,8 @@ async def _ask(
     taken = await take_step(run, Step(phase.name, asks=what), provider, info.name, request)
     reply = taken.reply
     answer = reply.message.text
-    metadata = {
-        "kind": EVALUATION,
-        "text": f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}",
-        "asked": [message.text for message in question],
-        "answer": answer,
-        **details,
-    }
-    price = run.charge(info, reply.usage, saved=0)
-    columns = usage_columns(info.name, reply.usage, price)
-    row = run.record.row(NodeType.DECISION, phase=phase.name, turn=0, metadata=metadata, **columns)
-    run.record.append([row])
+    text = f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}"
+    details = replace(details, asked=[message.text for message in question], answer=answer)
+    columns = usage_columns(info.name, reply.usage, run.charge(info, reply.usage, saved=0))
+    run.record.decide(phase.name, text, details, turn=0, **columns)
     return answer

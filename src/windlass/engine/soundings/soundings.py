@@ -41,13 +41,17 @@ from windlass.errors import (
 )
 from windlass.history.base import (
     COMPLETED,
-    EVALUATION,
-    SOUNDING,
-    SOUNDINGS,
     Ending,
     NodeType,
     StateChange,
     in_words,
+)
+from windlass.history.decisions import (
+    Evaluation,
+    Remark,
+    SoundingEnded,
+    SoundingsDecided,
+    SoundingsWrite,
 )
 from windlass.messages import Part, Text, assistant
 from windlass.safety.fairness import fair
@@ -63,7 +67,7 @@ async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Endi
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
     trying = after(children, work.carry_out)
-    ending, _ = await settle(run, phase, trying, lambda _: {"soundings": work.summary})
+    ending, _ = await settle(run, phase, trying, lambda _: {"soundings": work.decided.summary})
     return ending
 
 
@@ -78,7 +82,7 @@ class SoundedPhase:
         self.phase = phase
         self.wanted = wanted
         self.all: dict[int, Sounding] = {}
-        self.summary: dict[str, Any] = {}
+        self.decided = SoundingsDecided()
 
     # ---- the story -------------------------------------------------------------------
 
@@ -93,14 +97,14 @@ class SoundedPhase:
         best = await self._best(first, wanted.evaluator_instructions)
         if wanted.reforge is not None:
             best = await self._refined(best, wanted.reforge)
-        self.summary = {
-            "winner": best.index,
-            "factor": wanted.factor,
-            "refinements": len(self.all) - wanted.factor,
-            "failed": [each.index for each in self.all.values() if each.tried is None],
-        }
+        self.decided = SoundingsDecided(
+            winner=best.index,
+            factor=wanted.factor,
+            refinements=len(self.all) - wanted.factor,
+            failed=[each.index for each in self.all.values() if each.tried is None],
+        )
         text = f"sounding {best.index} of {len(self.all)} is taken"
-        run.tell(self.phase.name, text, kind=SOUNDINGS, **self.summary)
+        run.tell(self.phase.name, text, self.decided)
         self._take_over(best)
         assert best.tried is not None
         return best.tried
@@ -118,7 +122,7 @@ class SoundedPhase:
             standing = [each for each in found if each.stands]
             if not standing:
                 text = f"all refinements of round {number} failed; sounding {best.index} stands"
-                self.run.tell(self.phase.name, text, kind=EVALUATION)
+                self.run.tell(self.phase.name, text, Evaluation())
                 break
             looked_for = reforge.evaluator_override or self.wanted.evaluator_instructions
             key = "reforge.evaluator_override" if reforge.evaluator_override else ""
@@ -131,7 +135,7 @@ class SoundedPhase:
         good = await accepted(self.run, self.phase, best, threshold)
         if good:
             text = f"sounding {best.index} passes {threshold!r}: no further round"
-            self.run.tell(self.phase.name, text, kind=EVALUATION)
+            self.run.tell(self.phase.name, text, Evaluation())
         return good
 
     async def _best(
@@ -163,8 +167,9 @@ class SoundedPhase:
         if asked is not None:
             asked = render(asked, **run.template_values(), where=where)
         text = await join_outputs(run, self.phase, joins.model, standing, asked)
-        self.summary = {"joined": [each.index for each in standing], "factor": self.wanted.factor}
-        run.tell(name, f"{len(standing)} soundings are joined", kind=SOUNDINGS, **self.summary)
+        joined = [each.index for each in standing]
+        self.decided = SoundingsDecided(joined=joined, factor=self.wanted.factor)
+        run.tell(name, f"{len(standing)} soundings are joined", self.decided)
         question = phase_run.instructions.message
         question = question.with_parts(*question.parts[:1])
         rows = [
@@ -268,12 +273,20 @@ class SoundedPhase:
                 counted.spent += cache.spent - before[0]
                 counted.spent_whole += cache.spent_whole - before[1]
 
-    def _tell_of(self, ended: Sounding, by: CascadeRun, number: int, **more: Any) -> None:
+    def _tell_of(
+        self,
+        ended: Sounding,
+        by: CascadeRun,
+        number: int,
+        *,
+        model: str,
+        session_id: str | None = None,
+    ) -> None:
         """Record how an attempt of a round ended."""
         how = in_words(*ended.tried.ending) if ended.tried else f"failed: {ended.error}"
         what = "sounding" if not number else f"refinement {number}, sounding"
-        told: dict[str, Any] = {"kind": SOUNDING, "round": number, "index": ended.index, **more}
-        by.tell(self.phase.name, f"{what} {ended.index}: {how}", **told)
+        details = SoundingEnded(number, ended.index, model, session_id)
+        by.tell(self.phase.name, f"{what} {ended.index}: {how}", details)
 
     def _models(self, factor: int) -> list[str | None]:
         return list(islice(cycle(self.wanted.models or (None,)), factor))
@@ -330,7 +343,7 @@ class SoundedPhase:
             try:
                 write()
             except UsageError as refused:
-                self.run.tell(self.phase.name, f"not remembered: {refused}", kind="memory")
+                self.run.tell(self.phase.name, f"not remembered: {refused}", Remark("memory"))
 
     def _warn_of_writes(self) -> None:
         """Tell that what tools write is written by every attempt."""
@@ -343,7 +356,7 @@ class SoundedPhase:
             if writers := [tool.spec.name for tool in tools if tool.writes]:
                 each = f"each of {times} soundings may write with {', '.join(writers)}"
                 text = f"phase {name!r}: {each}"
-                self.run.tell(name, text, kind="soundings write", tools=writers)
+                self.run.tell(name, text, SoundingsWrite(writers))
 
     @property
     def _phases(self) -> Sequence[Phase]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.in_words import with_asks
 from windlass.errors import NoContext
 from windlass.history.base import NodeType
+from windlass.history.decisions import FreshContext, Resumed, TaskSection
+from windlass.history.details import OutcomeDetails
 from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.providers.spending import Allowance
@@ -69,7 +71,7 @@ async def run_atomic(
     worked_on: list[str] = []
     done: list[Done] = []
 
-    def details(output: Item | None) -> Mapping[str, Any]:
+    def details(output: Item | None) -> OutcomeDetails:
         message = output.message if output is not None else None
         tokens = counter.text(message.text) if message is not None else 0
         key = message.key if message is not None else ""
@@ -136,7 +138,7 @@ def run_anew(job: Job, path: str, why: str) -> None:
     job.run.journal.forget(path)
     job.run.record.recorded = None
     job.run.record.pass_to(None)
-    job.run.tell(path, f"{path}: {why}; it is run again", kind="resume")
+    job.run.tell(path, f"{path}: {why}; it is run again", Resumed())
 
 
 def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
@@ -163,7 +165,7 @@ def tell_fresh(job: Job, name: str, fresh: Found) -> None:
         " that share most with the task and fit"
     )
     text += f"; not looked at: {'; '.join(fresh.unread)}" if fresh.unread else ""
-    job.run.tell(name, text, kind="fresh_context", matches=fresh.matches)
+    job.run.tell(name, text, FreshContext(fresh.matches))
 
 
 def _system(
@@ -190,7 +192,7 @@ def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...
         if pieces:
             message = user(section_text(job.material.heading(section), pieces))
             sources = list(dict.fromkeys(piece.source for piece in pieces))
-            metadata = {"injector": "operators", "section": section, "sources": sources[:_LISTED]}
+            metadata = TaskSection("operators", section, sources[:_LISTED]).as_json()
             reason = f"{called}: {_named(sources)}"
             node = NodeType.CONTEXT_INJECTION
             entries += _once(job, node, message, reason, phase=name, metadata=metadata)

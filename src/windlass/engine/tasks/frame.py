@@ -24,7 +24,7 @@ from windlass.memory.association import (
 )
 from windlass.memory.banks import Banks
 from windlass.memory.matching import match_texts
-from windlass.memory.passages import passages
+from windlass.memory.passages import split_text
 from windlass.messages import user
 from windlass.selection.index import Index
 from windlass.selection.index import Query as Wanted
@@ -166,9 +166,9 @@ def _paragraphs(text: str) -> Iterator[str]:
         if paragraph.lstrip().startswith("#") and "\n" not in paragraph.strip():
             heading += f"{paragraph}\n\n"
             continue
-        yield from (part for _, part in passages(heading + paragraph))
+        yield from (part for _, part in split_text(heading + paragraph))
         heading = ""
-    yield from (part for _, part in passages(heading))
+    yield from (part for _, part in split_text(heading))
 
 
 def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...]:

@@ -17,7 +17,9 @@ from windlass.engine.tasks.frame import ContextPiece, Material
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
-from windlass.history.base import Ending, NodeType, Reason, Status
+from windlass.history.base import Ending, Reason, Status
+from windlass.history.decisions import TaskNotes
+from windlass.history.details import OutcomeDetails
 from windlass.history.step import NOTES, Step
 from windlass.messages import Message, assistant
 from windlass.providers.base import ModelInfo
@@ -60,7 +62,7 @@ class Done:
         return Ending(self.status, self.reason)
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> OutcomeDetails:
         """What the record's outcome says of it, so that a resumed run finds it."""
         return {"key": self.key, "tokens": self.tokens, "input": self.input}
 
@@ -204,22 +206,17 @@ async def write_notes(job: Job, done: Done) -> None:
     if declared_notes(text) is not None:
         return
     provider, info = run.resolve(name)
-    metadata: dict[str, Any] = {"kind": "notes", "step": done.path}
     try:
         request = Summariser(name, provider, info).request(assistant(text), options)
         taken = await take_step(run, Step(done.path, asks=NOTES), provider, name, request)
         answer, usage = taken.reply.message.text, taken.reply.usage
     except WindlassError as error:
-        run.record.decide(done.path, f"notes on {done.path} are made by rule: {error}", **metadata)
+        text = f"notes on {done.path} are made by rule: {error}"
+        run.record.decide(done.path, text, TaskNotes(done.path))
         return
     summary = summary_in(answer, options)
     if summary is not None:
         job.summaries[done.key] = summary
-    row = run.record.row(
-        NodeType.DECISION,
-        phase=done.path,
-        turn=0,
-        metadata={**metadata, "text": f"notes on {done.path} by {name}", "answer": answer},
-        **usage_columns(name, usage, run.charge(info, usage, saved=0)),
-    )
-    run.record.append([row])
+    columns = usage_columns(name, usage, run.charge(info, usage, saved=0))
+    text = f"notes on {done.path} by {name}"
+    run.record.decide(done.path, text, TaskNotes(done.path, answer), turn=0, **columns)

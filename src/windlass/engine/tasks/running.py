@@ -39,13 +39,13 @@ from windlass.errors import (
 )
 from windlass.history.base import (
     Ending,
-    NodeType,
     Outcome,
     SessionStart,
     Store,
     ending_of,
     in_words,
 )
+from windlass.history.decisions import ReducedInGroups, Resumed
 from windlass.tasks.model import OPERATORS, Task
 from windlass.text.templates import PhaseOutput
 from windlass.text.tokens import request_tokens
@@ -127,7 +127,7 @@ def finished_before(job: Job, path: str, item: Given | None) -> Done | None:
     if finished is None or item is None or finished.input == digest(item.read()):
         return finished
     text = f"{path}: its input has changed since; it is run again"
-    job.run.tell(path, text, kind="resume")
+    job.run.tell(path, text, Resumed())
     return None
 
 
@@ -385,7 +385,7 @@ async def _reduced(
                 " answer shorter, or take a model with a larger window"
             )
         text = f"{of_it}: {len(level):,} results exceed the window; reduced in {len(groups)} groups"
-        job.run.tell(of_it, text, kind="tree", level=depth, groups=len(groups), room=room)
+        job.run.tell(of_it, text, ReducedInGroups(depth, len(groups), room))
         parts = [
             partial(_pieces, job, level[first:last], called[first:last], first)
             for first, last in groups
@@ -490,7 +490,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
     run.emit(SessionStarted(record.session_id, run.cascade.cascade_id, models))
     if resumed:
         text = f"taken up again; {len(job.finished):,} finished tasks are not repeated"
-        run.tell("", text, kind="resume", finished=len(job.finished))
+        run.tell("", text, Resumed(len(job.finished)))
         _restore(job)
         record.pass_to(record.store.start(record.session_id).timestamp)
     for warning in job.program.warnings:
@@ -507,8 +507,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
             raise
         except WindlassError as error:
             if run_limit_in(error) is None and person_needed_in(error) is None:
-                metadata = {"kind": "failed", "error": type(error).__name__, "text": str(error)}
-                record.append([record.row(NodeType.ERROR, metadata=metadata)])
+                record.append([record.failure(None, error)])
             raise
         return done[0].ending
 
@@ -577,6 +576,12 @@ def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[st
                     f" What it did: windlass show {session_id}"
                 )
         elif outcome.status == "completed" and "key" in outcome.details:
-            done = Done(outcome.phase, outcome.status, **outcome.details, at=outcome.timestamp)
-            finished[outcome.phase] = done
+            finished[outcome.phase] = Done(
+                outcome.phase,
+                outcome.status,
+                outcome.details["key"],
+                outcome.details["tokens"],
+                outcome.details.get("input", ""),
+                at=outcome.timestamp,
+            )
     return start, finished

@@ -14,9 +14,10 @@ from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import RecordedTurn
 from windlass.engine.turn.record import usage_columns
 from windlass.history.base import NodeType
+from windlass.history.decisions import PlanKept
 from windlass.history.row_details import INTERRUPTED_TEXT, Started, ToolResult
 from windlass.injectors.base import FailedCall
-from windlass.injectors.retained_errors import with_result
+from windlass.injectors.retained_errors import update_failures
 from windlass.injectors.todo import plan_in
 from windlass.messages import Message, Text, ToolCall, tool
 from windlass.tools.base import Tool, ToolOutput
@@ -171,7 +172,7 @@ def note_results(
         else:
             mended = [each for each in state.failures if state.touched.get(each, about) & about]
             state.files += [name for name in names.get("writes", ()) if name not in state.files]
-        state.failures = with_result(state.failures, result, failed=output.error, mended=mended)
+        state.failures = update_failures(state.failures, result, failed=output.error, mended=mended)
     if any(call.name in _PLANNING and not output.error for call, output in answered):
         _tell_plan(run, phase_run)
 
@@ -188,9 +189,7 @@ def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     run.record.decide(
         phase_run.phase.name,
         plan.in_line(),
-        kind="plan",
-        turn=phase_run.progress.turn,
-        plan=plan.as_state(),
+        PlanKept(phase_run.progress.turn, plan.as_state()),
     )
 
 

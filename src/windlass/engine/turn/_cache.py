@@ -17,6 +17,7 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import Noted
 from windlass.engine.turn._plan import Plan
 from windlass.engine.turn.fitting import input_room
+from windlass.history.decisions import CacheTrust
 from windlass.history.details import CallDetails, MarkDetails, TierDetails
 from windlass.text.tokens import Reading
 from windlass.window.assemble import Blocks, assemble
@@ -118,7 +119,7 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
     edits = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.edits.values()]
     leave = {"expire"}
-    if policy and (policy.keep_recent_turns or policy.keep_recent_images):
+    if policy and (policy.keep_recent_turns or policy.images.keep_recent_images):
         leave.add("prune")
     return whole > min(most) or any(edit.because in leave for edit in edits)
 
@@ -152,7 +153,7 @@ def _hear(
     name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
     notice = f"phase {name!r}: {phase_run.info.name}: {text}"
-    run.record.decide(name, notice, kind="cache", turn=phase_run.progress.turn, planned_as=now)
+    run.record.decide(name, notice, CacheTrust(phase_run.progress.turn, now))
     run.emit(Noted(name, notice, detail=True))
 
 

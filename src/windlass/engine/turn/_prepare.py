@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import Noted
@@ -19,10 +19,12 @@ from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
 from windlass.engine.turn.fitting import input_room
+from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
 from windlass.history.base import NodeType
+from windlass.history.decisions import Expanded, Replanned, Summary, ThinkingLeftOut
 from windlass.messages import Message, system, user
 from windlass.safety.fairness import beside
 from windlass.text.prompts import UNFINISHED, cut_text
@@ -121,18 +123,21 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         f"phase {name!r}: the provider refused {plan.sent:,} tokens (our count) as too long;"
         f" sent again {how}, {shorter.sent:,} tokens"
     )
-    numbers: dict[str, Any] = {"counted": refused.counted, "limit": refused.limit, "room": room}
+    numbers = {"counted": refused.counted, "limit": refused.limit, "room": room}
     left_out = len(plan.entries) - len(shorter.entries)
     run.record.decide(
         name,
         notice,
-        kind="replan",
-        turn=phase_run.progress.turn,
-        tokens_before=plan.sent,
-        tokens_after=shorter.sent,
-        messages_left_out=left_out,
-        refused=str(refused),
-        **numbers,
+        Replanned(
+            turn=phase_run.progress.turn,
+            tokens_before=plan.sent,
+            tokens_after=shorter.sent,
+            messages_left_out=left_out,
+            refused=str(refused),
+            counted=refused.counted,
+            limit=refused.limit,
+            room=room,
+        ),
     )
     run.emit(Noted(name, notice))
     return replace(shorter, details={**shorter.details, "replanned": numbers})
@@ -153,7 +158,7 @@ def plan_without_thinking(
     again = plan_call(run, phase_run, run.record.clock())
     name = phase_run.phase.name
     text = f"phase {name!r}: the provider refused earlier thinking; sent again without any"
-    run.tell(name, text, kind="thinking", turn=phase_run.progress.turn, refused=str(refused))
+    run.tell(name, text, ThinkingLeftOut(phase_run.progress.turn, refused=str(refused)))
     return again
 
 
@@ -203,7 +208,7 @@ def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
                 turn=phase_run.progress.turn,
                 attempt=phase_run.progress.attempt,
                 parent_id=phase_run.trace_id,
-                metadata={"kind": "expand", "reason": new.reason},
+                metadata=Expanded(new.reason).as_json(),
             )
             (phase_run.progress.inserted[new.item.id],) = run.record.append([row])
 
@@ -218,35 +223,31 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
         if want.key in phase_run.progress.requested:
             continue
         phase_run.progress.requested.add(want.key)
-        metadata: dict[str, Any] = {"kind": "summary", "key": want.key}
-        usage = Usage(0, 0)
+        details, usage = Summary(want.key), Usage(0, 0)
         try:
             taken = await send(run, phase_run, _request(phase_run, want), asks="text")
         except WindlassError as error:
-            metadata |= {"text": f"no text for the window: {error}"}
+            text = f"no text for the window: {error}"
         else:
             reply = taken.reply
             usage, answer = reply.usage, reply.message.text
+            details = Summary(want.key, answer)
             if reply.finish in ("refusal", "filter") or not answer.strip():
                 why = UNFINISHED.get(reply.finish, UNFINISHED["empty"])
-                metadata |= {"text": f"no text for the window: {why}", "answer": answer}
+                text = f"no text for the window: {why}"
             else:
-                metadata |= {"text": "a text for the window", "answer": answer}
+                text = "a text for the window"
                 phase_run.conversation.supply(want.key, answer)
-        row = run.record.row(
-            NodeType.DECISION,
-            phase=phase_run.phase.name,
+        price = run.charge(phase_run.info, usage, saved=0)
+        run.net.spent += price or 0.0
+        run.record.decide(
+            phase_run.phase.name,
+            text,
+            details,
             turn=phase_run.progress.turn,
             attempt=phase_run.progress.attempt,
-            model=phase_run.info.name,
-            tokens_in=usage.tokens_in,
-            tokens_out=usage.tokens_out,
-            tokens_cached=usage.tokens_cached,
-            cost=run.charge(phase_run.info, usage, saved=0),
-            metadata=metadata,
+            **usage_columns(phase_run.info.name, usage, price),
         )
-        run.net.spent += row.cost or 0.0
-        run.record.append([row])
 
 
 def _request(phase_run: PhaseRun, want: Want) -> Request:

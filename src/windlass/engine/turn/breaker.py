@@ -10,17 +10,20 @@ a request within the model's window and the user's own limits is never switched 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from windlass.caching.rates import money
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
+from windlass.engine._meters import Net
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
-from windlass.history.base import SAVINGS, NodeType, Outcome
+from windlass.history.base import Outcome
+from windlass.history.decisions import Breaker
+from windlass.history.details import OutcomeDetails, WindowSavings
 
 LEAST: Final = 3
 """Sessions with windows without which nothing is switched off: one may be chance."""
@@ -53,7 +56,7 @@ class Tripped:
 
 def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
     """Whether windows lost money in the newest `sessions`, which ended so, newest first."""
-    savings = [ending.details.get(SAVINGS) if ending else None for ending in endings[:sessions]]
+    savings = [ending.details.get("windows") if ending else None for ending in endings[:sessions]]
     if _earns(savings):
         return None
     lost = -sum(map(_net, filter(None, savings)))
@@ -63,13 +66,13 @@ def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
     return Tripped(len(savings), lost, back_after)
 
 
-def _earns(savings: Sequence[Mapping[str, Any] | None]) -> bool:
+def _earns(savings: Sequence[WindowSavings | None]) -> bool:
     """Whether sessions that tell so of their windows lost nothing, or too few do."""
     nets = list(map(_net, filter(None, savings)))
     return len(nets) < LEAST or sum(nets) >= -_TOLERANCE
 
 
-def _net(saving: Mapping[str, Any]) -> float:
+def _net(saving: WindowSavings) -> float:
     """What the windows of a session saved all in all, in US dollars; no loss where they must be."""
     net = float(saving["net"])
     return max(0.0, net) if saving.get("needed") else net
@@ -84,10 +87,7 @@ def check_breaker(run: CascadeRun) -> CascadeRun:
     trip = tripped(run.record.store.endings(sessions + 1)[1:], sessions)
     if trip is None:
         return run
-    metadata = {"kind": "breaker", "text": trip.text, "lost": trip.lost, "sessions": trip.sessions}
-    run.record.append(
-        [run.record.row(NodeType.DECISION, metadata={**metadata, "back_after": trip.back_after})]
-    )
+    run.record.decide(None, trip.text, Breaker(trip.lost, trip.sessions, trip.back_after))
     run.emit(Noted("", trip.text))
     return replace(run, settings=run.settings.after_losses())
 
@@ -97,10 +97,10 @@ def _has_window(run: CascadeRun, phase: Phase) -> bool:
     return rule.mode == "auto" or (rule.policy is not None and rule.policy.enabled)
 
 
-def told_of_windows(run: CascadeRun) -> dict[str, object]:
+def windows_in_outcome(net: Net) -> OutcomeDetails:
     """What a session's outcome says of its windows; nothing where none had a price."""
-    net = run.net
     if not net.calls:
         return {}
-    saving = {"calls": net.calls, "saved": net.saved, "spent": net.spent, "net": net.net}
-    return {SAVINGS: {**saving, "needed": net.needed}}
+    saved, spent = net.saved, net.spent
+    savings: WindowSavings = {"calls": net.calls, "saved": saved, "spent": spent, "net": net.net}
+    return {"windows": {**savings, "needed": net.needed}}

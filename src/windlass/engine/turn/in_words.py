@@ -12,6 +12,7 @@ from windlass.cascade.model import Phase
 from windlass.engine._state import Generation, PhaseRun, Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import BadRequest
+from windlass.history.decisions import Remark, ToolChoiceInWords
 from windlass.messages import Message, Text
 from windlass.text.prompts import schema_text, tool_wanted
 from windlass.tools.registry import sent_name
@@ -46,8 +47,7 @@ def tell_wanted(run: Run, phase_run: PhaseRun) -> None:
             phase_run.phase.name,
             f"{generation.model} takes no tool_choice {generation.wanted!r}; 'auto' is sent, and"
             " the instructions ask for the call",
-            kind="tool_choice",
-            tool_choice=generation.wanted,
+            ToolChoiceInWords(generation.wanted),
         )
 
 
@@ -62,5 +62,5 @@ def schema_refused(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | 
         return None
     run.progress.no_schemas.add(model)
     text = f"{model} takes no output_schema; JSON is asked for in words, and validated"
-    run.tell_once(phase_run.phase.name, text, kind="output_schema")
+    run.tell_once(phase_run.phase.name, text, Remark("output_schema"))
     return schema_text(schema)

@@ -24,9 +24,17 @@ from windlass.history.base import (
     StateChange,
     Store,
     StoredRow,
-    standing,
 )
-from windlass.history.row_details import STEPS, RowDetails, ToolResult, continued, details_of
+from windlass.history.decisions import ErrorDetails, standing
+from windlass.history.row_details import (
+    STEPS,
+    RowDetails,
+    ToolResult,
+    continued,
+    details_of,
+    kind_of,
+    told,
+)
 from windlass.history.step import Step
 from windlass.messages import Message, Picture, canonical_json
 from windlass.window.entries import Item
@@ -194,17 +202,18 @@ class Recorder:
         """The step of a turn's own call."""
         return Step(phase, self.sounding_index, attempt, turn)
 
-    def decide(
-        self, phase: str, text: str, details: RowDetails | None = None, **metadata: Any
-    ) -> None:
-        """Record a decision that is no message: what was decided, and why."""
-        told = {"text": text, **(details.as_json() if details else {}), **metadata}
-        self.append([self.row(NodeType.DECISION, phase=phase, metadata=told)])
+    def decide(self, phase: str | None, text: str, details: RowDetails, **columns: Any) -> None:
+        """Record a decision that is no message: what was decided, and why.
+
+        `columns` are those of its row.
+        """
+        metadata = told(text, details)
+        self.append([self.row(NodeType.DECISION, phase=phase, metadata=metadata, **columns)])
 
     def failure(self, phase: str | None, error: BaseException) -> Row:
         """A row that tells of a failure, with its type and text."""
-        metadata = {"error": type(error).__name__, "text": str(error)}
-        return self.row(NodeType.ERROR, phase=phase, metadata=metadata)
+        details = ErrorDetails(type(error).__name__, str(error))
+        return self.row(NodeType.ERROR, phase=phase, metadata=details.as_json())
 
     def rows(self, phase: str | None = None) -> list[StoredRow]:
         """The rows of a phase, or of the whole session, without soundings that did not win."""
@@ -258,7 +267,7 @@ class Recorded:
     def take(self, row: Row) -> StoredRow | None:
         """The row as it was recorded, once; None: it was not."""
         found = self._rows.get(_same(row))
-        if not found or row.metadata.get("kind") in STEPS:  # what is sent again stands twice
+        if not found or kind_of(row) in STEPS:  # what is sent again stands twice
             return None
         self._come_by.add(found[0].seq)
         return found.popleft()
@@ -346,8 +355,8 @@ def _ran_again(rows: Iterable[StoredRow]) -> frozenset[str]:
         call = row.phase, row.sounding_index, row.attempt, row.turn, message.tool_call_id
         if (before := interrupted.pop(call, None)) is not None:
             found.add(before)
-        told = ToolResult.of(row)
-        if told is not None and told.interrupted:
+        details = ToolResult.read(row)
+        if details is not None and details.interrupted:
             interrupted[call] = stored.id
     return frozenset(found)
 

@@ -33,6 +33,7 @@ from windlass.engine.turn.windows import (
 )
 from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
 from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
+from windlass.history.decisions import Continuation
 from windlass.messages import user
 from windlass.safety.fairness import beside, fair
 from windlass.text.prompts import CONTINUE_TEXT
@@ -88,8 +89,8 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
     if not has_room(phase_run, plan.sent + added):
         return None
     text = f"phase {name!r}: the reply was cut at its output limit of {most.max_output_tokens:,}"
-    told = {"kind": "continuation", "turn": progress.turn}
-    run.tell(name, f"{text} tokens; asked once to go on", detail=True, **told)
+    text += " tokens; asked once to go on"
+    run.tell(name, text, Continuation(progress.turn), detail=True)
     asked = run.record.add(
         NodeType.CONTEXT_INJECTION,
         question,
@@ -97,7 +98,7 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
         turn=progress.turn,
         attempt=progress.attempt,
         parent_id=run.record.traces[cut.id],
-        metadata={"kind": "continuation"},
+        metadata=Continuation().as_json(),
     )
     return plan_rest(run, phase_run, plan, cut, Entry(asked, question, "asks for the rest"))
 

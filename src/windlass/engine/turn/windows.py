@@ -14,6 +14,8 @@ from typing import Any, Final
 
 from windlass.engine._state import PhaseRun, Run
 from windlass.history.base import EditRecord, NodeType, Row
+from windlass.history.decisions import ThinkingLeftOut
+from windlass.history.details import WindowSelection
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import assemble
@@ -90,11 +92,8 @@ def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     run.tell(
         name,
         f"{text}: {stripped[0].reason}",
+        ThinkingLeftOut(phase_run.progress.turn, sorted(ids), tokens),
         detail=True,
-        kind="thinking",
-        turn=phase_run.progress.turn,
-        messages=sorted(ids),
-        tokens=tokens,
     )
 
 
@@ -132,12 +131,14 @@ def selection_row(
     anchors = [entry.item.id in pinned for entry in entries]
     why = Counter(entry.because for entry in entries if entry.because not in (None, INJECT))
     used = dict.fromkeys(STRATEGIES[because] for because in why if because in STRATEGIES)
-    metadata = {
+    metadata: WindowSelection = {
         "semantic_actor": "auto_context",
         "selection_type": "intra_phase",
         "strategy": "+".join(used) or "full",
         "turn": phase_run.progress.turn,
-        **{name: columns[name] for name in ("full_history_size", "context_size", "tokens_saved")},
+        "full_history_size": columns["full_history_size"],
+        "context_size": columns["context_size"],
+        "tokens_saved": columns["tokens_saved"],
         "masked_count": sum(why.values()),
         "because": dict(why),
         "anchor_hashes": list(compress(hashes, anchors)),

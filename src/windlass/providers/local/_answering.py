@@ -276,7 +276,7 @@ def _validator(schema: Mapping[str, Any], what: str) -> Any:
     try:
         return validator_for(schema)
     except SchemaError as error:
-        raise BadRequest(f"{what} are no valid JSON Schema: {error.message}") from error
+        raise BadRequest(f"{what} are not a valid JSON Schema: {error.message}") from error
 
 
 def _problem(text: str, schema: Mapping[str, Any], what: str) -> str:

@@ -96,7 +96,7 @@ class Vocabulary:
             tokens, merges = (cast("list[str]", entries[key]) for key in _WANTED[:2])
         except (OSError, ValueError, KeyError, struct.error) as error:
             raise ProviderError(
-                f"the weights {str(path)!r} cannot be read ({error}); install them anew"
+                f"the weights {str(path)!r} cannot be read ({error}); reinstall them"
             ) from error
         if entries.get(_WANTED[2]) != "smollm":
             raise ProviderError(f"the weights {str(path)!r} are not those of SmolLM2")

@@ -124,7 +124,7 @@ def _from_json(text: str) -> files.Table:
     try:
         records = parse_json(text)
     except ValueError as problem:
-        raise ToolError(f"the given rows are no JSON ({problem})") from problem
+        raise ToolError(f"the given rows are not JSON ({problem})") from problem
     if not all(isinstance(record, dict) for record in records):
         raise ToolError("the given rows must be JSON objects, one for each row")
     names = list(dict.fromkeys(name for record in records for name in record))

@@ -81,14 +81,16 @@ class CompressOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compress(CompressOptions):
+class Compress:
     """Cuts results that no call has seen.
 
     Args:
+        options: From which size on, and what is left.
         window_tokens: Tokens of the window, which the thresholds adapt to (0: they stay).
         error_chars: Characters of error lines that a failed result keeps however it is cut.
     """
 
+    options: CompressOptions = CompressOptions()
     window_tokens: int = 0
     error_chars: int = ERROR_CHARS
     name: str = "compress"
@@ -102,8 +104,8 @@ class Compress(CompressOptions):
             call = pending.call(at)
             if call is not None and plain_name(call.name) == _RECALL:
                 continue
-            large = entry.message.chars >= self.above_chars * _LEAST_SHARE
-            if not large and (not self.passed_lines or entry.message.chars < _LEAST_CHARS):
+            large = entry.message.chars >= self.options.above_chars * _LEAST_SHARE
+            if not large and (not self.options.passed_lines or entry.message.chars < _LEAST_CHARS):
                 continue
             scale = self._scale(pending)
             counted = [
@@ -138,7 +140,7 @@ class Compress(CompressOptions):
 
     def _without_passed(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
         """The part with the lines of passed tests as a count, if it is output with many."""
-        least = round(self.passed_lines * scale)
+        least = round(self.options.passed_lines * scale)
         if not least or not isinstance(part, Text) or not _has_lines(part.text, least):
             return part
         if pending.kind(at, part.text) not in _OUTPUT:
@@ -148,15 +150,15 @@ class Compress(CompressOptions):
         return part if text == part.text else Text(text)
 
     def _part(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
-        if not isinstance(part, Text) or len(part.text) <= self.above_chars * scale:
+        if not isinstance(part, Text) or len(part.text) <= self.options.above_chars * scale:
             return part
-        most = int(self.max_result_tokens * CHARS_A_TOKEN * scale)
+        most = int(self.options.max_result_tokens * CHARS_A_TOKEN * scale)
         # What of its failure it may not show comes behind it.
         lines = len(lines_of_failure(pending.original(at), self.error_chars))
-        if not self.by_kind:
-            most = min(most, int(self.above_chars * scale))
+        if not self.options.by_kind:
+            most = min(most, int(self.options.above_chars * scale))
         most = max(most - lines, min(most, _LEAST_CHARS))
-        if self.by_kind:
+        if self.options.by_kind:
             return Text(self._form(pending, at, part.text, most, lines))
         recall_hint = pending.recall_hint(at)
         return Text(cut(part.text, most, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint))
@@ -171,18 +173,18 @@ class Compress(CompressOptions):
         if kind == "table":
             original = text  # its rows are lines only now
         rooms = {
-            "search": self.search_chars,
-            "file": self.file_chars,
-            "command": self.code_chars,
-            "api": self.api_chars,
+            "search": self.options.search_chars,
+            "file": self.options.file_chars,
+            "command": self.options.code_chars,
+            "api": self.options.api_chars,
         }
-        room = min(max(_LEAST_CHARS, rooms.get(kind, self.other_chars) - lines), most)
+        room = min(max(_LEAST_CHARS, rooms.get(kind, self.options.other_chars) - lines), most)
         inner = max(_LEAST_CHARS, room - min(len(recall_hint), _BACK_CHARS) - len("\nFull data: "))
         reads = pending.touched(at).reads
         form = self._of_kind(kind, original, inner, reads.path if reads else "")
         if form is None:
             return cut(text, room, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint)
-        if len(original) > self.max_result_tokens * CHARS_A_TOKEN:
+        if len(original) > self.options.max_result_tokens * CHARS_A_TOKEN:
             ref = reference(pending.original(at))
             form = f"[Stored as {ref} - {_thousands(len(original))} chars]\n{form}"
         return f"{form}\nFull data: {recall_hint}"
@@ -190,11 +192,13 @@ class Compress(CompressOptions):
     def _of_kind(self, kind: Kind, text: str, most: int, path: str) -> str | None:
         match kind:
             case "search":
-                return forms.search_form(text, most, self.search_results)
+                return forms.search_form(text, most, self.options.search_results)
             case "file":
-                return forms.file_form(text, most, self.file_lines, path)
+                return forms.file_form(text, most, self.options.file_lines, path)
             case "command" | "test" | "build" | "log":
-                return forms.command_form(text, most, self.code_head, self.code_tail)
+                return forms.command_form(
+                    text, most, self.options.code_head, self.options.code_tail
+                )
             case "api" | "json":
                 return forms.json_form(text, most, key_fields=kind == "api")
             case "diff":

@@ -27,7 +27,7 @@ from windlass.window.digests import (
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.names import MIN_CHARS, looked_at, names_said, unescaped, whole_names
-from windlass.window.policies.shared import Count, CountOrZero, Share, SharedOptions
+from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero, Share
 
 HEAD: Final = "[{chars} chars: {recall_hint}]"
 """The line before a digest: the size of the result, and how to get it back.
@@ -68,7 +68,7 @@ class WithoutCache:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DigestOptions(SharedOptions):
+class DigestOptions:
     """When results become digests, and how long these are."""
 
     see_results: Count | None = 1
@@ -112,28 +112,32 @@ class DigestOptions(SharedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Digest(DigestOptions):
+class Digest:
     """Replaces each tool result that enough calls have seen by a line and a digest.
 
     Args:
+        options: When, and how long digests are.
+        error_chars: Characters of error lines that the digest of a failed result keeps; 0: none.
         least: A digest may have so many characters whatever the share says.
     """
 
+    options: DigestOptions = DigestOptions()
+    error_chars: int = ERROR_CHARS
     least: int = 400
     name: str = "digest"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The results that have been seen, but for those that wait; these are looked at again."""
-        if self.see_results is None:
+        if self.options.see_results is None:
             return
-        for at in (*pending.born(self.see_results), *pending.due(self.name)):
+        for at in (*pending.born(self.options.see_results), *pending.due(self.name)):
             if pending.original(at).role != "tool":
                 continue
             entry = pending.entry(at)
             if entry is None or entry.because in _FINAL:
                 continue
             text = entry.message.text
-            if len(text) < self.digest_above_chars:
+            if len(text) < self.options.digest_above_chars:
                 continue
             turns = _PINNED_TURNS if pending.pinned(at) else self._waits(pending, at, text)
             if turns:
@@ -147,34 +151,38 @@ class Digest(DigestOptions):
         call, seen = pending.call(at), pending.seen(at)
         if call is not None and _is_read(pending, at, text):
             by_itself = _READING.search(plain_name(call.name)) is not None
-            if by_itself or len(text) <= self.most_waiting:
-                after = self.see_reads if by_itself else self.see_shell_reads
+            if by_itself or len(text) <= self.options.most_waiting:
+                after = self.options.see_reads if by_itself else self.options.see_shell_reads
                 if after > seen:
                     return after - seen
-                within = self.see_named if by_itself else min(self.see_named, after)
+                within = self.options.see_named if by_itself else min(self.options.see_named, after)
                 calls = _calls_until_unnamed(pending, at, call, within)
                 if calls:
                     return calls
-        if seen < self.see_crowded and len(text) <= min(self.most_crowded, self.most_waiting):
+        if seen < self.options.see_crowded and len(text) <= min(
+            self.options.most_crowded, self.options.most_waiting
+        ):
             room = self._room(pending.kind(at, text), len(text))
             if chars_of(pending.names_held_only((at,), names_said(text))) > room:
-                return self.see_crowded - seen
+                return self.options.see_crowded - seen
         return 0
 
     def _room(self, kind: Kind, chars: int) -> int:
         """How many characters a digest may have."""
         if kind in _RECORDS:
-            room = min(int(chars * self.share_records), self.most_records)
+            room = min(int(chars * self.options.share_records), self.options.most_records)
         else:
-            room = min(int(chars * self.share_text), self.most_text + chars // _CHARS_FOR_ONE)
+            room = min(
+                int(chars * self.options.share_text),
+                self.options.most_text + chars // _CHARS_FOR_ONE,
+            )
         return max(room, min(self.least, chars - _LINE_CHARS))
 
     def _write(self, pending: PendingEdits, at: int) -> Message:
         message = pending.shown(at)
         text, kind = message.text, pending.kind(at, message.text)
-        errors = self.error_chars if self.preserve_errors else 0
         names = pending.names_held_only((at,), names_said(text))
-        kept = digest_of(pending, at, names, self._room(kind, len(text)), errors)
+        kept = digest_of(pending, at, names, self._room(kind, len(text)), self.error_chars)
         head = HEAD.format(chars=len(text), recall_hint=pending.recall_hint(at))
         return message.with_parts(*rewritten_parts(message, f"{head}\n{kept}" if kept else head))
 

@@ -35,27 +35,31 @@ class ImagesOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Images(ImagesOptions):
+class Images:
     """Replaces pictures that were seen by a line each; the text beside them stays.
 
     `[Image at turn 3: chart.png, 640x480, The chart shows sales by month., saved: ...]`. What
     the picture shows is told by a sentence of the assistant's next message, where there is one.
 
     Args:
+        options: How long, and how many.
         where: The path of the file of a picture, by its message and its number in it from 0;
             without it the line names the reference of the message.
     """
 
+    options: ImagesOptions = ImagesOptions()
     where: Callable[[Item, int], str | None] | None = None
     name: str = "images"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The messages whose pictures have been seen often enough, or are too many."""
-        ages = pending.born(self.images_after) if self.images_after is not None else ()
+        ages = (
+            pending.born(self.options.images_after) if self.options.images_after is not None else ()
+        )
         for at in (*pending.due(self.name), *ages):
             yield from self._proposal(pending, at, self._stay(pending, at))
-        if self.keep_recent_images:
-            left = self.keep_recent_images
+        if self.options.keep_recent_images:
+            left = self.options.keep_recent_images
             for at in reversed(pending.pictured):
                 entry = pending.entry(at)
                 count = len(entry.message.pictures) if entry else 0
@@ -67,13 +71,13 @@ class Images(ImagesOptions):
 
     def _stay(self, pending: PendingEdits, at: int) -> int:
         """How many pictures of a message that had to wait stay now."""
-        if not self.keep_recent_images or (
-            self.images_after is not None and pending.seen(at) >= self.images_after
+        if not self.options.keep_recent_images or (
+            self.options.images_after is not None and pending.seen(at) >= self.options.images_after
         ):
             return 0
         newer = (pending.entry(later) for later in reversed(pending.pictured) if later > at)
         count = sum(len(entry.message.pictures) for entry in newer if entry)
-        return max(0, self.keep_recent_images - count)
+        return max(0, self.options.keep_recent_images - count)
 
     def _proposal(self, pending: PendingEdits, at: int, stay: int) -> Iterable[Proposal]:
         entry = pending.entry(at)
@@ -82,11 +86,11 @@ class Images(ImagesOptions):
         if pending.put_off(self.name, at, 1):
             return
         write = partial(self._write, at=at, stay=stay)
-        if self.images_after is not None and pending.seen(at) >= self.images_after:
-            reason = f"picture seen by {self.images_after} calls"
+        if self.options.images_after is not None and pending.seen(at) >= self.options.images_after:
+            reason = f"picture seen by {self.options.images_after} calls"
             yield Proposal((at,), "decay", reason, write)
         else:
-            reason = f"not among the newest {self.keep_recent_images} pictures"
+            reason = f"not among the newest {self.options.keep_recent_images} pictures"
             yield Proposal((at,), "prune", reason, write, must=True)
 
     def _write(self, pending: PendingEdits, at: int, stay: int) -> Message:

@@ -55,7 +55,7 @@ class LoopsOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loops(LoopsOptions):
+class Loops:
     """Shows a new attempt what the earlier ones put out and why they were refused, no more.
 
     When the newest user message says that a validation failed, the output of the last attempt
@@ -69,10 +69,12 @@ class Loops(LoopsOptions):
     or a failure each time, becomes one line with a count; the newest stays whole.
 
     Args:
+        options: How much of earlier attempts stays.
         same_calls: Equal calls in a row from which on they are told in a line; 0: never.
         error_chars: Characters of error lines that are kept of a call that failed; 0: none.
     """
 
+    options: LoopsOptions = LoopsOptions()
     same_calls: int = 3
     error_chars: int = ERROR_CHARS
     name: str = "loops"
@@ -94,7 +96,7 @@ class Loops(LoopsOptions):
         numbers = [_refusal(pending, at) for at in refusals]
         # Attempt k lies between openings k and k + 1; the last of them keeps its words.
         count = len(refusals)
-        shown = range(max(0, count - self.loop_history_limit), count - 1)
+        shown = range(max(0, count - self.options.loop_history_limit), count - 1)
         for k in shown:
             number = (numbers[k] or k + 2) - 1
             span = _attempt(pending, places[k], places[k + 1])
@@ -122,7 +124,7 @@ class Loops(LoopsOptions):
                     write = partial(
                         folded,
                         at=at,
-                        names_chars=self.attempt_chars,
+                        names_chars=self.options.attempt_chars,
                         error_chars=self.error_chars,
                     )
                     yield Proposal(span, "fold", "it led to what was refused", write, folds=True)
@@ -153,7 +155,7 @@ class Loops(LoopsOptions):
         summary = "; ".join(f"{text} ({n} times)" if n > 1 else text for text, n in why.items())
         which = f"Attempts #{first} to #{last}" if last > first else f"Attempt #{first}"
         line = f"[{which} failed before: {summary}]"
-        reason = f"attempts before the newest {self.loop_history_limit}"
+        reason = f"attempts before the newest {self.options.loop_history_limit}"
         if pending.fixed(task):
             fold = Message("user", (Text(line),))
         else:
@@ -169,10 +171,10 @@ class Loops(LoopsOptions):
         at = next((at for at in reversed(answers) if pending.original(at).text), answers[-1])
         text = pending.original(at).text or "(no output)"
         between = f"[... {{}} characters; {pending.recall_hint(at)} ...]"
-        output = f"[Attempt #{number}]\n{ends_within(text, self.attempt_chars, between)}"
+        output = f"[Attempt #{number}]\n{ends_within(text, self.options.attempt_chars, between)}"
         # How its own originals are got back is no finding of the attempt.
         hints = "\n".join(map(pending.recall_hint, span))
-        output = with_lost_names(pending, span, output, self.attempt_chars, hints)
+        output = with_lost_names(pending, span, output, self.options.attempt_chars, hints)
         return Message("assistant", (Text(output),))
 
     # ---- the same call again and again -------------------------------------------------------

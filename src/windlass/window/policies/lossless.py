@@ -22,7 +22,6 @@ from windlass.window.encode.command_output import clean
 from windlass.window.encode.gutters import narrowed, widened
 from windlass.window.encode.legend import briefly, explains, legend_of
 from windlass.window.kinds import DATA, Kind
-from windlass.window.policies.shared import Count
 
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "listing"})
 _NEAR_TURNS: Final = 12
@@ -30,27 +29,17 @@ _NEAR_TURNS: Final = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class LosslessOptions:
-    """From which size on results are written shorter."""
-
-    lossless: Count | None = 400
-    """Characters from which on results are written shorter with nothing lost (tables).
-
-    JSON comes as a table; files, diffs and command output never do. How to read it is told once:
-    a result near one that still tells it begins `[JSON without quotes]` and no more.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Lossless(LosslessOptions):
+class Lossless:
     """Re-encodes results that no call has seen.
 
     Args:
+        lossless: Characters from which on a result is written shorter.
         max_chars: Text of more characters stays as it is; shortening it is another's affair.
         min_saving: The share of the characters that re-encoding JSON must save.
         clean_output: Whether output of programs is freed of what only a terminal understands.
     """
 
+    lossless: int = 400
     max_chars: int = 1_000_000
     min_saving: float = 0.1
     clean_output: bool = True
@@ -58,8 +47,6 @@ class Lossless(LosslessOptions):
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that can be said in fewer characters."""
-        if self.lossless is None:
-            return
         for at in pending.fresh:
             message = pending.original(at)
             if message.role != "tool" or not pending.untouched(at) or pending.pinned(at):

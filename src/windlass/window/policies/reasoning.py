@@ -10,13 +10,13 @@ from typing import Final
 from windlass.messages import Message
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._survive import to_sentence_end, with_text
-from windlass.window.policies.shared import Count, SharedOptions
+from windlass.window.policies.shared import Count
 
 MARKER: Final = "[... truncated for context efficiency ...]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReasoningOptions(SharedOptions):
+class ReasoningOptions:
     """What the model's own words keep when they are old."""
 
     reasoning_max_chars: Count | None = 2_000
@@ -32,20 +32,24 @@ class ReasoningOptions(SharedOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reasoning(ReasoningOptions):
+class Reasoning:
     """Cuts what the assistant said in words, once `window` calls have seen it.
 
     Calls and signed thinking stay whole: a signature is for what was signed, and a message
     whose thinking must come back unchanged is left alone until a user has spoken again.
+
+    Args:
+        window: Calls that see the words whole.
+        reasoning_max_chars: Characters that they keep then.
     """
 
+    window: int = 1
+    reasoning_max_chars: int = 2_000
     name: str = "reasoning"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The assistant messages that have reached their age at this call."""
-        most = self.reasoning_max_chars if self.preserve_reasoning else self.min_masked_chars
-        if most is None:
-            return
+        most = self.reasoning_max_chars
         for at in pending.aged(self.name, self.window):
             message = pending.original(at)
             if message.role != "assistant" or len(message.text) <= most:

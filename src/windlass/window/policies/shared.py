@@ -1,4 +1,4 @@
-"""What options are made of: the values they take, and the options that several policies read."""
+"""What options are made of: the values that they take."""
 
 from __future__ import annotations
 
@@ -39,21 +39,3 @@ Names: TypeAlias = tuple[str, ...]
 
 ERROR_CHARS: Final = 300
 """Characters of error lines that a shortened result keeps."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SharedOptions:
-    """Options that several policies read."""
-
-    window: Count = 1
-    """Turns within which the model's own words stay whole, whatever their length."""
-    min_masked_chars: Count = 200
-    """Results of fewer characters are never masked."""
-    preserve_errors: bool = True
-    """Whether a failed result keeps its error lines when it is shortened."""
-    error_chars: Count = ERROR_CHARS
-    """The most characters of error lines in a shortened result.
-
-    Of a failed result each line with *error*, *exception*, *failed* or *traceback* is kept within
-    them, and where some do not fit, it is said how many.
-    """

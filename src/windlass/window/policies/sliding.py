@@ -6,22 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.window._pending import PendingEdits, Proposal
-from windlass.window.policies.shared import CountOrZero
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlidingOptions:
-    """How many turns are kept."""
-
-    keep_recent_turns: CountOrZero = 0
-    """The newest turns that are kept, all phases together; 0 keeps all.
-
-    It holds also where `enabled` is false.
-    """
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sliding(SlidingOptions):
+class Sliding:
     """Shows the newest `keep_recent_turns` whole turns, the system messages and the task.
 
     A turn is an assistant message with all results of its calls, and what users said before
@@ -30,6 +18,7 @@ class Sliding(SlidingOptions):
     window never moves by more than it must.
     """
 
+    keep_recent_turns: int
     name: str = "sliding"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:

@@ -14,20 +14,21 @@ from windlass.messages import Message, Opaque
 from windlass.safety.foreign import parse_json
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._survive import head_tail, with_texts
-from windlass.window.policies.shared import SharedOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(SharedOptions):
+class Arguments:
     """Cuts each text in the arguments of a call that `window` calls have seen.
 
     A value keeps its head and tail, `max_chars` in all, with the reference of the message
     between them. Arguments that are no JSON, and calls that a provider signed, stay.
 
     Args:
+        window: Calls that see the arguments whole.
         max_chars: Characters that one text in the arguments keeps.
     """
 
+    window: int = 1
     max_chars: int = 500
     name: str = "arguments"
 

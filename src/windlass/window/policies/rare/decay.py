@@ -37,7 +37,7 @@ class DecayOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Decay(DecayOptions):
+class Decay:
     """Lets turns decay by zones.
 
     No user message is folded: in the summary zone each stands beside the summary as it was
@@ -50,6 +50,7 @@ class Decay(DecayOptions):
     is summarised together with the summary before it.
 
     Args:
+        options: The zones.
         summary_tokens: Tokens that a summary may take.
         step: Turns by which the borders move.
         text_chars: Characters that words of the assistant keep in the fold zone.
@@ -57,6 +58,7 @@ class Decay(DecayOptions):
         error_chars: Characters of error lines that a folded call keeps that failed; 0: none.
     """
 
+    options: DecayOptions = DecayOptions()
     summary_tokens: int = 500
     step: int = 4
     text_chars: int = 1_200
@@ -74,7 +76,7 @@ class Decay(DecayOptions):
         crossing = (at for turn in fresh for at in pending.born(pending.turn - 1 - turn))
         for at in (*waiting, *crossing):
             yield from self._folded(pending, at)
-        last = border - self.fold
+        last = border - self.options.fold
         if last > 0:
             if fresh:
                 first = max(0, last - self.step + 1) if last > self.step else 0
@@ -83,7 +85,7 @@ class Decay(DecayOptions):
 
     def _border(self, turn: int) -> int:
         """The newest turn of the fold zone at a call; 0: there is none."""
-        return max(0, turn - 1 - self.full) // self.step * self.step
+        return max(0, turn - 1 - self.options.full) // self.step * self.step
 
     def _folded(self, pending: PendingEdits, at: int) -> Iterable[Proposal]:
         entry = pending.entry(at)
@@ -99,12 +101,12 @@ class Decay(DecayOptions):
                     error_chars=self.error_chars,
                     text_chars=chars,
                 )
-                reason = f"tool pair older than {self.full} turns"
+                reason = f"tool pair older than {self.options.full} turns"
                 yield Proposal(span, "fold", reason, write, folds=True)
             return
         is_long = len(entry.message.text) > chars and entry.because is None
         if is_long and not pending.put_off(self.name, at, self.step, span):
-            reason = f"words older than {self.full} turns"
+            reason = f"words older than {self.options.full} turns"
             yield Proposal((at,), "decay", reason, partial(_ends, at=at, chars=chars))
 
     def _pasted(self, pending: PendingEdits, turns: range) -> Iterable[Proposal]:

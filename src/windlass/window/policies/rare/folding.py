@@ -9,19 +9,11 @@ from functools import partial
 from windlass.messages import Message, Text
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._survive import cut_with_hint, exchange_lines, with_lost_names
-from windlass.window.policies.shared import ERROR_CHARS, Count
+from windlass.window.policies.shared import ERROR_CHARS
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoldingOptions:
-    """When exchanges are folded."""
-
-    fold_after: Count | None = None
-    """Turns after which a tool call and its result become one line."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Folding(FoldingOptions):
+class Folding:
     """Folds an exchange, an assistant message and all results of its calls, into words.
 
     `[Turn 3] web_search("sorting") -> 8 results, most relevant: quicksort; ...; reference ...`,
@@ -29,11 +21,13 @@ class Folding(FoldingOptions):
     are listed behind the lines.
 
     Args:
+        fold_after: Calls that see an exchange whole.
         names_chars: The most characters of such names for each call.
         error_chars: The most characters of error lines for each call that failed; 0: none.
         min_chars: Exchanges of fewer characters stay.
     """
 
+    fold_after: int
     names_chars: int = 400
     error_chars: int = ERROR_CHARS
     min_chars: int = 200

@@ -12,7 +12,7 @@ from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.digests import error_lines
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import look_of
-from windlass.window.policies.shared import Count, SharedOptions
+from windlass.window.policies.shared import ERROR_CHARS
 
 MASK: Final = "[Tool {sort}, {chars} chars, hash={hash}; {recall_hint}]"
 """The line that stands for a masked result: its sort and size, its hash, how to get it back."""
@@ -21,23 +21,24 @@ _FINAL: Final = frozenset({"digest", "mask", "fold", "summarise", "expire", "exp
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskingOptions(SharedOptions):
-    """When results are masked."""
+class Masking:
+    """Masks each tool result that was seen often enough. Its call stays, so pairs stay whole.
 
-    mask_observations_after: Count | None = None
-    """Turns that see a tool result whole before it becomes one line."""
+    Args:
+        mask_observations_after: Calls that see a result whole.
+        min_masked_chars: Results of fewer characters stay.
+        error_chars: Characters of error lines that a failed result keeps; 0: none.
+    """
 
-
-@dataclass(frozen=True, kw_only=True)
-class Masking(MaskingOptions):
-    """Masks each tool result that was seen often enough. Its call stays, so pairs stay whole."""
-
+    mask_observations_after: int
+    min_masked_chars: int = 200
+    error_chars: int = ERROR_CHARS
     name: str = "masking"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The results that have reached their age at this call."""
         after = self.mask_observations_after
-        for at in pending.born(after) if after is not None else ():
+        for at in pending.born(after):
             entry = pending.entry(at)
             if entry is None or entry.because in _FINAL or entry.message.role != "tool":
                 continue
@@ -54,7 +55,7 @@ class Masking(MaskingOptions):
             recall_hint=pending.recall_hint(at),
         )
         errors = ""
-        if self.preserve_errors:
+        if self.error_chars:
             errors = lines_of_failure(message, self.error_chars) or error_lines(
                 message.text, self.error_chars
             )

@@ -1,6 +1,8 @@
-"""Moving volatile values out of a template: names stand in their place.
+"""Volatile values: found in the stable part, moved behind the last stable cut point, and named.
 
-Knows templates, and nothing of when or where they are rendered.
+A value that changes from call to call (the time, a number, an id) breaks the cache of all that
+stands behind it. Where a template or Windlass put it in, a name stands in its place, and the
+value itself is told in the DYNAMIC tier. What the user wrote is never changed, only reported.
 """
 
 from __future__ import annotations
@@ -9,11 +11,55 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import ClassVar, Final
 
 from jinja2 import Environment
 
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 from windlass.text.templates import MOMENTS, find_names
+
+_LOOKS: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
+    r"|\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"
+    r"|\b1[5-9]\d{8}(?:\d{3})?\b"
+    r"|\b[0-9a-f]{32,64}\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    """Text of the user's that looks as if it changed from run to run: place (characters), text."""
+
+    at: int
+    text: str
+
+
+def looks_volatile(text: str) -> tuple[Volatile, ...]:
+    """Times, UUIDs, seconds since 1970 and long digests in a text, with their places.
+
+    >>> looks_volatile("Built 2026-11-22T08:00:00Z.")
+    (Volatile(at=6, text='2026-11-22T08:00:00Z'),)
+    """
+    return tuple(Volatile(match.start(), match[0]) for match in _LOOKS.finditer(text))
+
+
+@dataclass
+class Values(Injector):
+    """The values that were moved out of the stable part, by the names that stand there."""
+
+    name: ClassVar[str] = "values"
+    tier: ClassVar[Tier] = Tier.DYNAMIC
+    priority: ClassVar[int] = 5
+    cap: ClassVar[int] = 200
+
+    def render(self, seen: Situation) -> Rendered:
+        """A line for each."""
+        items = (BlockItem(f"{name}: {value}", name) for name, value in seen.values.items())
+        return Rendered("[Values now]", tuple(items))
+
+
+# ---- moving them out of a template ------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +75,7 @@ class Moved:
     stay: tuple[str, ...] = ()
 
 
-def move(template: str, *, state: bool) -> Moved:
+def move_volatile(template: str, *, state: bool) -> Moved:
     """Put names where volatile values stand.
 
     `state`: whether values of the state are volatile, too, as in a prompt that phases share.

@@ -1,0 +1,108 @@
+"""The formats: by what each is recognised, and the module that reads it once a file needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, TypeAlias
+
+from windlass.importing import claude_code
+from windlass.importing.base import CODEX_HEADER, MALFORMED, Answers, text_of
+from windlass.importing.exchanges import exchange_of, form_of_request
+from windlass.importing.json_files import RecordedFile
+from windlass.importing.recording import Recording, RecordingFormat
+
+Records: TypeAlias = Sequence[Mapping[str, Any]]
+"""The first records of a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """A format of files."""
+
+    name: RecordingFormat
+    """What `--as` calls it."""
+    module: str
+    """The module of this room that reads it: `read` gives the recordings of a file."""
+    recognises: Callable[[Records], bool]
+    """Whether these are the first records of such a file."""
+    scan: Callable[[RecordedFile, Answers], None] = lambda file, answers: None  # noqa: ARG005
+    """Takes in the answers of a file before any is read, where one may stand in several records."""
+
+    def read(self, file: RecordedFile, answers: Answers) -> Iterator[Recording]:
+        """The recordings of a file. Raises UsageError where it is too large to be held."""
+        found: Iterator[Recording] = import_module(f"{__package__}.{self.module}").read(
+            file, answers
+        )
+        return found
+
+
+def recognised(records: Records) -> FileFormat | None:
+    """The format of a file that begins with these records; None: none that is known."""
+    for one in FORMATS.values():
+        with suppress(*MALFORMED):
+            if one.recognises(records):
+                return one
+    return None
+
+
+def _is_codex(records: Records) -> bool:
+    types = {"session_meta", "turn_context", "response_item", "event_msg", "compacted"}
+    return any(
+        (text_of(one, "type") in types and isinstance(one.get("payload"), Mapping))
+        or one.keys() >= CODEX_HEADER
+        for one in records
+    )
+
+
+def _is_mini_swe_agent(records: Records) -> bool:
+    first, info = records[0], records[0].get("info")
+    return isinstance(first.get("messages"), list) and (
+        str(first.get("trajectory_format")).startswith("mini-swe-agent")
+        or (isinstance(info, Mapping) and "mini_version" in info)
+    )
+
+
+def _is_swe_agent(records: Records) -> bool:
+    return all(isinstance(records[0].get(key), list) for key in ("trajectory", "history"))
+
+
+def _is_otel(records: Records) -> bool:
+    return any("resourceSpans" in one or "resource_spans" in one for one in records)
+
+
+def _is_request_log(records: Records) -> bool:
+    exchanges = [exchange_of(record) for record in records]
+    return any(
+        one is not None and one.response is not None and form_of_request(one.request, one.response)
+        for one in exchanges
+    )
+
+
+def _is_chat_list(records: Records) -> bool:
+    return any(
+        isinstance(listed := one.get("messages"), list)
+        and any(isinstance(each, Mapping) and each.get("role") == "assistant" for each in listed)
+        for one in records
+    )
+
+
+BODIES: Final = FileFormat("claude-code-bodies", "claude_bodies", lambda _: False)
+"""A folder of bodies: it is recognised by the names of its files."""
+
+FORMATS: Final[Mapping[str, FileFormat]] = {
+    one.name: one
+    for one in (
+        BODIES,
+        FileFormat("claude-code", "claude_code", claude_code.recognises, claude_code.scan),
+        FileFormat("codex", "codex", _is_codex),
+        FileFormat("mini-swe-agent", "mini_swe_agent", _is_mini_swe_agent),
+        FileFormat("swe-agent", "swe_agent", _is_swe_agent),
+        FileFormat("otel", "otel", _is_otel),
+        FileFormat("request-log", "request_log", _is_request_log),
+        FileFormat("chat", "chat_lists", _is_chat_list),
+    )
+}
+"""The formats by their names, in the order in which they are tried."""

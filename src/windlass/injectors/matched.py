@@ -1,0 +1,141 @@
+"""What is chosen by the words it shares with the task: memories, passages of texts, a playbook."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from windlass.errors import UsageError
+from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
+from windlass.injectors.markdown import MarkdownFile, read_page, shown_path
+from windlass.memory.banks import Memory
+from windlass.memory.matching import best_matches
+from windlass.memory.passages import Files, Passage
+
+
+@dataclass
+class UserMemory(Injector):
+    """The memories that match the task best, then the newest: preferences share few words."""
+
+    banks: tuple[str, ...] = option((), "The memory banks; by default those the phase reads.")
+    top: int = option(3, "The most memories that are shown.")
+
+    name: ClassVar[str] = "user_memory"
+    tier: ClassVar[Tier] = Tier.SESSION
+    priority: ClassVar[int] = 10
+    cap: ClassVar[int] = 500
+    refreshes: ClassVar[bool] = True
+
+    def guard(self, seen: Situation) -> bool:
+        """Whether there is a bank to look into."""
+        return bool(self.banks or seen.banks)
+
+    def render(self, seen: Situation) -> Rendered:
+        """The best memories, each with its key and version."""
+        held = list(seen.memories(self.banks or seen.banks))
+        newest = sorted(range(len(held)), key=lambda at: (-held[at].remembered, -at))
+        matched = best_matches(seen.task, {at: f"{m.key}\n{m.text}" for at, m in enumerate(held)})
+        order = [*matched, *(at for at in newest if at not in matched)][: self.top]
+        return Rendered("[User memory]", tuple(_item(held[at]) for at in order))
+
+
+def _item(memory: Memory) -> BlockItem:
+    return BlockItem(f"- {memory.key} (version {memory.version}): {memory.text}", memory.reference)
+
+
+@dataclass
+class Knowledge(Injector):
+    """The best passages of a folder of texts, with path and line."""
+
+    folder: str = option("knowledge", "The folder of texts that is looked into.")
+    top: int = option(3, "The most passages that are shown.")
+    threshold: float | None = option(
+        None,
+        "The share of the task's words, weighed by rarity, that a passage must hold; by default it"
+        " falls with the length of the task.",
+    )
+    _files: Files | None = field(default=None, init=False, repr=False)
+    _held: dict[Passage, None] = field(default_factory=dict, init=False, repr=False)
+
+    name: ClassVar[str] = "knowledge"
+    tier: ClassVar[Tier] = Tier.SESSION
+    priority: ClassVar[int] = 20
+    cap: ClassVar[int] = 800
+
+    def guard(self, seen: Situation) -> bool:
+        """Whether there is such a folder."""
+        return (seen.root / self.folder).is_dir()
+
+    def render(self, seen: Situation) -> Rendered | None:
+        """The passages that hold enough of the task's words, the best first."""
+        held = self._passages(seen)
+        texts = {at: passage.searched for at, passage in enumerate(held)}
+        root = seen.root.resolve().as_posix() + "/"
+        items = []
+        for at in best_matches(seen.task, texts, self.threshold)[: self.top]:
+            where = held[at].reference.removeprefix(root)
+            items.append(BlockItem(f"{where}\n{held[at].text}", where))
+        return Rendered("[Knowledge]", tuple(items))
+
+    def _passages(self, seen: Situation) -> list[Passage]:
+        """The passages of the files as they are now, by path and line."""
+        if self._files is None:
+            closed = () if seen.closed is None else (seen.closed,)
+            self._files = Files((seen.root.resolve() / self.folder,), closed)
+        came, gone = self._files.look()
+        for old in gone:
+            self._held.pop(old, None)
+        self._held.update(dict.fromkeys(came))
+        return sorted(self._held, key=lambda passage: (passage.path, passage.line))
+
+
+@dataclass
+class Playbooks(Injector):
+    """The playbook whose `when` matches the task best, paragraph by paragraph."""
+
+    folder: str = option("playbooks", "The folder of playbooks: Markdown files with `when:`.")
+    threshold: float | None = option(
+        None,
+        "The share of the task's words, weighed by rarity, that `when` must hold; by default it"
+        " falls with the length of the task.",
+    )
+    _read: tuple[MarkdownFile, ...] | None = field(default=None, init=False, repr=False)
+
+    name: ClassVar[str] = "playbooks"
+    tier: ClassVar[Tier] = Tier.SESSION
+    priority: ClassVar[int] = 30
+    cap: ClassVar[int] = 300
+
+    def guard(self, seen: Situation) -> bool:
+        """Whether there is a folder of playbooks."""
+        return (seen.root / self.folder).is_dir()
+
+    def best(self, seen: Situation) -> MarkdownFile | None:
+        """The best match; None: none reaches the threshold."""
+        pages = self._pages(seen.root)
+        when = {at: page.key("when") for at, page in enumerate(pages)}
+        best = best_matches(seen.task, when, self.threshold)
+        return pages[best[0]] if best else None
+
+    def render(self, seen: Situation) -> Rendered | None:
+        """Its first paragraphs, as many as fit the cap."""
+        page = self.best(seen)
+        if page is None:
+            return None
+        paragraphs = [text.strip("\n") for text in page.body.split("\n\n") if text.strip()]
+        items = [BlockItem(text, f"paragraph {at}") for at, text in enumerate(paragraphs, 1)]
+        return Rendered(f"[Playbook] {shown_path(page.path, seen.root)}", tuple(items))
+
+    def _pages(self, root: Path) -> tuple[MarkdownFile, ...]:
+        if self._read is None:
+            files = sorted((root / self.folder).glob("*.md"))
+            pages = [read_page(file) for file in files]
+            for page in pages:
+                if not page.key("when"):
+                    raise UsageError(
+                        f"{shown_path(page.path, root)}: a playbook says in its front matter when"
+                        " it applies: `when: the task is to ...`"
+                    )
+            self._read = tuple(pages)
+        return self._read
