@@ -444,9 +444,9 @@ class TestPolicies:
         ("policies", "told"),
         [
             (["everything", "leen"], r"no policy 'leen': did you mean 'lean'"),
-            (["everything"], "two policies or more"),
+            (["everything"], "at least two policies"),
             (["everything", "everything"], "each of them once"),
-            ("everything", "list of two policies"),
+            ("everything", "list of at least two policies"),
             (["everything", "none.json"], "'none.json': there is no such file"),
             (["everything", "full"], "each of them once"),
         ],
@@ -486,7 +486,7 @@ class TestPolicies:
         ):
             with pytest.raises(UsageError, match="other inputs, policies or repeats: row"):
                 compare(inputs, policies, resume=True)
-        with pytest.raises(UsageError, match="there already"):
+        with pytest.raises(UsageError, match="exists already"):
             compare(some(2))
 
 

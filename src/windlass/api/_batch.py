@@ -15,7 +15,7 @@ from windlass.api.batches.inputs import BatchInput, hash_of, read_inputs
 from windlass.api.batches.results import ResultsFile, open_results
 from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, BatchWork, RunRow
 from windlass.api.loading import load_family
-from windlass.api.opening import Call, OnEvent
+from windlass.api.opening import EngineCall, OnEvent
 from windlass.api.options import BatchOptions, CascadeSource
 from windlass.cascade.children import ReadyCascade, family_needs, ready, without_parent
 from windlass.engine.cascade import run_cascade
@@ -100,7 +100,7 @@ class StartedBatch:
     of results, and `read` are the files that nothing may replace.
     """
 
-    call: Call
+    call: EngineCall
     cascade: ReadyCascade
     definitions: Sequence[Mapping[str, Any]]
     inputs: Sequence[BatchInput]

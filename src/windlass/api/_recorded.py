@@ -21,7 +21,7 @@ from windlass.settings.settings import Settings
 from windlass.settings.trust import is_trusted
 
 if TYPE_CHECKING:
-    from windlass.api.opening import Call
+    from windlass.api.opening import EngineCall
     from windlass.cascade.children import ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.history.base import Store
@@ -61,7 +61,7 @@ class RecordedWork:
     way: str = ""
 
     @classmethod
-    def of(cls, call: Call, session_id: str, settings: Settings) -> Self:
+    def of(cls, call: EngineCall, session_id: str, settings: Settings) -> Self:
         """What a session of the call's store ran, with the tools and the trust of its engine."""
         options, store = call.options, call.resources.store(existing=True)
         tools, trust = options["tools"], options["trust"]

@@ -9,7 +9,7 @@ from typing import Any
 from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
 from windlass.api._setup import RunSetup
 from windlass.api.loading import load_cascade
-from windlass.api.opening import Call
+from windlass.api.opening import EngineCall
 from windlass.api.options import CascadeSource
 from windlass.api.sessions import Session
 from windlass.engine.cascade import run_cascade
@@ -32,7 +32,7 @@ from windlass.history.decisions import Forked
 
 
 async def run_new(
-    call: Call,
+    call: EngineCall,
     cascade: CascadeSource,
     input: Mapping[str, Any],  # noqa: A002  (the DSL's word)
     *,
@@ -57,7 +57,7 @@ async def run_new(
 
 
 async def run_resumed(
-    call: Call,
+    call: EngineCall,
     session: str,
     cascade: CascadeSource | None,
     *,
@@ -106,7 +106,7 @@ async def run_resumed(
 
 
 async def run_forked(
-    call: Call,
+    call: EngineCall,
     session: str,
     at: int,
     changes: Mapping[str, Any],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from windlass.api.opening import Call, OnEvent
+from windlass.api.opening import EngineCall, OnEvent
 from windlass.cascade.children import ReadyCascade
 from windlass.engine.cards.indexer import check_cards
 from windlass.engine.cascade_run import CascadeRun
@@ -23,7 +23,7 @@ from windlass.settings.settings import Settings
 class RunSetup:
     """What runs are set up with; their calls of models count against all `allowances`."""
 
-    call: Call
+    call: EngineCall
     settings: Settings
     allowances: tuple[Allowance, ...]
     """Those that runs share, then the run's own."""
@@ -34,7 +34,7 @@ class RunSetup:
     @classmethod
     def of(
         cls,
-        call: Call,
+        call: EngineCall,
         answers: Mapping[str, Any] | Sequence[Any] = (),
         *,
         settings: Settings | None = None,
@@ -48,7 +48,7 @@ class RunSetup:
         return cls(call, settings or call.settings, tuple(allowances), person, call.on_event)
 
     @classmethod
-    def of_batch(cls, call: Call, whole: Allowance) -> Self:
+    def of_batch(cls, call: EngineCall, whole: Allowance) -> Self:
         """The setup of the runs of a batch, which stay within the limits of the `whole`, too."""
         shared = call.options["allowances"]
         return cls.of(call, allowances=(*shared, whole, _limits_of_run(call)))
@@ -116,5 +116,5 @@ class RunSetup:
         return replace(run, allowances=self.allowances, answers=self.person)
 
 
-def _limits_of_run(call: Call) -> Allowance:
+def _limits_of_run(call: EngineCall) -> Allowance:
     return Allowance("the run", **call.engine.limits)

@@ -10,7 +10,7 @@ from typing import Any
 from windlass.api._recorded import RecordedWork, check_same_task, find_unedited, warn_of_other_root
 from windlass.api._setup import RunSetup
 from windlass.api.loading import load_program
-from windlass.api.opening import Call
+from windlass.api.opening import EngineCall
 from windlass.cascade.children import ReadyCascade
 from windlass.engine.people.asking import answered_in
 from windlass.engine.result import Result
@@ -21,7 +21,7 @@ from windlass.tasks.parse import read_task
 
 
 async def run_new_task(
-    call: Call,
+    call: EngineCall,
     task: str | Path,
     input: Mapping[str, Any],  # noqa: A002  (the DSL's word)
     context: str,
@@ -50,7 +50,7 @@ async def run_new_task(
 
 
 async def run_resumed_task(
-    call: Call,
+    call: EngineCall,
     session: str,
     task: str | Path | None,
     engine: str,
@@ -87,7 +87,9 @@ async def run_resumed_task(
     return await run_program(replace(job, run=run), str(ran["context"]), resumed=True)
 
 
-def _cluster(call: Call, engine: str, model: str | None) -> Callable[..., Awaitable[Done]] | None:
+def _cluster(
+    call: EngineCall, engine: str, model: str | None
+) -> Callable[..., Awaitable[Done]] | None:
     """What runs inner tasks with this model elsewhere; None: they run in this process."""
     if engine == "local":
         return None

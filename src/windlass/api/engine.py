@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from windlass.api.opening import Call, OnEvent, Resources, load_rooms, open_resources
+from windlass.api.opening import EngineCall, OnEvent, Resources, load_rooms, open_resources
 from windlass.api.options import (
     BatchOptions,
     CascadeSource,
@@ -98,16 +98,16 @@ class Engine:
         return open_resources(self.flags, providers, trust=trust)
 
     @asynccontextmanager
-    async def open_call(self, on_event: OnEvent | None) -> AsyncIterator[Call]:
+    async def open_call(self, on_event: OnEvent | None) -> AsyncIterator[EngineCall]:
         """Open what one call needs, with what the engine holds; `on_event` is told of it."""
         async with AsyncExitStack() as closing:
             resources = self._resources
             if resources is None:
                 resources = await closing.enter_async_context(self._open())
-            yield Call(self, resources, on_event, closing)
+            yield EngineCall(self, resources, on_event, closing)
 
     @asynccontextmanager
-    async def _call(self) -> AsyncIterator[Call]:
+    async def _call(self) -> AsyncIterator[EngineCall]:
         """A call of which the user's own function is told."""
         from windlass.engine.events import Listener
 

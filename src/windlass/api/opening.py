@@ -84,7 +84,7 @@ async def open_resources(
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class EngineCall:
     """One call of an engine: what is open for it, and who is told of it.
 
     `closing` closes what only this call holds.

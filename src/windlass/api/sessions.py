@@ -11,7 +11,7 @@ from windlass.errors import UsageError
 
 if TYPE_CHECKING:
     from windlass.api.engine import Engine
-    from windlass.api.opening import Call
+    from windlass.api.opening import EngineCall
     from windlass.api.options import CascadeSource
     from windlass.cascade.children import ReadyCascade
     from windlass.engine.cascade_run import CascadeRun
@@ -55,7 +55,7 @@ class Session:
         self._run: CascadeRun | None = None
         self._started = False
         self._allowances: tuple[Allowance, ...] | None = None
-        self._call: Call | None = None
+        self._call: EngineCall | None = None
         self._closing: AsyncExitStack | None = None
         self._busy = False
 
@@ -111,7 +111,7 @@ class Session:
         if closing is not None:
             await closing.aclose()
 
-    async def _open(self, call: Call, closing: AsyncExitStack) -> None:
+    async def _open(self, call: EngineCall, closing: AsyncExitStack) -> None:
         from windlass.api._setup import RunSetup
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.people.talking import goes_on, take_up, with_chat
@@ -139,7 +139,7 @@ class Session:
         await add_server_tools(run, servers)
         self._run = run
 
-    def _load(self, call: Call) -> tuple[str | None, dict[str, Any], ReadyCascade]:
+    def _load(self, call: EngineCall) -> tuple[str | None, dict[str, Any], ReadyCascade]:
         """The session that is there already, what it was given, and the cascade, checked."""
         from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
         from windlass.api.loading import load_cascade
