@@ -32,7 +32,7 @@ from bench.windows.recordings import Half, data_folder, load
 
 from windlass.api.opening import open_store
 from windlass.caching.rates import override
-from windlass.cascade.check import checked
+from windlass.cascade.check import checked_cascade
 from windlass.engine.cascade import run_cascade
 from windlass.engine.setup import prepare
 from windlass.engine.turn.recall import recall
@@ -98,7 +98,7 @@ class Replayed(Ran):
         try:
             with override(settings.prices):
                 run = prepare(
-                    checked(cascade, tools=registry),
+                    checked_cascade(cascade, tools=registry),
                     {"task": session.task},
                     registry=registry,
                     settings=settings,

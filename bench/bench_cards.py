@@ -24,13 +24,14 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from windlass.engine.cards.indexer import LINGER_S, CardWorker, Queue
+from windlass.engine.cards.card_queue import CardWorker, Queue
+from windlass.engine.cards.indexer import LINGER_S
 from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.card_rows import CardMarks
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, assistant, tool
-from windlass.selection.kept import CardOptions
+from windlass.selection.card_settings import CardOptions
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.text.tokens import size_up
 
@@ -70,7 +71,7 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
 
         async def beside() -> None:
             while True:
-                await worker.work_off(queue)
+                await worker.make_waiting(queue)
                 await queue.arrived.wait()
                 await asyncio.sleep(LINGER_S)
 

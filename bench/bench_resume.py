@@ -29,7 +29,7 @@ from typing import Any, Final
 import windlass
 from windlass.api.opening import open_store
 from windlass.history.base import SessionFilter, Store
-from windlass.history.row_details import Answered, ReplyDetails, Sent, details_of
+from windlass.history.row_details import CallAnswered, CallSent, ReplyDetails, details_of
 from windlass.history.step import Step
 from windlass.messages import ToolCall, assistant
 from windlass.providers.scripted import Scripted
@@ -254,9 +254,9 @@ def _sent_after_answer(store: Store) -> Iterator[int]:
         answered, again = set[Step](), 0
         for stored in store.rows(info.session_id):
             match details_of(stored.row):
-                case Sent(step=step):
+                case CallSent(step=step):
                     again += step in answered
-                case Answered(step=step) | ReplyDetails(step=Step() as step):
+                case CallAnswered(step=step) | ReplyDetails(step=Step() as step):
                     answered.add(step)
                 case _:
                     pass

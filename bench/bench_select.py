@@ -21,7 +21,6 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
@@ -37,8 +36,7 @@ from windlass.messages import assistant, user
 from windlass.selection.index import Index, Query
 from windlass.selection.making import card_of
 from windlass.selection.options import Selection
-from windlass.selection.scoring import SelectionRequest
-from windlass.selection.strategies import selecting
+from windlass.selection.scoring import SelectionRequest, score
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.text.tokens import size_up
 from windlass.window.entries import Item
@@ -109,8 +107,7 @@ def speed(sizes: Sequence[int]) -> list[dict[str, Any]]:
                 task = Query.of(" ".join(chance.choices(words, cum_weights=weights, k=12)))
                 options = Selection(strategy=strategy, max_tokens=4_000)  # type: ignore[arg-type]
                 began = time.perf_counter()
-                with suppress(StopIteration):
-                    next(selecting(SelectionRequest(index, task, options, embedder)))
+                score(SelectionRequest(index, task, options, embedder)).pick()
                 if run_number:  # the first embeds what is new
                     took.append(time.perf_counter() - began)
             row = {"cards": size, "strategy": strategy, "ms": round(1000 * median(took), 2)}

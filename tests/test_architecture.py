@@ -74,6 +74,7 @@ PURE_IMPORTS = {
     "windlass.safety.foreign",
     "typing",
     "unicodedata",
+    "windlass.caching.bill",
     "windlass.caching.breakpoints",
     "windlass.caching.meter",
     "windlass.caching.pauses",

@@ -28,14 +28,7 @@ from tests.cli.conftest import windlass as command_line
 from tests.context import loops
 from tests.providers.model_server import ModelServer, model_server, reads_logs
 from windlass.api.loading import make_registry
-from windlass.cascade.model import (
-    Cascade,
-    ContextTtl,
-    OutputExtraction,
-    Phase,
-    PhaseContext,
-    Rules,
-)
+from windlass.cascade.model import Cascade, ContextTtl, OutputExtraction, Phase, PhaseContext, Rules
 from windlass.cascade.rules import ContextSource
 from windlass.cli.app import app
 from windlass.engine import events

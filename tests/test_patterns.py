@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from windlass.safety import pattern_search
 from windlass.safety.pattern_search import search
-from windlass.safety.patterns import BadPattern, Unsupported, compiled
+from windlass.safety.patterns import BadPattern, Unsupported, compile_pattern
 from windlass.safety.schemas import validator_for
 
 ATOMS = [
@@ -50,7 +50,7 @@ def test_a_pattern_is_found_where_python_finds_it(pattern: str, text: str, flags
     if ours is None:
         return
     try:
-        found = compiled(pattern, flags).search(text)
+        found = compile_pattern(pattern, flags).search(text)
     except Unsupported:
         return
     expected = ours.search(text)
@@ -70,7 +70,9 @@ def test_lines_are_found_as_each_by_itself(pattern: str, text: str) -> None:
         for number, line in enumerate(text.split("\n"), 1)
         if (found := ours.search(line))
     ]
-    assert [tuple(found) for found in compiled(pattern, in_lines=True).lines(text)] == expected
+    assert [
+        tuple(found) for found in compile_pattern(pattern, in_lines=True).lines(text)
+    ] == expected
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,7 @@ def test_lines_are_found_as_each_by_itself(pattern: str, text: str) -> None:
 )
 def test_what_the_engine_lacks_is_named(pattern: str, told: str) -> None:
     with pytest.raises(Unsupported, match=told):
-        compiled(pattern)
+        compile_pattern(pattern)
 
 
 @pytest.mark.parametrize(
@@ -103,22 +105,22 @@ def test_what_the_engine_lacks_is_named(pattern: str, told: str) -> None:
 )
 def test_what_is_no_pattern_is_refused_in_a_sentence(pattern: str, told: str) -> None:
     with pytest.raises(BadPattern, match=told):
-        compiled(pattern)
+        compile_pattern(pattern)
 
 
 def test_texts_with_halves_of_characters_are_searched_too() -> None:
-    found = compiled("b+").search("a\ud800bb")
+    found = compile_pattern("b+").search("a\ud800bb")
     assert found is not None
     assert found[0] == "bb"
-    assert [tuple(line) for line in compiled("b", in_lines=True).lines("\ud800\na\ud800b")] == [
-        (2, "a\ud800b", 2)
-    ]
+    assert [
+        tuple(line) for line in compile_pattern("b", in_lines=True).lines("\ud800\na\ud800b")
+    ] == [(2, "a\ud800b", 2)]
 
 
 def test_words_and_digits_are_pythons() -> None:
     """But for characters that one of the two has a newer edition of Unicode for."""
     for category in (r"\w", r"\d", r"\s"):
-        ours, theirs = compiled(category), re.compile(category)
+        ours, theirs = compile_pattern(category), re.compile(category)
         differ = sum(
             (ours.search(chr(code)) is None) != (theirs.search(chr(code)) is None)
             for code in range(0x3000)
@@ -134,12 +136,12 @@ BOMBS = ["(a+)+$", "(a|a)*$", "(a|aa)+$", "(.*a){20}$", r"^(\w+\s?)*$", "(x+x+)+
 def test_no_pattern_takes_longer_than_the_text(pattern: str, end: str) -> None:
     def seconds(flags: int, *, in_lines: bool) -> float:
         began = time.thread_time()
-        made = compiled(pattern, flags, in_lines=in_lines)
+        made = compile_pattern(pattern, flags, in_lines=in_lines)
         list(made.lines(text)) if in_lines else made.search(text)
         return time.thread_time() - began
 
     text = "a" * 10_000 + end
-    compiled.cache_clear()
+    compile_pattern.cache_clear()
     assert min(seconds(re.DOTALL, in_lines=False) for _ in range(3)) < 0.1
     assert min(seconds(0, in_lines=True) for _ in range(3)) < 0.1
 

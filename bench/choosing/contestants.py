@@ -172,16 +172,16 @@ class Embedding:
 
     def begin(self, talk: Talk) -> None:
         """The next questions are about this talk."""
-        from windlass.selection.vectors import embedded
+        from windlass.selection.vectors import embed_texts
 
         self._talk = talk
-        self._rows = embedded(self._model, [searched(one) for one in talk.messages])
+        self._rows = embed_texts(self._model, [searched(one) for one in talk.messages])
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
         """The chosen places, for each budget."""
-        from windlass.selection.vectors import embedded
+        from windlass.selection.vectors import embed_texts
 
-        scores = self._rows[: question.at] @ embedded(self._model, [question.text])[0]
+        scores = self._rows[: question.at] @ embed_texts(self._model, [question.text])[0]
         order = scores.argsort()[::-1].tolist()
         return [within(order, self._talk, budget) for budget in budgets]
 

@@ -19,7 +19,7 @@ from windlass.injectors.base import Artifact, FailedCall, Situation, Tier
 from windlass.injectors.known import BUILTIN, InjectorSpec, make_injector
 from windlass.injectors.orchestrate import render_blocks
 from windlass.injectors.retained_errors import update_failures
-from windlass.injectors.todo import MOST_STEPS, Step, TaskPlan
+from windlass.injectors.todo import MOST_STEPS, PlanStep, TaskPlan
 from windlass.memory.banks import Memory
 from windlass.replays.bill import Vector
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces
@@ -71,7 +71,7 @@ class Plain:
         """The block of the next call."""
         self._calls += 1
         steps = tuple(
-            Step(f"step {n} of the work in hand", "done" if n < self._calls else "pending")
+            PlanStep(f"step {n} of the work in hand", "done" if n < self._calls else "pending")
             for n in range(1, 2 + self._calls)
         )
         plan = TaskPlan("Bring the task to its end", steps)
@@ -117,7 +117,7 @@ class Injected:
             tools=("plan", "todo", "look_again"),
         )
         self._now = self._seen
-        self._steps: list[Step] = []
+        self._steps: list[PlanStep] = []
         self._calls: dict[str, Chat] = {}
         self._read = 0
         self.tokens: dict[str, list[int]] = {"head": [], "end": []}
@@ -148,7 +148,7 @@ class Injected:
             if chat["role"] == "tool" and chat.get("tool_call_id") in self._calls:
                 self._learn(self._calls[chat["tool_call_id"]], _text(chat))
         self._read = len(messages)
-        steps = (*self._steps[1 - MOST_STEPS :], Step("go on with the task"))
+        steps = (*self._steps[1 - MOST_STEPS :], PlanStep("go on with the task"))
         call = now.call + bool(now.values)
         self._now = replace(
             self._now,
@@ -166,7 +166,7 @@ class Injected:
         """A step that is done, and a failure or what mends one."""
         name, arguments = function["name"], function["arguments"]
         line = result.strip().partition("\n")[0]
-        self._steps.append(Step(f"{name} {arguments}"[:SAID], "done", line[:SAID]))
+        self._steps.append(PlanStep(f"{name} {arguments}"[:SAID], "done", line[:SAID]))
         now = FailedCall(name, arguments, line)
         failures = update_failures(self._now.failures, now, failed=looks_failed(result))
         self._now = replace(self._now, failures=failures)

@@ -332,11 +332,12 @@ class AnswerNeeded(PersonNeeded):
         call: str | None = None,
         why: str | None = None,
     ) -> None:
-        options = list(options)
+        self.question, self.options = question, list(options)
+        self.tool, self.call, self.why = tool, call, why
         asked = {"phase": phase, "question": question, "tool": tool, "call": call}
-        self.details = {**asked, "options": options, "why": why}
+        self.details = {**asked, "options": self.options, "why": why}
         self.notes = {"question": self.details}
-        listed = f" ({', '.join(options)})" if options else ""
+        listed = f" ({', '.join(self.options)})" if self.options else ""
         listed += f" [call {call}]" if call else ""
         super().__init__(f"phase {phase!r} asks: {question}{listed}" + (f"; {why}" if why else ""))
 
@@ -345,7 +346,8 @@ class Unsure(PersonNeeded):
     """Tools may have run when a run was interrupted, and their effects cannot be undone."""
 
     def __init__(self, place: str, tools: Sequence[str]) -> None:
-        self.details = {"place": place, "tools": list(tools)}
+        self.place, self.tools = place, list(tools)
+        self.details = {"place": place, "tools": self.tools}
         self.notes = {"unsure": self.details}
         self.again = " ".join(f"--again {name}" for name in dict.fromkeys(tools))
         """The flags with which they run again."""

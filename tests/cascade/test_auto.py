@@ -14,8 +14,9 @@ from jsonschema import Draft202012Validator
 from tests.cascade.making import cascade, cascades, loaded, window_options
 from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
-from windlass.cascade.model import Cascade, Phase, json_schema
+from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.options import INTRA, AutoContext
+from windlass.cascade.published_schema import json_schema
 from windlass.cascade.rules import Rule
 from windlass.errors import CascadeError
 from windlass.settings.settings import Settings
@@ -273,7 +274,7 @@ class TestMistakes:
     def test_turns_belong_to_recent(self) -> None:
         assert told({"context_strategy": "recent", "turns": 3}) == []
         (mistake,) = told({"context_strategy": "sliding", "turns": 3})
-        assert "turns: counts for context_strategy 'recent' only" in mistake
+        assert "turns: applies only with context_strategy 'recent'" in mistake
 
 
 class TestOneListOfOptions:

@@ -22,8 +22,8 @@ from tests.cascade.making import (
     loaded,
     places,
 )
-from windlass.cascade.check import check, checked
-from windlass.cascade.load import load, of, parse
+from windlass.cascade.check import check, checked_cascade
+from windlass.cascade.load import from_python, load, parse
 from windlass.cascade.model import Cascade, Phase, PhaseContext
 from windlass.errors import CascadeError, did_you_mean
 
@@ -102,7 +102,7 @@ class TestSources:
 
     def test_a_count_without_last_n_contradicts(self) -> None:
         told = with_source({"phase": "a", "images_count": 2})
-        assert "images_count: counts for images_filter 'last_n' only" in told
+        assert "images_count: applies only with images_filter 'last_n'" in told
         assert "is not known here" in with_source(
             {"phase": "a", "images_count": 2, "images_filter": "lst"}
         )
@@ -117,14 +117,14 @@ class TestContradictions:
     def test_context_with_inject_from_says_where_to_put_the_source(self) -> None:
         told = only(A, {**B, "context": {}, "inject_from": ["a"]})
         assert told == (
-            "phase 'b', inject_from: cannot stand beside 'context';"
+            "phase 'b', inject_from: cannot be combined with 'context';"
             " put its sources into context.from"
         )
 
     @pytest.mark.req("CI-25")
     def test_even_where_one_of_them_is_wrong(self) -> None:
         told = mistakes(A, {**B, "context": 3, "inject_from": ["a"]})
-        assert any("cannot stand beside 'context'" in text for text in told)
+        assert any("cannot be combined with 'context'" in text for text in told)
 
     @pytest.mark.req("AC-67")
     def test_exclude_beside_inject_from(self) -> None:
@@ -137,7 +137,7 @@ class TestContradictions:
     @pytest.mark.parametrize("other", [{"context": {}}, {"inject_from": ["a"]}])
     def test_a_strategy_beside_what_it_stands_for(self, other: dict[str, Any]) -> None:
         told = only(A, {**B, "context_strategy": "full", **other})
-        assert f"is a shorthand and cannot stand beside '{next(iter(other))}'" in told
+        assert f"is a shorthand and cannot be combined with '{next(iter(other))}'" in told
 
     def test_a_position_without_inject_from(self) -> None:
         assert "position: says where 'inject_from' stands" in only({**A, "position": "end"})
@@ -157,7 +157,7 @@ class TestTemplates:
     @pytest.mark.parametrize(
         ("template", "told"),
         [
-            ("{{ inptu.x }}", "a template knows no 'inptu'; did you mean 'input'?"),
+            ("{{ inptu.x }}", "a template cannot use 'inptu'; did you mean 'input'?"),
             ("{{ input.x ", "bad template: unexpected end of template"),
             ("{% if x %}", "bad template"),
             (
@@ -205,7 +205,7 @@ class TestTemplates:
             return with_source({"phase": "a", key: condition})
 
         assert f"context.from[0].{key}: bad template" in told("{{ state.x ")
-        assert f"context.from[0].{key}: a template knows no 'sate'" in told("{{ sate.x }}")
+        assert f"context.from[0].{key}: a template cannot use 'sate'" in told("{{ sate.x }}")
         assert "'state.x' is plain text and so always true" in told("state.x")
 
 
@@ -241,7 +241,7 @@ class TestTools:
         [
             (
                 {"tool_choice": "run_sql"},
-                "'run_sql' is no tool in the tackle of this phase; known: auto",
+                "'run_sql' is not in the tackle of this phase; known: auto",
             ),
             ({"tool_choice": "required"}, "'required' needs a tool to call"),
             ({"tool_choice": "run_sql", "tackle": "manifest"}, "may not be among the tools"),
@@ -268,7 +268,7 @@ class TestTools:
     def test_a_cascades_choice_needs_one_phase_that_can(self) -> None:
         assert mistakes({**A, "tackle": ["run_sql"]}, B, tool_choice="run_sql") == []
         assert only(A, B, tool_choice="run_sql").startswith(
-            "tool_choice: 'run_sql' is a tool of no"
+            "tool_choice: no phase has the tool 'run_sql'"
         )
 
 
@@ -286,15 +286,23 @@ class TestSoundings:
             ({"evaluator": "human"}, "evaluator", "'human': no person picks among soundings"),
             ({"evaluator": {}}, "evaluator", "an evaluator is one of 'model', 'function' and"),
             ({"evaluator": {"model": "a/b", "function": "f"}}, "evaluator", "an evaluator is one"),
-            ({"evaluator": "my:"}, "evaluator", "'my:' is no dotted path; "),
-            ({"evaluator": {"validator": "v:"}}, "evaluator.validator", "'v:' is no dotted path"),
-            ({"validator": "v:"}, "validator", "'v:' is no dotted path; "),
-            ({"aggregate": True}, "", "'evaluator_instructions' cannot stand beside 'aggregate'"),
+            ({"evaluator": "my:"}, "evaluator", "'my:' is not a dotted path; "),
+            (
+                {"evaluator": {"validator": "v:"}},
+                "evaluator.validator",
+                "'v:' is not a dotted path",
+            ),
+            ({"validator": "v:"}, "validator", "'v:' is not a dotted path; "),
+            (
+                {"aggregate": True},
+                "",
+                "'evaluator_instructions' cannot be combined with 'aggregate'",
+            ),
             ({"models": ["a/b", "c/d"]}, "", "'models' lists 2, but 'factor' makes 1 of them run"),
             (
                 {"evaluator_instructions": "{{ x }}"},
                 "evaluator_instructions",
-                "a template knows no",
+                "a template cannot use",
             ),
             ({"reforge": {}}, "reforge", "'honing_prompt' is missing"),
             (
@@ -345,11 +353,11 @@ class TestWhateverComes:
     def test_valid_cascades_pass(self, data: dict[str, Any]) -> None:
         for form in ("json", "yaml"):
             assert check(loaded(data, form), tools=Toolbox()) == ()
-        assert checked(data, tools=Toolbox()) == loaded(data).cascade
+        assert checked_cascade(data, tools=Toolbox()) == loaded(data).cascade
 
     @given(damaged())
     def test_damaged_cascades_are_refused_in_sentences_or_pass(self, data: dict[str, Any]) -> None:
-        found = check(of(data), tools=Toolbox())
+        found = check(from_python(data), tools=Toolbox())
         assert len(set(found)) == len(found)
         assert all(len(mistake.text.splitlines()) == 1 for mistake in found)
         # No sentence of pydantic's own gets through.
@@ -362,7 +370,7 @@ class TestWhateverComes:
     )
     def test_any_dict_is_refused_in_sentences(self, data: dict[str, Any]) -> None:
         with pytest.raises(CascadeError):
-            checked(data)
+            checked_cascade(data)
 
     @given(cascades(), st.data())
     def test_a_mistake_of_form_does_not_hide_one_of_sense(
@@ -377,9 +385,9 @@ class TestWhateverComes:
         for step in path[:-1]:
             holder = holder[step]
         holder[path[-1]] = object
-        told = [mistake.text for mistake in check(of(data), tools=Toolbox())]
+        told = [mistake.text for mistake in check(from_python(data), tools=Toolbox())]
         known = "call, input, now, outputs, session_id, sounding_factor, sounding_index, state"
-        said = f"phase 'zz', instructions: a template knows no 'nobody'; known: {known}"
+        said = f"phase 'zz', instructions: a template cannot use 'nobody'; known: {known}"
         assert said in told
 
 
@@ -388,7 +396,7 @@ class TestDoors:
         path = tmp_path / "c.json"
         path.write_text(dump(cascade({**A, "tackle": ["x"], "zzz": 1}), "json"), encoding="utf-8")
         with pytest.raises(CascadeError) as raised:
-            checked(load(path), tools=Toolbox())
+            checked_cascade(load(path), tools=Toolbox())
         assert len(raised.value.mistakes) == 2
         assert raised.value.exit_code == 2
 
@@ -397,9 +405,9 @@ class TestDoors:
             cascade_id="c", phases=[Phase(name="a", instructions="Do it.", inject_from=["b"])]
         )
         with pytest.raises(CascadeError, match=r"cascade 'c': phase 'a', inject_from\[0\]"):
-            checked(made)
-        with pytest.raises(CascadeError, match="cannot stand beside"):
-            checked(
+            checked_cascade(made)
+        with pytest.raises(CascadeError, match="cannot be combined with"):
+            checked_cascade(
                 {
                     "cascade_id": "c",
                     "phases": [
@@ -410,4 +418,4 @@ class TestDoors:
                 }
             )
         good = Cascade(cascade_id="c", phases=[Phase(name="a", instructions="Do it.")])
-        assert checked(good) is good
+        assert checked_cascade(good) is good

@@ -88,7 +88,7 @@ class TestBadInput:
     def test_a_file_that_is_no_cascade_by_its_name(self) -> None:
         Path("notes.txt").write_text("x")
         told = only(write("top.json", phase("p", sub_cascades=sub("notes.txt"))))
-        assert "is no cascade file by its name" in told
+        assert "does not have the name of a cascade file" in told
 
     @pytest.mark.parametrize("through", [(), ("a",), ("a", "b")])
     def test_a_cycle(self, through: tuple[str, ...]) -> None:

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 from tests.cascade.making import cascade, loaded
 from windlass.cascade.check import check
 from windlass.cascade.compile import compile_rule, explain_defaults
-from windlass.cascade.layers import selectors
-from windlass.cascade.model import json_schema
+from windlass.cascade.layers import selector_models
+from windlass.cascade.published_schema import json_schema
 from windlass.cascade.rules import Anchors, Choosing, Rule
 from windlass.settings.settings import Settings
 
@@ -82,7 +82,7 @@ class TestDefaults:
         _, rule = rules(A, auto(selection={"strategy": "llm"}))
         assert chosen(rule).selector is None
         made = loaded(cascade(A, auto())).cascade
-        assert selectors(made) == []
+        assert selector_models(made) == []
 
     @pytest.mark.req("AC-59", "AC-61", "AC-68")
     def test_every_documented_option_is_taken(self) -> None:
@@ -94,7 +94,7 @@ class TestDefaults:
         for name, value in SELECTION.items():
             if name != "selector_model":
                 assert getattr(made.selection, name) == value
-        assert selectors(
+        assert selector_models(
             loaded(cascade(A, auto(selection={**SELECTION, "strategy": "llm"}))).cascade
         )
 
@@ -199,7 +199,7 @@ class TestMistakes:
 
     def test_options_of_choosing_need_the_mode(self) -> None:
         (told,) = mistakes(A, {**B, "context": {"from": ["a"], "anchors": {"window": 1}}})
-        assert "counts for context.mode 'auto' only" in told
+        assert "applies only with context.mode 'auto'" in told
 
     def test_of_the_whole_cascade(self) -> None:
         inter = {"anchors": {"from_phases": ["nobody"]}}

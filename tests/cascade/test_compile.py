@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from tests.cascade.making import cascade, cascades
-from windlass.cascade.compile import compile_rule, explain_defaults, in_words
+from windlass.cascade.compile import compile_rule, explain_defaults, rule_in_words
 from windlass.cascade.model import Cascade
 from windlass.cascade.rules import Budget, PhaseSource, Rule
 from windlass.window.expire import Expiry
@@ -116,7 +116,7 @@ class TestStrategies:
         made = rule(A, {**B, "context_strategy": "recent"})
         assert made == Rule("snowball", newest_turns=2)
         assert rule(A, {**B, "context_strategy": "recent", "turns": 5}).newest_turns == 5
-        assert in_words(made) == "sees the last 2 turns of all that was said before."
+        assert rule_in_words(made) == "sees the last 2 turns of all that was said before."
 
 
 class TestReaches:
@@ -143,7 +143,7 @@ class TestReaches:
         for index, phase in enumerate(made.phases):
             compiled = compile_rule(made, phase)
             assert {source.phase for source in compiled.sources} <= set(names[:index])
-            assert in_words(compiled)
+            assert rule_in_words(compiled)
 
 
 class TestExplaining:

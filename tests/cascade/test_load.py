@@ -103,7 +103,7 @@ class TestBrokenText:
             ('{"a": 1} x', "expected the end of the file after the closing bracket, but found 'x'"),
             ('{"a": "x', "the text that begins here has no closing double quote"),
             ('{"a": "x\ny"}', "c:1: not valid JSON at column 9: a line end or tab inside a text"),
-            ('{"a": "\\x"}', "is no escape in JSON"),
+            ('{"a": "\\x"}', "is not an escape in JSON"),
             (
                 '{\n// x\n"a": 1}',
                 "c:2: not valid JSON at column 1: expected a key in double quotes; JSON",
@@ -264,4 +264,4 @@ class TestProperties:
     @given(cascades())
     def test_yaml_is_read_as_the_safe_loader_reads_it(self, data: dict[str, Any]) -> None:
         text = dump(data, "yaml")
-        assert parse(text, name="c", format="yaml").data == yaml.safe_load(text)
+        assert parse(text, name="c", format="yaml").reading.data == yaml.safe_load(text)

@@ -10,13 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.cascade.making import cascade
-from windlass.cascade.model import (
-    Cascade,
-    MaxInputTokens,
-    Phase,
-    PhaseContext,
-    long_form,
-)
+from windlass.cascade.model import Cascade, MaxInputTokens, Phase, PhaseContext, long_form
 from windlass.cascade.rules import ContextSource
 
 

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator, ValidationError
 
 from tests.cascade.making import cascade, cascades, loaded, places
 from windlass.cascade import model
-from windlass.cascade.model import ID, json_schema
+from windlass.cascade.published_schema import ID, json_schema
 from windlass.cascade.rules import ContextSource
 from windlass.errors import CascadeError
 

@@ -9,7 +9,9 @@ from jsonschema import Draft202012Validator
 
 from tests.cascade.making import Toolbox, cascade, loaded
 from windlass.cascade.check import check
-from windlass.cascade.model import Cascade, has_tool, json_schema, servers_named
+from windlass.cascade.model import Cascade
+from windlass.cascade.published_schema import json_schema
+from windlass.cascade.tools_named import has_tool, servers_named
 from windlass.errors import CascadeError
 from windlass.tools.registry import builtin
 

@@ -13,7 +13,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from tests.history.builders import a_session
 from tests.tasks.making import atomic
-from windlass.cascade.model import json_schema
+from windlass.cascade.published_schema import json_schema
 from windlass.cli.cost_tables import print_costs
 from windlass.errors import BadRequest
 from windlass.history.sqlite import SqliteStore

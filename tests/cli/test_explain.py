@@ -14,6 +14,7 @@ from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages
 from windlass.cli import explanation_text
 from windlass.cli.output import out
 from windlass.cli.session_text import cache_text
+from windlass.history.details import MarkDetails
 
 
 @pytest.fixture
@@ -139,7 +140,11 @@ def test_tells_what_the_cache_should_have_given_and_gave(priced: CommandLine) ->
 
 def test_tells_where_the_marks_stood_and_why_one_is_kept_for_an_hour() -> None:
     lifetime = {"long": True, "pauses": 2, "calls": 8, "to_come": 2.5}
-    marks = {"places": [[-1, 2], [0, 0], [7, 1]], "long": [[0, 0]], "lifetime": lifetime}
+    marks: MarkDetails = {
+        "places": [(-1, 2), (0, 0), (7, 1)],
+        "long": [(0, 0)],
+        "lifetime": lifetime,
+    }
     assert cache_text({"marks": marks}) == (
         "cache marks (message.part; -1 is the tools): -1.2, 0.0, 7.1; 0.0 for an hour, because"
         " after 2 long pauses in 8 calls 2.5 more are expected"

@@ -142,7 +142,7 @@ class TestPrefix:
         second = self.run(windlass, volatile="in_place")[1]
         assert (second["message"], second["character"]) == (0, len("Be kind. It is call "))
         assert second["injector"] == "system_role"
-        assert second["broken_by"].startswith("the block of system_role is another one ('2. Rule")
+        assert second["broken_by"].startswith("the block of system_role has changed ('2. Rule")
 
     def test_it_names_a_block_that_was_taken_away(self, windlass: CommandLine) -> None:
         second = self.run(windlass, cached=False)[1]

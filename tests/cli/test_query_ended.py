@@ -42,7 +42,7 @@ except KeyboardInterrupt:
 # Tells when the question is asked, which no output does.
 STARTED = """
 from pathlib import Path
-from windlass.history.sqlite import _query as query
+from windlass.history.sqlite import _store as query
 asked = query.select
 def select(*arguments):
     Path("asked").touch()

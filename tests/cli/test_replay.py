@@ -148,7 +148,7 @@ class TestWhatCannotBeReplayed:
         ("name", "content", "complaint"),
         [
             ("empty.jsonl", b"", "is empty"),
-            ("junk.bin", bytes(range(256)) * 40, "is binary and no JSON"),
+            ("junk.bin", bytes(range(256)) * 40, "is binary, not JSON"),
             ("foreign.json", b'{"name": "x", "dependencies": {}}', "is no recording that is known"),
             ("cut.json", b'{"messages": [{"role": "us', "is cut off"),
             ("list.json", b"[1, 2]", "holds no JSON object"),
@@ -168,7 +168,7 @@ class TestWhatCannotBeReplayed:
         (recorded.folder / "cut.jsonl").write_bytes(whole[: len(whole) // 2])
         said = recorded("replay", "cut.jsonl")
         assert said.code == 0
-        assert "skipped: 1 lines that are cut or no JSON" in said.out
+        assert "skipped: 1 lines that are cut off or not JSON" in said.out
 
     def test_a_file_of_2_gb_is_refused_at_once(self, recorded: CommandLine) -> None:
         large = recorded.folder / "large.json"

@@ -45,7 +45,7 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
             else:
                 cells = [
                     [
-                        printed_tables.Number(cell) if at in right else cell
+                        printed_tables.NumberCell(cell) if at in right else cell
                         for at, cell in enumerate(row)
                     ]
                     for row in rows

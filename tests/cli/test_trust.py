@@ -202,7 +202,7 @@ class TestRunning:
         assert windlass("trust", "--json").json == {"trusted": [str(windlass.folder.resolve())]}
         assert windlass("trust", ".", "--remove").code == 0
         assert windlass("run", "c.json").code == 2
-        assert "no mark of its own" in windlass("trust", ".", "--remove").complaint
+        assert "is not marked as trusted itself" in windlass("trust", ".", "--remove").complaint
 
     def test_a_mark_covers_what_lies_below_and_not_what_lies_above(
         self, windlass: CommandLine, monkeypatch: pytest.MonkeyPatch

@@ -26,7 +26,7 @@ from tests.engine.test_budget import PRICES, SMALL, Priced
 from tests.engine.test_injectors import DONE, PLAN, TACKLE
 from windlass.api.comparing.comparison import Comparison
 from windlass.cascade.children import ReadyCascade
-from windlass.cascade.layers import windowed
+from windlass.cascade.layers import window_policy
 from windlass.cascade.model import Cascade
 from windlass.cascade.policies import policy_of
 from windlass.errors import CascadeError, RateLimited, UsageError
@@ -415,7 +415,7 @@ class TestPolicies:
     def test_a_name_means_what_it_means_in_a_replay(self, name: str) -> None:
         ready = ReadyCascade(Cascade.model_validate(ASK), Registry(), {})
         under = policy_of(name).over(ready).cascade
-        assert windowed(under, under.phases[0]).value == replayed(name).policy
+        assert window_policy(under, under.phases[0]).value == replayed(name).policy
 
     def test_sub_cascades_are_under_it_too(self) -> None:
         Path("child.json").write_text(json.dumps(CASCADE))

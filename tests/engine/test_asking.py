@@ -190,7 +190,7 @@ async def test_nobody_is_asked_about_arguments_that_the_tool_does_not_take(
 
 async def test_only_tools_of_the_phase_are_approved(house: House) -> None:
     wrong = cascade(phase("a", tackle=["set_state"], rules={"approve": ["set_stat"]}))
-    with pytest.raises(CascadeError, match=r"'set_stat' is no tool in the tackle.*'set_state'"):
+    with pytest.raises(CascadeError, match=r"'set_stat' is not in the tackle.*'set_state'"):
         await house.run(wrong)
 
 

@@ -15,7 +15,7 @@ from tests.engine.logs import logs, lookup, reading, shown
 from tests.engine.test_planning import planned, set_prices
 from tests.validators import anthropic as rules
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted
-from windlass.engine.turn.breaker import tripped
+from windlass.engine.turn.breaker import check_losses
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
 from windlass.history.details import OutcomeDetails
 from windlass.providers.base import ModelInfo
@@ -356,16 +356,16 @@ class TestBreaker:
     def test_trips_on_a_loss_and_says_for_how_long(
         self, endings: list[Outcome | None], back_after: int | None
     ) -> None:
-        found = tripped(endings, len(endings))
+        found = check_losses(endings, len(endings))
         assert (found and found.back_after) == back_after
         if found is not None:
             assert f"after {back_after} sessions" in found.text
             assert "WINDLASS_BREAKER_SESSIONS=0" in found.text
             later = [*ended(None), *endings]
             for _ in range(found.back_after - 1):
-                assert tripped(later, len(endings)) is not None
+                assert check_losses(later, len(endings)) is not None
                 later = [*ended(None), *later]
-            assert tripped(later, len(endings)) is None
+            assert check_losses(later, len(endings)) is None
 
     async def test_a_session_leaves_what_its_windows_saved(self, runs: Runs) -> None:
         ran = await runs(name="openai/gpt-5")

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.engine.harness import House, Ran, by_phase, call, calls, cascade, phase
-from windlass.engine.cards import indexer
-from windlass.engine.cards.indexer import failed_of
+from windlass.engine.cards import card_models, indexer
+from windlass.engine.cards.card_queue import failed_of
 from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
 from windlass.history.base import NodeType
@@ -292,10 +292,12 @@ class TestSummaries:
     def test_a_cascades_helper_goes_before_the_users(self) -> None:
         settings = Settings.read({}, {"WINDLASS_HELPER_MODEL": "b/user"}, Path())
         named = {"auto_context": {"helper_model": "a/cascade"}}
-        assert indexer.options_of(settings, named).summariser == "a/cascade"
-        assert indexer.options_of(settings, {"auto_context": True}).summariser == "b/user"
+        assert card_models.card_options(settings, named).summariser == "a/cascade"
+        assert card_models.card_options(settings, {"auto_context": True}).summariser == "b/user"
         assert (
-            indexer.options_of(Settings.read({}, {}, Path()), {"auto_context": True}).summariser
+            card_models.card_options(
+                Settings.read({}, {}, Path()), {"auto_context": True}
+            ).summariser
             is None
         )
 
@@ -372,7 +374,7 @@ class TestVectors:
     async def test_one_that_fails_costs_the_vectors_alone(
         self, house: House, monkeypatch: pytest.MonkeyPatch, answer: Any
     ) -> None:
-        monkeypatch.setattr(indexer, "embedder_of", lambda *_: lambda: Odd(answer))
+        monkeypatch.setattr(card_models, "embedder_of", lambda *_: lambda: Odd(answer))
         ran = await house.run(two_phases(auto_context={}), replies())
         assert ran.result.status == "completed"
         assert len(ran.store.cards(ran.session)) == 4
@@ -384,7 +386,7 @@ class TestVectors:
     async def test_two_models_in_one_session_are_never_compared(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(indexer, "embedder_of", lambda *_: lambda: Odd([[0.6, 0.8]]))
+        monkeypatch.setattr(card_models, "embedder_of", lambda *_: lambda: Odd([[0.6, 0.8]]))
         ran = await house.run(two_phases(auto_context={}), replies())
         first, second, *_ = ran.store.cards(ran.session)
         other = Odd([[0.0, 1.0]])

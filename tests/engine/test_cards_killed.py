@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import windlass
-from windlass.engine.cards.indexer import make_cards, maker_of
+from windlass.engine.cards.card_models import maker_of
+from windlass.engine.cards.card_queue import make_cards
 from windlass.history.base import NodeType, Row
 from windlass.history.sqlite import SqliteStore
 from windlass.settings.settings import Settings

@@ -408,7 +408,7 @@ class TestOwn:
         [
             ("nowhere:Deadline", "cannot import 'nowhere'"),
             ("tests.engine.own_injectors:Deadlin", "did you mean 'Deadline'"),
-            ("tests.engine.own_injectors:Situation", "is no injector"),
+            ("tests.engine.own_injectors:Situation", "is not an injector"),
             ("deadlin", "there is no injector 'deadlin'"),
         ],
     )

@@ -41,14 +41,14 @@ LONG = noise(2_500_000) + f"\nthe part is {NEEDLE} today\n" + noise(2_500_000)
 
 @pytest.fixture
 def counted_chars(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The characters of all texts whose words were counted."""
+    """The characters of all texts whose words were term_counts."""
     seen: list[int] = []
 
-    def counted(text: str) -> dict[str, int]:
+    def term_counts(text: str) -> dict[str, int]:
         seen.append(len(text))
-        return words.counted(text)
+        return words.term_counts(text)
 
-    monkeypatch.setattr(index, "counted", counted)
+    monkeypatch.setattr(index, "term_counts", term_counts)
     return seen
 
 
@@ -128,11 +128,11 @@ def test_the_card_tells_how_much_is_indexed(chars: int) -> None:
 def test_data_without_words_is_not_embedded(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def embedded(embedder: object, texts: list[str]) -> Vectors:
+    def embed_texts(embedder: object, texts: list[str]) -> Vectors:
         seen.extend(texts)
         return np.ones((len(texts), 256), dtype=np.float32)
 
-    monkeypatch.setattr(index, "embedded", embedded)
+    monkeypatch.setattr(index, "embed_texts", embed_texts)
     made = Index()
     data = base64.b64encode(random.Random(1).randbytes(3_000)).decode()
     for at, text in enumerate((data, f"Look at this:\n{data}", "Plain words.", "語" * 900)):

@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import shown
-from windlass.cascade.model import Cascade, MemoryBanks, memory_of
+from windlass.cascade.model import Cascade, MemoryBanks
+from windlass.cascade.tools_named import memory_of
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import BANK
 from windlass.messages import Message
@@ -138,7 +139,7 @@ class TestWhichBanks:
             ({"tackle": ["remember"]}, "'remember' needs a bank to write; say which: 'memory'"),
             ({"tackle": BOTH, "memory": {"write": ["x"]}}, "'search_memory' needs a bank to read"),
             ({"memory": {}}, "name a bank to 'read' or to 'write'"),
-            ({"memory": "a/b"}, "'a/b' is no usable name"),
+            ({"memory": "a/b"}, "'a/b' cannot be used as a name"),
             ({"memory": ["x", "x"]}, "'x' is listed twice"),
             ({"memory": {"reads": ["x"]}}, "unknown key 'reads'; did you mean 'read'"),
             ({"memory": 3}, "memory: expected the name of a bank, a list of them, or an object"),

@@ -15,7 +15,7 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.test_soundings import PICK, judges
 from tests.engine.test_sub_cascades import write
 from windlass.api.engine import Engine
-from windlass.engine.resume.resuming import alone
+from windlass.engine.resume.resuming import lock_session
 from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.history.sqlite import SqliteStore
@@ -536,8 +536,12 @@ def test_the_file_of_a_session_that_just_ended_holds_nobody(
         (store.folder / "running" / "s").unlink()
 
     monkeypatch.setattr(fcntl, "flock", taken_away)
-    with pytest.raises(UsageError, match="is running"), alone(store, "s"):
+    with pytest.raises(UsageError, match="is running"), lock_session(store, "s"):
         pass
     monkeypatch.undo()
-    with alone(store, "s"), pytest.raises(UsageError, match="is running"), alone(store, "s"):
+    with (
+        lock_session(store, "s"),
+        pytest.raises(UsageError, match="is running"),
+        lock_session(store, "s"),
+    ):
         pass

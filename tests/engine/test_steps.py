@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.test_resume import Gone, Model, resumed
-from windlass.engine.resume.journal import Journal, RecordedTurn
+from windlass.engine.resume.journal import Journal, TurnRecord
 from windlass.errors import ToolError
 from windlass.history.base import NodeType
 from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult
@@ -43,7 +43,7 @@ def test_the_words_of_earlier_versions_are_read(step: Step, words: str) -> None:
 
 def test_forgetting_a_phase_leaves_one_whose_name_begins_alike() -> None:
     names = ("a", "a, b", "ab")
-    journal = Journal(turns={Step(name, None, 1, 1): RecordedTurn() for name in names})
+    journal = Journal(turns={Step(name, None, 1, 1): TurnRecord() for name in names})
     journal.next_step(Step("a", None, 1, 1))
     journal.next_step(Step("a, b", None, 1, 1))
     journal.forget("a")

@@ -13,7 +13,7 @@ from examples.validators import mentions_a_number
 from jsonschema import Draft202012Validator
 
 from windlass.api.loading import load_cascade
-from windlass.cascade.model import json_schema
+from windlass.cascade.published_schema import json_schema
 from windlass.settings.settings import Settings
 
 NAMES = sorted(EXAMPLES)

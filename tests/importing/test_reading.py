@@ -324,7 +324,7 @@ def test_unknown_records_are_counted_and_never_fatal(tmp_path: Path) -> None:
     (one,) = read(write_lines(tmp_path / "s.jsonl", records))
     assert [message.text for message in one.messages] == ["Go.", "a"]
     assert one.skipped["records of the unknown type 'hologram'"] == 2
-    assert one.skipped["lines that are cut or no JSON"] == 1
+    assert one.skipped["lines that are cut off or not JSON"] == 1
     assert one.skipped["messages that cannot be read (a text block has a text)"] == 1
 
 
@@ -336,11 +336,11 @@ def test_unknown_records_are_counted_and_never_fatal(tmp_path: Path) -> None:
     [
         (b"", "is empty"),
         (b" \n\n", "is empty"),
-        (b"\x00\x01\x02" * 100, "is binary and no JSON"),
-        (b"\xff\xfe\xfa{" * 100, "is no text in UTF-8, so no JSON"),
-        (b"Dear all,\nhello\n", "is no JSON: Expecting value (line 1, column 1)"),
+        (b"\x00\x01\x02" * 100, "is binary, not JSON"),
+        (b"\xff\xfe\xfa{" * 100, "is not text in UTF-8, so it cannot be JSON"),
+        (b"Dear all,\nhello\n", "is not JSON: Expecting value (line 1, column 1)"),
         (b'{"info": {"a": 1},\n "messages": [{"role": "sys', "is cut off"),
-        (b'{"a": 1}\n{"b": 2}\n', "is no recording that is known here: its first object has a"),
+        (b'{"a": 1}\n{"b": 2}\n', "is not a recording of a known format: its first object has a"),
         (b"[1, 2]", "holds no JSON object"),
         (b"[" * 100_000, "nested more than 100 levels deep"),
     ],

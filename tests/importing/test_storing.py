@@ -36,7 +36,7 @@ def test_the_table_of_real_files(line: CommandLine) -> None:
     assert "A: exact requests; C: a transcript" in said.out
     assert "skipped: 2 notes of the queue of prompts" in said.out
     assert "sessions: 3 new" in said.out
-    assert "README.md' is no JSON" in said.err
+    assert "README.md' is not JSON" in said.err
 
 
 def test_sessions_show_report_and_verify_read_it(line: CommandLine, tmp_path: Path) -> None:

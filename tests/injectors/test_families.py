@@ -15,7 +15,7 @@ from windlass.injectors.markdown import read_page
 from windlass.injectors.matched import Knowledge, Playbooks, UserMemory
 from windlass.injectors.retained_errors import ErrorRetention, failure_line, update_failures
 from windlass.injectors.skills import Skills, ask_for_skill
-from windlass.injectors.todo import PlanStatus, Step, TaskPlan, TodoRewriter, plan_in
+from windlass.injectors.todo import PlanStatus, PlanStep, TaskPlan, TodoRewriter, plan_in
 from windlass.memory.banks import Memory
 
 
@@ -179,11 +179,11 @@ class TestPlaybooks:
 PLAN = TaskPlan(
     "Ship the report",
     (
-        Step("collect", "done", "3 files"),
-        Step("clean", "done"),
-        Step("draw", "done"),
-        Step("write", "in_progress"),
-        Step("send"),
+        PlanStep("collect", "done", "3 files"),
+        PlanStep("clean", "done"),
+        PlanStep("draw", "done"),
+        PlanStep("write", "in_progress"),
+        PlanStep("send"),
     ),
 )
 

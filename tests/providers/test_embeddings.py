@@ -12,7 +12,7 @@ from tests.providers.server import Answer, serving, whole
 from windlass.errors import ProviderError, UsageError
 from windlass.providers._retry import Patience
 from windlass.providers.embeddings import HostedEmbedder, hosted_embedder
-from windlass.selection.vectors import embedded, is_remote
+from windlass.selection.vectors import embed_texts, is_remote
 from windlass.settings.fields import ProviderSettings
 
 PATIENCE = Patience(tries=2, longest_wait_s=0.01)
@@ -58,7 +58,7 @@ async def test_it_can_be_asked_where_nothing_can_be_awaited() -> None:
     async with serving(whole(told([1.0, 0.0]))) as server:
         made = embedder(server.url)
         # A selection asks in this way, from a thread here so that the server can answer.
-        rows = await asyncio.to_thread(embedded, made, ["task"])
+        rows = await asyncio.to_thread(embed_texts, made, ["task"])
         assert rows.tolist() == [[1.0, 0.0]]
         assert await asyncio.to_thread(lambda: embedder(server.url).dimensions) == 2
 

@@ -546,8 +546,8 @@ async def test_more_written_for_an_hour_than_written_is_cut() -> None:
         assert (await own.ask()).usage == Usage(15, 1, 0, 5, 5)
     lie = Usage(10, 1, 8, 5, 5)
     async with hosted("anthropic", whole(answer)) as own:
-        assert own.provider._honest(lie, "m") == Usage(10, 1, 8, 2, 2)
-        assert own.provider._honest(Usage(10, 1, 0, 5, 9), "m") == Usage(10, 1, 0, 5, 5)
+        assert own.provider._corrected(lie, "m") == Usage(10, 1, 8, 2, 2)
+        assert own.provider._corrected(Usage(10, 1, 0, 5, 9), "m") == Usage(10, 1, 0, 5, 5)
 
 
 async def test_anthropic_names_its_version() -> None:

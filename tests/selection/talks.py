@@ -11,8 +11,7 @@ import numpy as np
 from windlass.messages import Message
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
-from windlass.selection.scoring import Picked, SelectionRequest
-from windlass.selection.strategies import selecting
+from windlass.selection.scoring import Picked, SelectionRequest, score
 from windlass.selection.vectors import Vectors
 from windlass.text.tokens import size_up
 from windlass.window.entries import Item
@@ -61,12 +60,7 @@ def picked(messages: Sequence[Message], task: str, **options: Any) -> Picked:
     wanted = SelectionRequest(
         index_of(messages), Query.of(task), Selection(**options), embedder, among=among
     )
-    try:
-        next(selecting(wanted))
-    except StopIteration as done:
-        found: Picked = done.value
-        return found
-    raise AssertionError("it asked")
+    return score(wanted).pick()
 
 
 def chats(*texts: str) -> list[dict[str, Any]]:

@@ -22,9 +22,9 @@ from windlass.selection.rank import (
     Units,
     best_first,
     closeness,
-    fill,
+    fill_budget,
     likelihood,
-    normal,
+    normalised,
     recency,
     relevance,
 )
@@ -114,7 +114,7 @@ class TestRelevance:
 
     @given(scores)
     def test_normal_scores_have_a_top_of_one(self, values: Scores) -> None:
-        found = normal(values)
+        found = normalised(values)
         assert float(found.max(initial=0)) in (0, 1)
 
 
@@ -188,7 +188,7 @@ class TestFilling:
             units.append(tokens, joins=joins)
         order = list(range(len(units)))
         rnd.shuffle(order)
-        choice = fill(iter(order), units, budget, most)
+        choice = fill_budget(iter(order), units, budget, most)
         assert list(choice.chosen) == sorted(set(choice.chosen))
         assert choice.tokens == sum(units[at].tokens for at in choice.chosen) <= budget
         count = sum(units[at].last - units[at].first + 1 for at in choice.chosen)
@@ -196,15 +196,15 @@ class TestFilling:
         assert not set(choice.left_out) & set(choice.chosen)
 
     def test_passes_over_what_does_not_fit_and_says_so(self) -> None:
-        choice = fill(iter([0, 1, 2]), units_of(90, 20, 10), 50)
+        choice = fill_budget(iter([0, 1, 2]), units_of(90, 20, 10), 50)
         assert (choice.chosen, choice.left_out, choice.tokens) == ((1, 2), (0,), 30)
 
     def test_takes_what_is_first_first(self) -> None:
-        choice = fill(iter([0, 1, 2]), units_of(10, 10, 10), 20, first=[2])
+        choice = fill_budget(iter([0, 1, 2]), units_of(10, 10, 10), 20, first=[2])
         assert choice.chosen == (0, 2)
 
     def test_takes_one_of_those_that_say_the_same(self) -> None:
-        choice = fill(iter([2, 0, 1]), units_of(5, 5, 5), 50, alike=["same", None, "same"])
+        choice = fill_budget(iter([2, 0, 1]), units_of(5, 5, 5), 50, alike=["same", None, "same"])
         assert choice.chosen == (1, 2)
 
     def test_a_result_joins_its_call(self) -> None:

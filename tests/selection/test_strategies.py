@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.selection.talks import FILLER, Meanings, index_of, picked
+from windlass import select
 from windlass.errors import UsageError
 from windlass.messages import ToolCall, assistant, tool, user
-from windlass.selection._menu import MENU_LINES, MenuAnswer, read_answer
 from windlass.selection.index import Query
+from windlass.selection.menu import MENU_LINES, MenuAnswer, menu_of, read_answer
 from windlass.selection.options import Selection
-from windlass.selection.scoring import Picked, SelectionRequest
-from windlass.selection.strategies import selecting
+from windlass.selection.scoring import Picked, SelectionRequest, score
 
 HIT = "The harbour crane broke its cable at dawn."
 TALK = [user(text) for text in (*FILLER[:12], HIT, *FILLER[12:])]
@@ -31,13 +31,10 @@ def chosen(found: Picked) -> list[int]:
 def answered(answer: Any, task: str = "crane cable", talk: Any = None, **options: Any) -> Picked:
     embedder = options.pop("embedder", None)
     told = Selection(**{"strategy": "llm", "max_tokens": 60, **options})
-    wanted = SelectionRequest(index_of(talk or TALK), Query.of(task), told, embedder, helper=True)
-    asking = selecting(wanted)
-    question = next(asking)
-    with pytest.raises(StopIteration) as done:
-        asking.send(answer(question) if callable(answer) else answer)
-    found: Picked = done.value.value
-    return found
+    wanted = SelectionRequest(index_of(talk or TALK), Query.of(task), told, embedder)
+    menu = menu_of(score(wanted), alone=told.strategy == "llm")
+    assert menu is not None
+    return menu.pick(answer(menu.question) if callable(answer) else answer)
 
 
 def lines(question: str) -> list[tuple[str, str]]:
@@ -123,9 +120,7 @@ class TestHeuristic:
             Selection("heuristic", max_tokens=40),
             callouts=[3],
         )
-        with pytest.raises(StopIteration) as done:
-            next(selecting(wanted))
-        assert chosen(done.value.value) == [3, AT]
+        assert chosen(score(wanted).pick()) == [3, AT]
 
     @pytest.mark.req("AC-72")
     def test_chooses_among_the_candidates_it_was_given(self) -> None:
@@ -315,13 +310,12 @@ class TestLlm:
 
     def test_without_a_model_says_how_to_give_one(self) -> None:
         with pytest.raises(UsageError, match="'llm' asks a model: pass helper="):
-            picked(TALK, "crane", strategy="llm")
+            select([{"role": "user", "content": "The crane."}], "crane", strategy="llm")
 
     def test_asks_nobody_about_nothing(self) -> None:
-        wanted = SelectionRequest(index_of([]), Query.of("crane"), Selection("llm"), helper=True)
-        with pytest.raises(StopIteration) as done:
-            next(selecting(wanted))
-        assert done.value.value.choice.chosen == ()
+        wanted = SelectionRequest(index_of([]), Query.of("crane"), Selection("llm"))
+        assert menu_of(score(wanted), alone=True) is None
+        assert score(wanted).pick().choice.chosen == ()
 
 
 class TestAnswers:
@@ -347,10 +341,10 @@ class TestAnswers:
     [
         ({"strategy": "best"}, "unknown strategy 'best'; known: heuristic, hybrid, llm, semantic"),
         ({"strategy": "hybird"}, "did you mean 'hybrid'"),
-        ({"max_tokens": 0}, "max_tokens 0 is no whole number of at least 1"),
-        ({"max_tokens": 1.5}, "max_tokens 1.5 is no whole number"),
-        ({"max_messages": True}, "max_messages True is no whole number"),
-        ({"recency_weight": -1}, "recency_weight -1 is no number of at least 0"),
+        ({"max_tokens": 0}, "max_tokens 0 is not a whole number of at least 1"),
+        ({"max_tokens": 1.5}, "max_tokens 1.5 is not a whole number"),
+        ({"max_messages": True}, "max_messages True is not a whole number"),
+        ({"recency_weight": -1}, "recency_weight -1 is not a number of at least 0"),
         ({"recency_weight": 0, "keyword_weight": 0, "callout_weight": 0}, "nothing is left"),
         ({"similarity_threshold": 3}, "similarity_threshold 3 is neither"),
     ],

@@ -10,10 +10,10 @@ from windlass.selection._words import (
     MOST_KEYWORDS,
     STOP_WORDS,
     Kind,
-    counted,
     keywords,
     kind_of,
-    surfaces,
+    task_terms,
+    term_counts,
 )
 
 
@@ -60,16 +60,16 @@ class TestTerms:
         ],
     )
     def test_meet_where_people_write_otherwise(self, said: str, asked: str) -> None:
-        assert set(counted(asked)) <= set(counted(said))
+        assert set(term_counts(asked)) <= set(term_counts(said))
 
     def test_leave_out_stop_words_and_data(self) -> None:
-        assert counted("this and that " + "A1b2" * 50) == {}
+        assert term_counts("this and that " + "A1b2" * 50) == {}
 
     def test_are_counted(self) -> None:
-        assert counted("tests test tested, and the file")["test"] == 3
+        assert term_counts("tests test tested, and the file")["test"] == 3
 
     def test_of_a_task_know_the_word_they_came_from(self) -> None:
-        assert surfaces("Mixers of Mixer.c", Kind.REMARK) == {
+        assert task_terms("Mixers of Mixer.c", Kind.REMARK) == {
             "mixer": "Mixers",
             "c": "c",
             "mixer.c": "Mixer.c",
@@ -87,7 +87,7 @@ class TestTerms:
         ],
     )
     def test_of_a_question_about_the_talk_say_its_matter(self, task: str, left: set[str]) -> None:
-        assert set(surfaces(task, kind_of(task))) == left
+        assert set(task_terms(task, kind_of(task))) == left
 
 
 SURVEYS = (

@@ -20,5 +20,5 @@ def test_rules_of_a_task_are_those_of_a_phase() -> None:
 def test_a_wrong_one_is_told_with_its_line() -> None:
     wrong = RULES.replace("read_file list_files<", "read_fil<")
     (told,) = complaints(atomic("a", wrong))
-    assert "'read_fil' is no tool in the tackle" in told
+    assert "'read_fil' is not in the tackle" in told
     assert complaints(atomic("a", RULES.replace("0.5", "much")))

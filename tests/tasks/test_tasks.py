@@ -13,7 +13,7 @@ from tests.tasks.making import (
     reduce,
     sequential,
 )
-from windlass.cascade.compile import compile_rule, in_words
+from windlass.cascade.compile import compile_rule, rule_in_words
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule, TaskContext
 from windlass.tasks.compile import explain_defaults
@@ -131,7 +131,7 @@ class TestMistakes:
             ('<task type="reduce"><description>x</description></task>', "needs an <inner_task>"),
             (reduce(ONE).replace("<input>x</input>", ""), "<inputs> is empty"),
             (reduce("<expression>1 +</expression>"), "<expression>:"),
-            (reduce("<expression>foo.bar</expression>"), "an expression knows no 'foo'"),
+            (reduce("<expression>foo.bar</expression>"), "an expression cannot use 'foo'"),
             (reduce("<url>x</url>"), "has no <url>"),
             (reduce(ONE, parallel=1).replace('"1"', '"many"'), "parallel must be"),
             (atomic("a.b"), "cannot be used"),
@@ -158,7 +158,7 @@ class TestOneInnerForm:
         phase = Phase(name="p", instructions="x", context={"from": []})  # type: ignore[arg-type]
         of_cascade = compile_rule(Cascade(cascade_id="c", phases=[phase]), phase)
         assert type(rule) is type(of_cascade)
-        assert in_words(rule) == (
+        assert rule_in_words(rule) == (
             "sees only: what of its parent's context belongs to it; notes on each step before."
         )
 

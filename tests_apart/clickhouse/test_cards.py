@@ -12,7 +12,7 @@ from tests.history.builders import row, start
 from tests.history.test_cards_kept import SAID, card
 
 from tests_apart.clickhouse.test_trouble import client, make, store, trouble
-from windlass.engine.cards.indexer import CardWorker, Queue
+from windlass.engine.cards.card_queue import CardWorker, Queue
 from windlass.engine.cards.maker import CardMaker
 from windlass.history.base import Batch
 from windlass.history.card_rows import CardMarks
@@ -20,7 +20,7 @@ from windlass.history.clickhouse.client import ClickHouseClient, LostConnectionE
 from windlass.history.clickhouse.layout import CARDS
 from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import user
-from windlass.selection.kept import CardOptions
+from windlass.selection.card_settings import CardOptions
 from windlass.text.tokens import size_up
 
 
@@ -58,10 +58,10 @@ def test_what_a_worker_could_not_keep_waits_and_is_made_again(
         worker = CardWorker(store, maker, lambda _: row())
         trouble("kind=before&table=context_cards&skip=1&times=0")
         with pytest.raises(LostConnectionError):
-            await worker.work_off(queue)
+            await worker.make_waiting(queue)
         trouble("kind=")
         assert len(store.cards("s")) == 10
-        return (await worker.work_off(queue)).made
+        return (await worker.make_waiting(queue)).made
 
     assert asyncio.run(work()) == 25
     assert len(store.cards("s")) == 25

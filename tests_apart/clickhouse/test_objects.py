@@ -115,7 +115,7 @@ class TestThePlace:
         with pytest.raises(StoreError, match=r"object store s3://bucket/history failed") as caught:
             blobs.write(named(b"x"))
         assert "very-secret" not in str(caught.value)
-        with pytest.raises(UsageError, match=r"'ftp' is no kind of object store"):
+        with pytest.raises(UsageError, match=r"'ftp' is not a kind of object store"):
             open_blobs("ftp://host/x", tmp_path)
 
 

@@ -17,12 +17,12 @@ from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, B
 from windlass.api.loading import load_family
 from windlass.api.opening import EngineCall, OnEvent
 from windlass.api.options import BatchOptions, CascadeSource
-from windlass.cascade.children import ReadyCascade, family_needs, ready, without_parent
+from windlass.cascade.children import ReadyCascade, family_needs, make_ready, sources_without_parent
 from windlass.engine.cascade import run_cascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import definition_of, taken_up
+from windlass.engine.resume.resuming import definition_of, resume_run
 from windlass.engine.setup import new_session_id
 from windlass.errors import CascadeError, Mistake, StepDiffers, UsageError
 from windlass.history.base import SessionFilter, Store
@@ -75,12 +75,12 @@ async def start_batch(
         tools = engine.options["tools"]
         with call.in_force():
             family, warnings = load_family(cascade, call.settings, tools)
-            if mistakes := without_parent(family.loaded):
+            if mistakes := sources_without_parent(family.loaded):
                 raise CascadeError(mistakes)
             rows = await asyncio.to_thread(read_inputs, inputs, family_needs(family))
             yield StartedBatch(
                 call,
-                ready(family, auto=auto),
+                make_ready(family, auto=auto),
                 [definition_of(each.loaded.cascade) for each in family.walk()],
                 rows,
                 out,
@@ -177,7 +177,7 @@ class OpenBatch:
         self, cascade: ReadyCascade, given: BatchInput, emit: OnEvent | None = None
     ) -> CascadeRun:
         """A run of a row, or the one that was interrupted, with limits of its own."""
-        own = cascade.apart()
+        own = cascade.copy_for_run()
         name = f"{hash_of([self.key, given.hash])[:8]}.{given.tag}"
         session = self.interrupted.pop(name, None)
         if session is not None:
@@ -185,7 +185,7 @@ class OpenBatch:
         setup = self.setup.for_row(emit)
         resumed, session_id = session is not None, session or f"{new_session_id()}-{name}"
         run = setup.prepare(own, given.values, self.store, session_id, resumed=resumed)
-        return taken_up(run, definition_of(own.cascade), ()) if resumed else run
+        return resume_run(run, definition_of(own.cascade), ()) if resumed else run
 
     async def finish(self, run_row: RunRow) -> BatchResult:
         """Run the rows that are not answered, each by `run_row`, and tell what they came to."""

@@ -162,7 +162,8 @@ def _reached(
     `given` are the tools that the user hands in now.
     """
     from windlass.cascade.layers import injectors_of
-    from windlass.cascade.model import has_tool, judges_of, servers_named, tool_names
+    from windlass.cascade.model import tool_names
+    from windlass.cascade.tools_named import has_tool, judges_of, servers_named
 
     for name in servers_named(cascade, tuple(settings.mcp_servers)):
         yield f"the MCP server {name}"

@@ -13,17 +13,17 @@ from windlass.api.opening import EngineCall
 from windlass.api.options import CascadeSource
 from windlass.api.sessions import Session
 from windlass.engine.cascade import run_cascade
-from windlass.engine.people.asking import answered_in
+from windlass.engine.people.asking import recorded_answers
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import (
-    alone,
-    changed_by,
+    change_definition,
+    check_sent_time,
     definition_of,
-    forked,
-    known_moment,
-    moment_of,
-    taken_up,
-    what_ran,
+    fork_run,
+    lock_session,
+    resume_run,
+    start_to_resume,
+    time_of_call,
 )
 from windlass.engine.turn.record import Recorder
 from windlass.errors import StepDiffers
@@ -52,7 +52,7 @@ async def run_new(
     )
     setup.check(ready.walk())
     run = setup.prepare(ready, input, call.resources.store(), name)
-    call.closing.enter_context(alone(run.record.store, run.record.session_id))
+    call.closing.enter_context(lock_session(run.record.store, run.record.session_id))
     return Session(call.engine, cascade).attach(await run_cascade(run), run)
 
 
@@ -68,8 +68,8 @@ async def run_resumed(
     """Go on with a session of a cascade, as `Engine.resume` says."""
     options, store = call.options, call.resources.store(existing=True)
     session = find_unedited(store, session)
-    start = what_ran(store, session)
-    call.closing.enter_context(alone(store, session))
+    start = start_to_resume(store, session)
+    call.closing.enter_context(lock_session(store, session))
     ran = start.cascade[RAN]
     model = options["model"] or ran["model"]
     settings = call.settings_with(model)
@@ -88,18 +88,18 @@ async def run_resumed(
     else:
         ready = load_cascade(cascade, settings, options["tools"], **loading)
     setup = RunSetup.of(call, answers, settings=settings)
-    setup.person.goes_on(answered_in(store, session))
+    setup.person.skip_answered(recorded_answers(store, session))
     setup.check(ready.walk())
     run = setup.prepare(ready, start.input, store, session, resumed=True)
-    run = taken_up(run, definition_of(ready.cascade), again)
+    run = resume_run(run, definition_of(ready.cascade), again)
     try:
         result = await run_cascade(run)
     except StepDiffers as differs:
         if not accept:
             raise
-        moment = known_moment(differs.sent, differs.session_id or session)
-        run = forked(setup.prepare(ready, start.input, store, None), session, moment)
-        call.closing.enter_context(alone(store, run.record.session_id))
+        moment = check_sent_time(differs.sent, differs.session_id or session)
+        run = fork_run(setup.prepare(ready, start.input, store, None), session, moment)
+        call.closing.enter_context(lock_session(store, run.record.session_id))
         result = await run_cascade(run)
     follower = Session(call.engine, cascade, model=model, by_record=by_record)
     return follower.attach(result, run)
@@ -118,22 +118,22 @@ async def run_forked(
     """Run a session again from its call `at` on, as a new one of this name: `Engine.fork`."""
     options, store = call.options, call.resources.store(existing=True)
     session = find_unedited(store, session)
-    start = what_ran(store, session, ended=True)
-    moment = moment_of(store, session, at)
+    start = start_to_resume(store, session, ended=True)
+    moment = time_of_call(store, session, at)
     ran = start.cascade[RAN]
     # A model among the changes is the cascade's own, and the run's would go before it.
     model = options["model"] or (None if "model" in changes else ran["model"])
     settings = call.settings_with(model)
     warn_of_other_root(session, ran["root"], settings, call.warn)
     setup = RunSetup.of(call, answers, settings=settings)
-    cascade = changed_by(start.cascade, changes)
+    cascade = change_definition(start.cascade, changes)
     ready = RecordedWork.of(call, session, settings).load_cascade(
         cascade, auto=options["auto"], input=start.input, warn=call.warn
     )
     setup.check(ready.walk())
     run = setup.prepare(ready, start.input, store, name)
-    call.closing.enter_context(alone(store, run.record.session_id))
-    run = forked(run, session, moment, message)
+    call.closing.enter_context(lock_session(store, run.record.session_id))
+    run = fork_run(run, session, moment, message)
     result = await run_cascade(run)
     origin = Recorder(store, session, run.record.clock, run.record.new_id)
     told = f"forked at call {at} as session {result.session_id}"

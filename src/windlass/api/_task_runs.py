@@ -12,9 +12,9 @@ from windlass.api._setup import RunSetup
 from windlass.api.loading import load_program
 from windlass.api.opening import EngineCall
 from windlass.cascade.children import ReadyCascade
-from windlass.engine.people.asking import answered_in
+from windlass.engine.people.asking import recorded_answers
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import alone, restore_journal
+from windlass.engine.resume.resuming import lock_session, restore_journal
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.running import rules_of, run_program, what_was_begun
 from windlass.tasks.parse import read_task
@@ -45,7 +45,7 @@ async def run_new_task(
     spread = _cluster(call, engine, options["model"])
     store = call.resources.store()
     run = setup.prepare(ready, input, store, name)
-    call.closing.enter_context(alone(store, run.record.session_id))
+    call.closing.enter_context(lock_session(store, run.record.session_id))
     return await run_program(Job.of(program, run, spread=spread), context)
 
 
@@ -67,7 +67,7 @@ async def run_resumed_task(
     model = options["model"] or ran["model"]
     settings = call.settings_with(model)
     setup = RunSetup.of(call, answers, settings=settings)
-    setup.person.goes_on(answered_in(store, session))
+    setup.person.skip_answered(recorded_answers(store, session))
     warn_of_other_root(session, ran["root"], settings, call.warn)
     file, raw = str(ran["file"]), str(ran["xml"]).encode("utf-8", "surrogateescape")
     source, auto = read_task(raw, file, name=Path(file).stem), options["auto"]
@@ -81,7 +81,7 @@ async def run_resumed_task(
     setup.check([ready])
     spread = _cluster(call, engine, model)
     run = setup.prepare(ready, start.input, store, session, resumed=True)
-    call.closing.enter_context(alone(store, session))
+    call.closing.enter_context(lock_session(store, session))
     job = Job.of(program, run, finished=finished, accept=accept, spread=spread)
     run = restore_journal(run, ran, ran["xml"], rules_of(job), again=again, finished=finished)
     return await run_program(replace(job, run=run), str(ran["context"]), resumed=True)

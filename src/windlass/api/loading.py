@@ -87,17 +87,22 @@ def load_cascade(
     other runners read in another sense, and of each name of the input that nothing looks at.
     Raises CascadeError with every mistake at once.
     """
-    from windlass.cascade.check import not_given
-    from windlass.cascade.children import family_needs, ready, unused, without_parent
+    from windlass.cascade.children import (
+        family_needs,
+        make_ready,
+        sources_without_parent,
+        unused_inputs,
+    )
+    from windlass.cascade.needs import not_given
 
     family, warnings = load_family(cascade, settings, tools, trust, record)
-    checked = ready(family, auto=auto)
+    checked = make_ready(family, auto=auto)
     if input is not None:
         missing = not_given(family_needs(family), input)
-        if mistakes := (*without_parent(family.loaded), *missing):
+        if mistakes := (*sources_without_parent(family.loaded), *missing):
             raise CascadeError(mistakes)
     if warn is not None:
-        for warning in (*warnings, *unused(family, input or ())):
+        for warning in (*warnings, *unused_inputs(family, input or ())):
             warn(f"warning: {warning}")
     return checked
 
@@ -110,12 +115,12 @@ def load_family(
     record: Path | None = None,
 ) -> tuple[CascadeFamily, list[Mistake]]:
     """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
-    from windlass.cascade.check import warnings_of
-    from windlass.cascade.children import family_mistakes
+    from windlass.cascade.children import check_family
+    from windlass.cascade.dialects import perhaps_misread
 
     family = read_cascade(cascade, settings, tools, trust=trust, record=record)
-    warnings = [warning for each in family.walk() for warning in warnings_of(each.loaded)]
-    if mistakes := family_mistakes(family, settings.mcp_servers):
+    warnings = [warning for each in family.walk() for warning in perhaps_misread(each.loaded)]
+    if mistakes := check_family(family, settings.mcp_servers):
         raise CascadeError(mistakes, warnings)
     return family, list(dict.fromkeys(warnings))
 
@@ -135,7 +140,7 @@ def read_cascade(
     Raises UsageError for a file that cannot be read.
     """
     from windlass.cascade.children import read_family
-    from windlass.cascade.load import load, of
+    from windlass.cascade.load import from_python, load
     from windlass.cascade.model import Cascade
 
     def registry_of(file: object) -> Registry:
@@ -146,7 +151,7 @@ def read_cascade(
     if isinstance(cascade, str | Path):
         return read_family(load(cascade), registry, Path(cascade), registry_of)
     file = cascade.file if isinstance(cascade, Cascade) else ""
-    return read_family(of(cascade), registry, Path(file) if file else None, registry_of)
+    return read_family(from_python(cascade), registry, Path(file) if file else None, registry_of)
 
 
 def _asking(registry: Registry, record: Path) -> Registry:
@@ -175,8 +180,8 @@ def load_program(
     are not asked).
     Raises UsageError (TaskFileError with every mistake at once).
     """
-    from windlass.cascade.check import not_given
-    from windlass.cascade.layers import load_own
+    from windlass.cascade.layers import load_own_injectors
+    from windlass.cascade.needs import not_given
     from windlass.tasks.compile import compile_task
     from windlass.tasks.parse import load_task
 
@@ -186,7 +191,7 @@ def load_program(
         _asking(registry, record)
     servers = settings.mcp_servers
     program = compile_task(source, tools=registry, servers=servers, strict=strict)
-    load_own(program.cascade, registry.modules)
+    load_own_injectors(program.cascade, registry.modules)
     if input is not None and (missing := not_given(program.needs, input)):
         raise TaskFileError(missing)
     if auto and program.cascade.auto_context is None:

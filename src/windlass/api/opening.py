@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from windlass.caching.rates import override
-from windlass.safety.fairness import fair, preload
+from windlass.safety.fairness import preload, wait_for_turn
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ def _warn(text: str) -> None:
 async def load_rooms() -> None:
     """Import what runs need, in a thread: that takes seconds, and the event loop goes on."""
     await preload(load_engine)
-    await fair()
+    await wait_for_turn()
 
 
 def load_engine() -> None:

@@ -141,12 +141,12 @@ def tune(
 
 def _check_ended(store: Store, session_id: str) -> None:
     """Raises UsageError where a session still runs."""
-    from windlass.engine.resume.resuming import alone
+    from windlass.engine.resume.resuming import lock_session
     from windlass.history.base import SessionFilter
 
     infos = store.sessions(SessionFilter(prefix=session_id), limit=None)
     if any(one.session_id == session_id and one.status == "running" for one in infos):
-        with alone(store, session_id):
+        with lock_session(store, session_id):
             pass
 
 

@@ -114,11 +114,11 @@ class Session:
     async def _open(self, call: EngineCall, closing: AsyncExitStack) -> None:
         from windlass.api._setup import RunSetup
         from windlass.engine.cascade import add_server_tools, needed_servers
-        from windlass.engine.people.talking import goes_on, take_up, with_chat
-        from windlass.engine.resume.resuming import alone
+        from windlass.engine.people.talking import add_chat, continue_session, restore_session
+        from windlass.engine.resume.resuming import lock_session
 
         known, given, ready = self._load(call)
-        cascade = with_chat(ready.cascade)
+        cascade = add_chat(ready.cascade)
         if self._allowances is None:
             self._allowances = self._limits_of(cascade.limits)
         settings = call.settings_with(self._model)
@@ -128,11 +128,11 @@ class Session:
         setup.check_models([chat])
         store = call.resources.store()
         run = setup.prepare(chat, given, store, known, resumed=known is not None)
-        closing.enter_context(alone(store, run.record.session_id))
+        closing.enter_context(lock_session(store, run.record.session_id))
         if self._run is not None and self._started:
-            run = goes_on(self._run, run)
+            run = continue_session(self._run, run)
         elif known is not None:
-            take_up(run)
+            restore_session(run)
             self._started = True
         servers = needed_servers(run)
         closing.push_async_callback(servers.stop)
@@ -143,7 +143,7 @@ class Session:
         """The session that is there already, what it was given, and the cascade, checked."""
         from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
         from windlass.api.loading import load_cascade
-        from windlass.engine.people.talking import cascade_of, only_chat
+        from windlass.engine.people.talking import chat_cascade, recorded_cascade
         from windlass.history.base import RAN
 
         options, settings = self._engine.options, call.settings_with(self._model)
@@ -156,9 +156,9 @@ class Session:
             given = dict(start.input)
             warn_of_other_root(known, start.cascade.get(RAN, {}).get("root"), settings, call.warn)
             if source is None:
-                self._by_record, source = True, cascade_of(start.cascade, known)
+                self._by_record, source = True, recorded_cascade(start.cascade, known)
         elif source is None:
-            source = only_chat(self._model)
+            source = chat_cascade(self._model)
         auto = options["auto"]
         if self._by_record and known is not None:
             record = RecordedWork.of(call, known, settings)

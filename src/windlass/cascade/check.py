@@ -6,35 +6,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from windlass.cascade import sentences
-from windlass.cascade.compile import reach
-from windlass.cascade.layers import choosing_layers, injectors_of, merged
-from windlass.cascade.load import Loaded, PartialCascade, Spots, in_order, of
-from windlass.cascade.model import (
-    PARENT,
-    REACHES,
-    REMEMBER,
-    SEARCH,
-    Cascade,
-    Phase,
-    all_soundings,
-    can_choose,
-    long_form,
-    memory_of,
-    tool_names,
-    without_bank,
-)
-from windlass.cascade.needs import needs_of
+from windlass.cascade.dialects import misread, perhaps_misread
+from windlass.cascade.layers import choosing_layers, merge_layers
+from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
+from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, tool_names
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.sentences import shown
 from windlass.cascade.source import Path
+from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
 from windlass.text.templates import MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
@@ -66,30 +51,29 @@ def check(
     """
     if loaded.partial is None:
         return loaded.mistakes
-    checker = _Checker(loaded, loaded.partial, tools, servers, parents=parents, children=children)
-    return in_order([*loaded.mistakes, *checker.cascade_mistakes()])
+    checker = _Checker(loaded.partial, tools, servers, parents=parents, children=children)
+    return sort_mistakes([*loaded.mistakes, *checker.cascade_mistakes()])
 
 
-def checked(
+def checked_cascade(
     cascade: Loaded | Cascade | Mapping[str, Any],
     *,
     tools: Registry | None = None,
     servers: Collection[str] = (),
 ) -> Cascade:
     """The cascade, when nothing is wrong with it; raises CascadeError with all mistakes."""
-    loaded = cascade if isinstance(cascade, Loaded) else of(cascade)
+    loaded = cascade if isinstance(cascade, Loaded) else from_python(cascade)
     mistakes = check(loaded, tools=tools, servers=servers)
     if mistakes:
-        raise CascadeError(mistakes, warnings_of(loaded))
+        raise CascadeError(mistakes, perhaps_misread(loaded))
     return loaded.cascade
 
 
-class _Checker(Spots):
-    """One look over one cascade: its partial, the data behind it, the tools there are."""
+class _Checker:
+    """One look over one cascade: what is valid of it, what its file says, the tools there are."""
 
     def __init__(
         self,
-        loaded: Loaded,
         partial: PartialCascade,
         tools: Registry | None,
         servers: Collection[str],
@@ -97,7 +81,10 @@ class _Checker(Spots):
         parents: Collection[str] | None,
         children: Mapping[int, Collection[str]],
     ) -> None:
-        super().__init__(loaded, partial)
+        self.partial = partial
+        self.cascade = partial.cascade
+        self.mistake, self.written = partial.mistake, partial.written
+        self.in_template = partial.in_template
         self.tools = tools
         self.servers = servers
         self.parents = parents
@@ -114,13 +101,20 @@ class _Checker(Spots):
         phase = self.cascade.phases[index]  # made in Python, inside a dict
         return key in phase.model_fields_set and getattr(phase, key) is not None
 
+    def as_written(self, index: int, place: Path) -> Path:
+        """The place of a source: data from Python may say `from_`, where `from` is a keyword."""
+        base: Path = ("phases", index, *place[:1])
+        if place[0] == "context" and self.written((*base, "from")) is None:
+            return (*base, "from_", place[-1])
+        return (*base, *place[1:])
+
     def known(self, before: int | None = None) -> list[str]:
         """The names that phases have in the file."""
         named = enumerate(self.names[:before])
         return [name for index, name in named if index not in self.partial.unnamed]
 
     def line_of_phase(self, name: str) -> str:
-        line = self.loaded.reading.line(("phases", self.names.index(name)))
+        line = self.partial.reading.line(("phases", self.names.index(name)))
         return "" if line is None else f" (line {line})"
 
     # ---- what is looked at -----------------------------------------------------------
@@ -134,10 +128,13 @@ class _Checker(Spots):
             can_choose(phase, choice) or self.tackle_unknown(index)
             for index, phase in enumerate(self.cascade.phases)
         ):
-            text = f"{choice!r} is a tool of no phase; write auto, none, required or such a tool"
+            text = (
+                f"no phase has the tool {choice!r}; name one that a phase has, or write"
+                f" {', '.join(CHOICES)}"
+            )
             yield self.mistake(("tool_choice",), text)
         yield from self.inter_phase()
-        yield from (key.mistake for key in _misread(self) if key.fails)
+        yield from misread(self.partial)
         for path, soundings in all_soundings(self.cascade).items():
             for key, text in soundings.templates.items():
                 of_phase = int(path[1]) if len(path) > 1 else 0
@@ -155,18 +152,14 @@ class _Checker(Spots):
         yield from self.template((*base, "instructions"), phase.instructions, index)
         if phase.system is not None:
             yield from self.template((*base, "system"), phase.system, index)
+        for place, source in phase.sources.items():
+            yield from self.source(self.as_written(index, place), index, source)
         if phase.context is not None:
-            only_pythons = self.written((*base, "context", "from")) is None
-            key = "from_" if only_pythons else "from"
-            for position, source in enumerate(phase.context.from_):
-                yield from self.source((*base, "context", key, position), index, long_form(source))
             for position, name in enumerate(phase.context.exclude):
                 if name not in self.names:
                     text = f"there is no phase {name!r}; {did_you_mean(name, self.known())}"
                     yield self.mistake((*base, "context", "exclude", position), text)
             yield from self.choosing(index, phase)
-        for position, source in enumerate(phase.inject_from or ()):
-            yield from self.source((*base, "inject_from", position), index, long_form(source))
         yield from self.phase_tools(index, phase)
 
     def name(self, index: int, name: str) -> Iterator[Mistake]:
@@ -184,17 +177,17 @@ class _Checker(Spots):
         base: Path = ("phases", index)
         selective, injected = self.says(index, "context"), self.says(index, "inject_from")
         if selective and injected:
-            text = "cannot stand beside 'context'; put its sources into context.from"
+            text = "cannot be combined with 'context'; put its sources into context.from"
             yield self.mistake((*base, "inject_from"), text)
             if self.written((*base, "context", "exclude")) is not None:
-                text = "works on context.from only and cannot stand beside 'inject_from'"
+                text = "works on context.from only and cannot be combined with 'inject_from'"
                 yield self.mistake((*base, "context", "exclude"), text)
         if self.says(index, "context_strategy") and (selective or injected):
             other = "context" if selective else "inject_from"
-            text = f"is a shorthand and cannot stand beside {other!r}; keep one of them"
+            text = f"is a shorthand and cannot be combined with {other!r}; keep one of them"
             yield self.mistake((*base, "context_strategy"), text)
         if self.says(index, "turns") and self.written((*base, "context_strategy")) != "recent":
-            yield self.mistake((*base, "turns"), "counts for context_strategy 'recent' only")
+            yield self.mistake((*base, "turns"), "applies only with context_strategy 'recent'")
         if self.says(index, "position") and not injected:
             text = "says where 'inject_from' stands, and this phase has none"
             yield self.mistake((*base, "position"), text)
@@ -221,14 +214,14 @@ class _Checker(Spots):
         if self.written((*base, "mode")) != "auto" and context.mode != "auto":
             for key in ("anchors", "selection"):
                 if self.written((*base, key)) is not None:
-                    yield self.mistake((*base, key), "counts for context.mode 'auto' only")
+                    yield self.mistake((*base, key), "applies only with context.mode 'auto'")
             return
         for position, name in enumerate(context.anchors.from_phases if context.anchors else ()):
             problem = None if name in REACHES else self.unreachable(name, index)
             if problem:
                 path = (*base, "anchors", "from_phases", position)
                 yield self.mistake(path, problem)
-        selection = merged(choosing_layers(self.cascade, phase))["selection"]
+        selection = merge_layers(choosing_layers(self.cascade, phase))["selection"]
         weights = {name: selection[name] for name in WEIGHTS if name in selection}
         if len(weights) == len(WEIGHTS) and not any(weights.values()):
             text = "together with auto_context all weights are 0: nothing is left to choose by"
@@ -246,7 +239,7 @@ class _Checker(Spots):
         # Asked of the file: a wrong filter is a mistake of its own, and gone from the partial.
         filtered = self.written((*path, "images_filter")) or source.images_filter
         if "images_count" in source.model_fields_set and filtered in ("all", "last"):
-            text = f"counts for images_filter 'last_n' only, and images_filter is {filtered!r}"
+            text = f"applies only with images_filter 'last_n', and images_filter is {filtered!r}"
             yield self.mistake((*path, "images_count"), text)
         if source.condition is not None:
             spelled = "if" if self.written((*path, "if")) is not None else "condition"
@@ -288,7 +281,7 @@ class _Checker(Spots):
         yield from mistakes
         plain = condition.strip()
         if not mistakes and is_constant(condition) and plain.lower() not in _WORDS_FOR_TRUTH:
-            text = f"{sentences.shown(plain)} is plain text and so always true"
+            text = f"{shown(plain)} is plain text and so always true"
             yield self.mistake(
                 path, f"{text}; a condition is a template, such as {{{{ state.x }}}}"
             )
@@ -306,7 +299,7 @@ class _Checker(Spots):
         for name in used:
             if name.of != "outputs":
                 if name.name not in names:
-                    text = f"a template knows no {name.name!r}; {did_you_mean(name.name, names)}"
+                    text = f"a template cannot use {name.name!r}; {did_you_mean(name.name, names)}"
                     yield self.in_template(path, template, name.line, text)
             elif index is None:
                 text = f"outputs.{name.name}: the system prompt of all phases can use no output"
@@ -347,7 +340,7 @@ class _Checker(Spots):
         tools = self.tools
         if ":" in name:
             if not _DOTTED.fullmatch(name):
-                return f"{name!r} is no dotted path; write it as 'package.module:function'"
+                return f"{name!r} is not a dotted path; write it as 'package.module:function'"
             try:
                 if tools is not None:
                     tools.resolve(name)
@@ -386,7 +379,7 @@ class _Checker(Spots):
         banks = memory_of(self.cascade, phase)
         if phase.tackle != "manifest":
             for position, name in enumerate(phase.tackle):
-                text = self.unknown_tool(name) or without_bank(banks, name)
+                text = self.unknown_tool(name) or missing_bank(banks, name)
                 if text:
                     yield self.mistake((*base, "tackle", position), text)
         choice = phase.tool_choice
@@ -412,7 +405,7 @@ class _Checker(Spots):
             return None
         if name.endswith(".*") and any(each.startswith(name.removesuffix("*")) for each in own):
             return None
-        return f"{name!r} is no tool in the tackle of this phase; {did_you_mean(name, own)}"
+        return f"{name!r} is not in the tackle of this phase; {did_you_mean(name, own)}"
 
     def _registered(self, name: str) -> str:
         """What a tool is called when it runs; by its dotted path where its code is not loaded."""
@@ -436,179 +429,4 @@ def _no_choice(phase: Phase, choice: str) -> str:
     if choice == "required":
         return "'required' needs a tool to call, and the tackle of this phase is empty"
     near = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
-    return f"{choice!r} is no tool in the tackle of this phase; {near}"
-
-
-# ---- keys that other runners write in another sense ---------------------------------------
-#
-# A cascade that was written elsewhere must not run as something else without a word. What cannot
-# be meant as it would be read is a mistake; what can be is told, and runs.
-
-_NAMING: Final = frozenset({"output", "messages", "messages_filter"})
-"""The keys of `callouts` where they name messages."""
-_OF_A_PATTERN: Final = re.compile(r"[\^$\\\[\]|*+]|\(\?")
-"""What names of things do not hold, and regular expressions do."""
-_TEMPLATE: Final = re.compile(r"\{[{%]")
-_ANY: Final = "manifest"
-
-
-class _Misread(NamedTuple):
-    """What there is to say of a key; `fails`: it cannot be meant as it is read here."""
-
-    mistake: Mistake
-    fails: bool
-
-
-def warnings_of(loaded: Loaded) -> tuple[Mistake, ...]:
-    """The keys that may be meant as they are read, or in the other sense."""
-    if loaded.partial is None:
-        return ()
-    return in_order(key.mistake for key in _misread(Spots(loaded, loaded.partial)) if not key.fails)
-
-
-def _misread(spots: Spots) -> Iterator[_Misread]:
-    if isinstance(spots.written(("memory",)), str):
-        yield from _memory(spots, ("memory",), [p for p in spots.cascade.phases if not p.memory])
-    for index, phase in enumerate(spots.cascade.phases):
-        base: Path = ("phases", index)
-        yield from _callouts(spots, (*base, "callouts"), phase)
-        yield from _instructions(spots, (*base, "instructions"), phase)
-        if isinstance(spots.written((*base, "memory")), str):
-            yield from _memory(spots, (*base, "memory"), [phase])
-        yield from _turns(spots, (*base, "rules", "max_turns"), phase)
-
-
-def _callouts(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
-    if not phase.callouts or not _NAMING.issuperset(phase.callouts):
-        return
-    for key, pattern in phase.callouts.items():
-        if key != "messages_filter" and _OF_A_PATTERN.search(_TEMPLATE.split(pattern)[0]):
-            continue
-        text = (
-            f"{shown(pattern)} would be looked for in the text of messages, as a regular"
-            f" expression, and what holds it be called {key!r}; elsewhere this key names what the"
-            " phase says. Write the name first, and a pattern of what is to be kept in sight:"
-            " {'decision': '^DECISION:'}"
-        )
-        yield _Misread(spots.mistake((*path, key), text), fails=True)
-
-
-def _instructions(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
-    prompt = phase.instructions.strip()
-    if not prompt.startswith("@"):
-        return
-    text = (
-        f"{shown(prompt)} is sent to the model as it stands; elsewhere '@' begins the name of a"
-        " file whose text is meant. Write that text here"
-    )
-    # More than one word is no name of a file.
-    yield _Misread(spots.mistake(path, text), fails=len(prompt.split()) == 1)
-
-
-def _memory(spots: Spots, path: Path, phases: list[Phase]) -> Iterator[_Misread]:
-    bank = spots.written(path)
-    everywhere = spots.cascade.phases
-    if any(each.tackle == _ANY or REMEMBER in tool_names(each.tackle) for each in everywhere):
-        return
-    tools = {name for phase in phases for name in tool_names(phase.tackle)}
-    injectors = [injectors_of(spots.cascade, phase) for phase in phases]
-    reads = any(each is not None and "user_memory" in each.specs for each in injectors)
-    text = (
-        f"nothing is put into the bank {bank!r}: only the tool {REMEMBER!r} does that, and no"
-        " tackle has it; elsewhere every message is kept by itself. Give a phase"
-        f" {REMEMBER!r} and {SEARCH!r}; a bank that is only looked into is {{'read': [{bank!r}]}}"
-    )
-    yield _Misread(spots.mistake(path, text), fails=not (reads or tools))
-
-
-def _turns(spots: Spots, path: Path, phase: Phase) -> Iterator[_Misread]:
-    choice = spots.cascade.settings_for(phase).tool_choice
-    if phase.rules.max_turns != 1 or not phase.tackle or choice == "none":
-        return
-    text = (
-        "one turn is one call: if it asks for a tool, a closing call without tools answers the"
-        " result, and the phase ends incomplete (turns); elsewhere that is one turn. Write 2"
-    )
-    yield _Misread(spots.mistake(path, text), fails=False)
-
-
-# ---- inputs that templates cannot do without ------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class InputNeed:
-    """A name of the input that a run cannot do without; `use` is where a template uses it first."""
-
-    name: str
-    use: Mistake
-
-
-def input_needs(
-    loaded: Loaded, own: Mapping[int, Collection[str]] = MappingProxyType({})
-) -> tuple[InputNeed, ...]:
-    """What a checked cascade needs of its input, each name once, in the order of use.
-
-    `own` are names that a phase's input has without being given them, by the phase's number.
-    """
-    if loaded.partial is None:
-        return ()
-    spots, uses = Spots(loaded, loaded.partial), dict[str, InputNeed]()
-    for path, template in _templates(spots):
-        index = path[1] if len(path) > 1 else None
-        names = own.get(index, ()) if isinstance(index, int) else ()
-        for need in needs_of(template):
-            if need.name in names:
-                continue
-            text = f"the template needs the input {need.name!r}"
-            use = spots.in_template(path, template, need.line, text)
-            uses.setdefault(need.name, InputNeed(need.name, use))
-    return tuple(uses.values())
-
-
-def not_given(needs: Iterable[InputNeed], given: Collection[str]) -> list[Mistake]:
-    """One mistake for each need that the names of the input do not meet."""
-    mistakes = []
-    for need in needs:
-        if need.name not in given:
-            way = f"give it with -i {need.name}=... (in Python: input={{{need.name!r}: ...}})"
-            near = did_you_mean(need.name, given)
-            way = f"{near}; {way}" if near.startswith("did") else way
-            text = f"{need.use.text}, which is not given; {way}"
-            mistakes.append(replace(need.use, text=text))
-    return mistakes
-
-
-def flags(needs: Iterable[InputNeed]) -> str:
-    """The needs as flags of the command line: `-i file=... -i region=...`."""
-    return " ".join(f"-i {need.name}=..." for need in needs)
-
-
-def _templates(spots: Spots) -> Iterator[tuple[Path, str]]:
-    """Each template that is rendered in every run that gets that far, with its place."""
-    cascade = spots.cascade
-    shared = cascade.system
-    if shared is not None and any(phase.system is None for phase in cascade.phases):
-        yield ("system",), shared
-    names = [phase.name for phase in cascade.phases]
-    for index, phase in enumerate(cascade.phases):
-        base: Path = ("phases", index)
-        for path, source, exclude in _sources(phase, base):
-            if source.condition is not None and reach(source.phase, names, index, exclude):
-                short = "if" if spots.written((*path, "if")) is not None else "condition"
-                yield (*path, short), source.condition
-        yield (*base, "instructions"), phase.instructions
-        if phase.system is not None:
-            yield (*base, "system"), phase.system
-    for place, soundings in all_soundings(cascade).items():
-        for key, text in soundings.templates.items():
-            yield (*place, *key.split(".")), text
-
-
-def _sources(phase: Phase, base: Path) -> Iterator[tuple[Path, ContextSource, frozenset[str]]]:
-    context = phase.context
-    if context is not None:
-        for at, source in enumerate(context.from_):
-            path = (*base, "context", "from", at)
-            yield path, long_form(source), frozenset(context.exclude)
-    for at, source in enumerate(phase.inject_from or ()):
-        yield (*base, "inject_from", at), long_form(source), frozenset()
+    return f"{choice!r} is not in the tackle of this phase; {near}"

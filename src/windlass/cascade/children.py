@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Final, NamedTuple, TypeAlias
 
-from windlass.cascade.check import InputNeed, check, input_needs
-from windlass.cascade.layers import load_own
-from windlass.cascade.load import Loaded, Spots, in_order, load
-from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade, long_form
-from windlass.cascade.needs import names_of
+from windlass.cascade.check import check
+from windlass.cascade.layers import load_own_injectors
+from windlass.cascade.load import Loaded, load, sort_mistakes
+from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
+from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.text.templates import TemplateError
@@ -39,9 +39,9 @@ class ReadyCascade(NamedTuple):
     registry: Registry
     children: Mapping[Place, ReadyCascade]
 
-    def apart(self) -> ReadyCascade:
+    def copy_for_run(self) -> ReadyCascade:
         """The same for a run of its own beside others: tools of its servers are not theirs."""
-        children = {place: child.apart() for place, child in self.children.items()}
+        children = {place: child.copy_for_run() for place, child in self.children.items()}
         return ReadyCascade(self.cascade, self.registry.copy(), children)
 
     def walk(self) -> Iterator[ReadyCascade]:
@@ -112,7 +112,7 @@ class _Reading:
         """
         if loaded.partial is None:
             return CascadeFamily(loaded, tools)
-        spots, folder = Spots(loaded, loaded.partial), chain[-1].parent if chain else FilePath()
+        partial, folder = loaded.partial, chain[-1].parent if chain else FilePath()
         children: dict[Place, CascadeFamily] = {}
         mistakes: list[Mistake] = []
         for index, phase in enumerate(loaded.partial.cascade.phases):
@@ -120,18 +120,18 @@ class _Reading:
                 path: Path = ("phases", index, "sub_cascades", position, "ref")
                 file = folder / sub.ref
                 if problem := _not_to_run(file, sub.ref, chain, depth):
-                    mistakes.append(spots.mistake(path, problem))
+                    mistakes.append(partial.mistake(path, problem))
                     continue
                 try:
                     held = self.file(file)
                 except CascadeError as error:
                     mistakes += error.mistakes
                 except UsageError as error:
-                    mistakes.append(spots.mistake(path, str(error)))
+                    mistakes.append(partial.mistake(path, str(error)))
                 else:
                     self.count += 1
                     if self.count > CASCADES:
-                        raise CascadeError([spots.mistake(path, _too_many(sub.ref))])
+                        raise CascadeError([partial.mistake(path, _too_many(sub.ref))])
                     children[index, position] = self.family(*held, (*chain, file), depth + 1)
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 
@@ -170,7 +170,7 @@ def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: in
 # ---- what is wrong, and what is needed ----------------------------------------------------------
 
 
-def family_mistakes(
+def check_family(
     family: CascadeFamily, servers: Collection[str] = (), parents: Collection[str] | None = None
 ) -> tuple[Mistake, ...]:
     """All mistakes: those of the cascade from the top of its file, then those of each child.
@@ -190,11 +190,11 @@ def family_mistakes(
         *_ungiven(family),
     ]
     own += [mistake for mistake in family.mistakes if mistake.file == loaded.file]
-    listed = [*in_order(own), *(each for each in family.mistakes if each.file != loaded.file)]
+    listed = [*sort_mistakes(own), *(each for each in family.mistakes if each.file != loaded.file)]
     for (index, _), _sub, child in family.parts():
         assert loaded.partial is not None
         names = [phase.name for phase in loaded.partial.cascade.phases[:index]]
-        listed += family_mistakes(child, servers, names)
+        listed += check_family(child, servers, names)
     return tuple(dict.fromkeys(listed))
 
 
@@ -216,9 +216,9 @@ def output_names(child: Cascade) -> dict[str, str | None]:
 
 def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
     """What sub-cascades need that see nothing of the parent's input, and are not given."""
-    if family.loaded.partial is None:
+    partial = family.loaded.partial
+    if partial is None:
         return
-    spots = Spots(family.loaded, family.loaded.partial)
     for (index, position), sub, child in family.parts():
         for need in family_needs(child) if not sub.context_in else ():
             if need.name not in sub.input_map:
@@ -227,7 +227,7 @@ def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
                     f"{sub.ref!r} needs the input {need.name!r} ({_where(need.use)}), and with"
                     " 'context_in: false' has only what 'input_map' gives it; add it there"
                 )
-                yield spots.mistake(path, text)
+                yield partial.mistake(path, text)
 
 
 def _where(use: Mistake) -> str:
@@ -244,7 +244,7 @@ def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
     return tuple(needs.values())
 
 
-def unused(family: CascadeFamily, given: Iterable[str]) -> list[str]:
+def unused_inputs(family: CascadeFamily, given: Iterable[str]) -> list[str]:
     """A warning for each name of the input that nothing of the cascade looks at."""
     used: set[str] = set()
     for each in family.walk():
@@ -286,29 +286,23 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(each)
 
 
-def without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
+def sources_without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
     """One mistake for each source that only a cascade which runs this one could give."""
-    cascade, mistakes = loaded.cascade, list[Mistake]()
-    spots = Spots(loaded, loaded.partial) if loaded.partial is not None else None
+    cascade, partial, mistakes = loaded.cascade, loaded.partial, list[Mistake]()
+    assert partial is not None
     names = {phase.name for phase in cascade.phases}
     for index, phase in enumerate(cascade.phases):
-        lists: dict[Path, tuple[object, ...]] = {
-            ("context", "from"): tuple(phase.context.from_) if phase.context else (),
-            ("inject_from",): tuple(phase.inject_from or ()),
-        }
-        for path, sources in lists.items():
-            for position, source in enumerate(sources):
-                name = long_form(source).phase  # type: ignore[arg-type]  # a tuple of sources
-                if name.startswith(PARENT) and name not in names and spots is not None:
-                    text = (
-                        f"{name!r} is a phase of the cascade that runs this one, and nobody does:"
-                        " run that cascade, which names this file under 'sub_cascades'"
-                    )
-                    mistakes.append(spots.mistake(("phases", index, *path, position), text))
+        for place, source in phase.sources.items():
+            if source.phase.startswith(PARENT) and source.phase not in names:
+                text = (
+                    f"{source.phase!r} is a phase of the cascade that runs this one, and nobody"
+                    " does: run that cascade, which names this file under 'sub_cascades'"
+                )
+                mistakes.append(partial.mistake(("phases", index, *place), text))
     return tuple(mistakes)
 
 
-def ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> ReadyCascade:
+def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> ReadyCascade:
     """A family without mistakes as it is run.
 
     `auto`: a cascade that says nothing of `auto_context` gets it. `model` is the one of the phase
@@ -316,7 +310,7 @@ def ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> Rea
     that is not there.
     """
     cascade = family.loaded.cascade
-    load_own(cascade, family.tools.modules)
+    load_own_injectors(cascade, family.tools.modules)
     over: dict[str, object] = {}
     if auto and cascade.auto_context is None:
         over["auto_context"] = True
@@ -324,8 +318,9 @@ def ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> Rea
         over["model"] = model
     if over:
         cascade = cascade.model_copy(update=over)
+    models = [cascade.settings_for(phase).model for phase in cascade.phases]
     children = {
-        place: ready(child, auto=auto, model=cascade.settings_for(cascade.phases[place[0]]).model)
+        place: make_ready(child, auto=auto, model=models[place[0]])
         for place, child in family.children.items()
     }
     return ReadyCascade(cascade, family.tools, children)

@@ -16,11 +16,11 @@ from windlass.cascade.layers import (
     ExplainedOption,
     Layer,
     context_choice,
-    explained,
-    explained_choosing,
-    explained_injectors,
+    explain_choosing,
+    explain_injectors,
+    explain_options,
     window_layers,
-    windowed,
+    window_policy,
 )
 from windlass.cascade.model import Cascade, GenerationSettings, Phase, long_form
 from windlass.cascade.options import AutoContext
@@ -45,7 +45,7 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
     base = f"phases[{index}]"
     budget = budget_of(phase)
     limit = None if phase.context_strategy == "sliding" else _pruned(budget)  # it slides within it
-    own = windowed(cascade, phase, settings, limit)
+    own = window_policy(cascade, phase, settings, limit)
     shared: dict[str, Any] = {
         "expiry": Expiry(**dict(phase.context_ttl or ())),
         "budget": budget,
@@ -159,7 +159,7 @@ class PhaseDefaults:
 
     def __str__(self) -> str:
         rows = [(option.name, option.value, option.origin) for option in self.settings]
-        return as_text(f"phase {self.phase!r} {self.words}", rows)
+        return settings_text(f"phase {self.phase!r} {self.words}", rows)
 
 
 class Explained(list[T]):
@@ -169,7 +169,7 @@ class Explained(list[T]):
         return "\n\n".join(map(str, self))
 
 
-def as_text(title: str, rows: Sequence[tuple[str, Any, str]]) -> str:
+def settings_text(title: str, rows: Sequence[tuple[str, Any, str]]) -> str:
     """Settings under a title, a line each: name, value, where the value comes from."""
     width = max(len(name) for name, _, _ in rows)
     lines = [
@@ -191,9 +191,9 @@ def explain_defaults(
             *_settings(phase),
             *_choosing(cascade, phase, rule, settings),
             *_options(cascade, phase, rule, settings),
-            *explained_injectors(cascade, phase),
+            *explain_injectors(cascade, phase),
         )
-        entries.append(PhaseDefaults(phase.name, listed, rule, in_words(rule)))
+        entries.append(PhaseDefaults(phase.name, listed, rule, rule_in_words(rule)))
     return entries
 
 
@@ -211,7 +211,7 @@ def _options(
     layers = window_layers(cascade, phase, settings, _pruned(rule.budget))
     origins, values = {layer.origin for layer in layers}, rule.policy.settings()
     profile = Layer(f"profile {rule.policy.profile}", dict.fromkeys({*values} - {"profile"}))
-    for option in explained("intra_context", [profile, *layers], values):
+    for option in explain_options("intra_context", [profile, *layers], values):
         # Where nothing else is shortened, only what was asked for is in force.
         if rule.policy.enabled or option.origin in origins:
             yield option
@@ -222,7 +222,7 @@ def _choosing(
 ) -> Iterator[ExplainedOption]:
     """The options of a phase that chooses its context, or who switched that off."""
     if rule.choosing is not None:
-        yield from explained_choosing(cascade, phase, rule.choosing, settings)
+        yield from explain_choosing(cascade, phase, rule.choosing, settings)
     elif rule.not_choosing and settings is not None:
         origin = _off(settings, rule.not_choosing)
         yield ExplainedOption("context.mode", "explicit", origin)
@@ -285,7 +285,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def in_words(rule: rules.Rule) -> str:
+def rule_in_words(rule: rules.Rule) -> str:
     """What a phase with this rule sees, in sentences."""
     sources = [_source_in_words(source) for source in rule.sources]
     listed = "; ".join(sources)

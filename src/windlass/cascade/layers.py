@@ -63,12 +63,12 @@ class ExplainedOption:
     origin: str
 
 
-def merged(layers: Sequence[Layer]) -> dict[str, Any]:
+def merge_layers(layers: Sequence[Layer]) -> dict[str, Any]:
     """One set of options out of many, the nearer over the further, key by key."""
     return reduce(over, (layer.options for layer in layers), {})
 
 
-def explained(
+def explain_options(
     prefix: str, layers: Sequence[Layer], values: Mapping[str, Any]
 ) -> Iterator[ExplainedOption]:
     """Each option with its value and the last layer that says it, blocks key by key."""
@@ -113,14 +113,14 @@ class Switched(NamedTuple, Generic[T]):
     off: str = ""
 
 
-def windowed(
+def window_policy(
     cascade: Cascade, phase: Phase, settings: Settings | None = None, limit: int | None = None
 ) -> Switched[Policy]:
     """The policy of a phase, from what its cascade and itself say; None: everything is sent.
 
     `settings` are the user's; `limit` are the tokens above which its oldest turns are left out.
     """
-    options = merged(window_layers(cascade, phase, settings, limit))
+    options = merge_layers(window_layers(cascade, phase, settings, limit))
     intra = phase.intra_context
     wants_window = bool(cascade.auto_context) if intra is None else intra is not False
     wants_window = wants_window and options.get("enabled", True)
@@ -194,7 +194,7 @@ def context_choice(
         return Switched()
     if off := _switched_off(settings, CHOOSING_FLAG):
         return Switched(None, off)
-    options = merged(choosing_layers(cascade, phase, settings))
+    options = merge_layers(choosing_layers(cascade, phase, settings))
     selection = options.get("selection", {})
     selector = selection.pop("selector_model", None)
     share, outline = selection.pop("share", SHARE), selection.pop("outline", OUTLINE)
@@ -248,7 +248,7 @@ def _choosing_layer(
     return Layer(origin, {"anchors": _written(block.anchors), "selection": selection})
 
 
-def explained_choosing(
+def explain_choosing(
     cascade: Cascade, phase: Phase, choosing: Choosing, settings: Settings | None = None
 ) -> Iterator[ExplainedOption]:
     """Each option of a phase that chooses, with its value and who chose it."""
@@ -261,7 +261,7 @@ def explained_choosing(
         for name in SelectionOptions.model_fields
     }
     values = {"anchors": choosing.anchors.model_dump(mode="json"), "selection": selection}
-    yield from explained("context", choosing_layers(cascade, phase, settings), values)
+    yield from explain_options("context", choosing_layers(cascade, phase, settings), values)
 
 
 def selector_of(choosing: Choosing | None, own: str) -> str | None:
@@ -273,7 +273,7 @@ def selector_of(choosing: Choosing | None, own: str) -> str | None:
     return choosing.selector if choosing.selection.strategy == "hybrid" else None
 
 
-def selectors(cascade: Cascade, settings: Settings | None = None) -> list[str]:
+def selector_models(cascade: Cascade, settings: Settings | None = None) -> list[str]:
     """The models that are asked what to choose, and so see content of the session."""
     choices = (context_choice(cascade, phase, "priced", settings) for phase in cascade.phases)
     named = (selector_of(choice.value, "") for choice in choices)
@@ -337,7 +337,7 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def explained_injectors(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOption]:
+def explain_injectors(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOption]:
     """Each option of the phase's injectors with its value and who said it."""
     injectors = injectors_of(cascade, phase)
     if injectors is None:
@@ -365,14 +365,14 @@ def explained_injectors(cascade: Cascade, phase: Phase) -> Iterator[ExplainedOpt
         )
         for layer in _injector_layers(cascade, phase)
     ]
-    yield from explained("injectors", layers, values)
+    yield from explain_options("injectors", layers, values)
     for name, spec in injectors.specs.items():
         if name not in INJECTOR_OPTIONS:
             origin = [layer.origin for layer in layers if "own" in layer.options][-1]
             yield ExplainedOption(f"injectors.own {name}", spec.cap or "its own cap", origin)
 
 
-def load_own(cascade: Cascade, modules: Modules) -> None:
+def load_own_injectors(cascade: Cascade, modules: Modules) -> None:
     """Load the classes of the user's own injectors, so that a run loads no code while it runs.
 
     Raises CascadeError for one that is not there; one that nobody trusts is left alone.

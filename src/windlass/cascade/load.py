@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path as FilePath
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from windlass.cascade import sentences
 from windlass.cascade.model import Cascade, FileLines
-from windlass.cascade.source import ParsedText, Path, at, place_of, read_json, read_yaml
+from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
 
 Format: TypeAlias = Literal["json", "yaml"]
@@ -46,31 +46,49 @@ class PartialCascade:
     One mistake should not hide the others: a file with a wrong number in one phase still has
     references, templates and tools.
 
-    `unnamed` are the phases whose name is made up. `kept` says, for a list out of
-    which items were left, which positions the remaining ones had in the file.
+    `reading` is what the file says. `unnamed` are the phases whose name is made up. `kept` says,
+    for a list out of which items were left, which positions the remaining ones had in the file.
     """
 
     cascade: Cascade
+    reading: ParsedText
     unnamed: frozenset[int] = frozenset()
     kept: Mapping[Path, list[int]] = field(default_factory=dict[Path, list[int]])
 
-    def original(self, path: Path) -> Path:
-        """The place in the file of what stands at `path` in the partial."""
-        return _original(path, self.kept)
+    def mistake(self, path: Path, text: str, line: int | None = None) -> Mistake:
+        """What is said of the value at `path`; `line` where it is another than the value's."""
+        path = _original(path, self.kept)
+        line = self.reading.line(path) if line is None else line
+        return _mistake(self.reading, path, line, text)
+
+    def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
+        """What is said of a line of the template at `path`; lines count from 1."""
+        block = self.reading.blocks.get(_original(path, self.kept))
+        if block is not None:
+            return self.mistake(path, text, block + line)
+        within = f" (line {line} of the text)" if "\n" in template.strip() else ""
+        return self.mistake(path, text + within)
+
+    def written(self, path: Path) -> Any:
+        """What the file says at `path`; None where it says nothing."""
+        return value_at(self.reading.data, _original(path, self.kept))
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """What a text holds: a cascade, or the mistakes that keep it from being one.
 
-    `file` is what messages call it. `partial` is None where nothing in it can be looked at
-    further.
+    `partial` is None where nothing in it can be looked at further.
     """
 
-    file: str
     reading: ParsedText
     mistakes: tuple[Mistake, ...]
     partial: PartialCascade | None
+
+    @property
+    def file(self) -> str:
+        """What messages call the file."""
+        return self.reading.file
 
     @property
     def cascade(self) -> Cascade:
@@ -79,38 +97,11 @@ class Loaded:
             raise CascadeError(self.mistakes)
         return self.partial.cascade
 
-    @property
-    def data(self) -> Any:
-        """The file's data as it was read."""
-        return self.reading.data
 
-
-class Spots:
-    """The places of one cascade: its partial, and the data behind it."""
-
-    def __init__(self, loaded: Loaded, partial: PartialCascade) -> None:
-        self.loaded = loaded
-        self.partial = partial
-        self.cascade = partial.cascade
-
-    def mistake(self, path: Path, text: str, line: int | None = None) -> Mistake:
-        """What is said of the value at `path`; `line` where it is another than the value's."""
-        path = self.partial.original(path)
-        place = sentences.where(path, self.loaded.data)
-        line = self.loaded.reading.line(path) if line is None else line
-        return Mistake(self.loaded.file, line, f"{place}: {text}" if place else text)
-
-    def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
-        """What is said of a line of the template at `path`; lines count from 1."""
-        block = self.loaded.reading.blocks.get(self.partial.original(path))
-        if block is not None:
-            return self.mistake(path, text, block + line)
-        within = f" (line {line} of the text)" if "\n" in template.strip() else ""
-        return self.mistake(path, text + within)
-
-    def written(self, path: Path) -> Any:
-        """What the file says at `path`; None where it says nothing."""
-        return at(self.loaded.data, self.partial.original(path))
+def _mistake(reading: ParsedText, path: Path, line: int | None, text: str) -> Mistake:
+    """What is said of a place in the file, named in front."""
+    place = sentences.where(path, reading.data)
+    return Mistake(reading.file, line, f"{place}: {text}" if place else text)
 
 
 def load(path: FilePath | str) -> Loaded:
@@ -128,14 +119,16 @@ def load(path: FilePath | str) -> Loaded:
         if form is None:
             task = "; a task in XML runs with: windlass evaluate" if path.suffix == ".xml" else ""
             raise UsageError(
-                f"{str(path)!r} is no cascade file by its name: it must end in "
+                f"{str(path)!r} does not have the name of a cascade file: it must end in "
                 f"{' or '.join(FORMATS)}{task}"
             )
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
         byte = error.object[error.start]
-        text = f"not UTF-8: the byte 0x{byte:02X} is no part of a character; save the file as UTF-8"
+        text = (
+            f"not UTF-8: the byte 0x{byte:02X} is not part of any character; save the file as UTF-8"
+        )
         raise CascadeError([Mistake(str(path), line, text)]) from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
@@ -166,48 +159,44 @@ def parse(
             else f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
         raise CascadeError([Mistake(name, reading.lines.get(()), f"{problem}; {needs}")])
-    return look(reading)
+    return validate(reading)
 
 
-def of(cascade: Cascade | Mapping[str, Any]) -> Loaded:
+def from_python(cascade: Cascade | Mapping[str, Any]) -> Loaded:
     """A cascade made in Python, or the data of one, as if loaded: places have no lines."""
     if isinstance(cascade, Cascade):
-        file = f"cascade {cascade.cascade_id!r}"
         data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        return Loaded(file, ParsedText(file, data), (), PartialCascade(cascade))
+        reading = ParsedText(f"cascade {cascade.cascade_id!r}", data)
+        return Loaded(reading, (), PartialCascade(cascade, reading))
     given = cascade.get("cascade_id")
     file = f"cascade {given!r}" if isinstance(given, str) else "the cascade"
-    return look(ParsedText(file, dict(cascade)))
+    return validate(ParsedText(file, dict(cascade)))
 
 
-def look(reading: ParsedText) -> Loaded:
+def validate(reading: ParsedText) -> Loaded:
     """What data that was read holds: a cascade, or what keeps it from being one."""
-    errors, partial = _validate(reading.data)
+    errors, partial = _validate(reading)
     if partial is not None and reading.lines:
-        lines = {place_of(place): line for place, line in reading.lines.items()}
+        lines = {path_text(place): line for place, line in reading.lines.items()}
         partial.cascade._origin = FileLines(reading.file, lines)  # noqa: SLF001  # set nowhere else
-    mistakes = _repeated(reading)
+    mistakes = [
+        _mistake(
+            reading, path[:-1], line, f"the key {path[-1]!r} is given twice, first in line {first}"
+        )
+        for path, line, first in reading.repeated
+    ]
     if reading.lines:
         mistakes += _pythons_spelling(reading)
     for error in errors:
         place = sentences.path_of(error)
         words = sentences.sentence(error, reading.data, reading.texts.get(place))
         mistakes.append(Mistake(reading.file, reading.line(place), words))
-    return Loaded(reading.file, reading, in_order(mistakes), partial)
+    return Loaded(reading, sort_mistakes(mistakes), partial)
 
 
-def in_order(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
+def sort_mistakes(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
     """Each mistake once, from the top of the file to its end."""
     return tuple(sorted(dict.fromkeys(mistakes), key=lambda mistake: mistake.line or 0))
-
-
-def _repeated(reading: ParsedText) -> list[Mistake]:
-    mistakes = []
-    for path, line, first in reading.repeated:
-        place = sentences.where(path[:-1], reading.data)
-        text = f"the key {path[-1]!r} is given twice, first in line {first}"
-        mistakes.append(Mistake(reading.file, line, f"{place}: {text}" if place else text))
-    return mistakes
 
 
 def _pythons_spelling(reading: ParsedText) -> list[Mistake]:
@@ -216,7 +205,7 @@ def _pythons_spelling(reading: ParsedText) -> list[Mistake]:
     mistakes = []
     for index in range(len(phases) if isinstance(phases, list) else 0):
         context: Path = ("phases", index, "context")
-        held = at(reading.data, context)
+        held = value_at(reading.data, context)
         if isinstance(held, dict) and "from_" in held:
             text = sentences.unknown_key("from_", context, reading.data)
             mistakes.append(Mistake(reading.file, reading.line((*context, "from_")), text))
@@ -243,34 +232,29 @@ def _no_file(path: FilePath) -> UsageError:
 # ---- what remains without the wrong parts ----------------------------------------------
 
 
-class _Validated(NamedTuple):
-    """What pydantic says of some data, and the partial that remains (None: nothing does)."""
-
-    errors: list[ErrorDetails]
-    partial: PartialCascade | None
-
-
-def _validate(data: Any) -> _Validated:
-    """Validate `data`; where it is wrong, find out what remains without the wrong parts."""
+def _validate(reading: ParsedText) -> tuple[list[ErrorDetails], PartialCascade | None]:
+    """What is wrong with what was read, and what remains without it (None: nothing)."""
     try:
-        return _Validated([], PartialCascade(Cascade.model_validate(data)))
+        return [], PartialCascade(Cascade.model_validate(reading.data), reading)
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False)
-    data, remaining = copy.deepcopy(data), errors
+    data, remaining = copy.deepcopy(reading.data), errors
     kept: dict[Path, list[int]] = {}
     unnamed: set[int] = set()
     for _ in range(_ROUNDS):
         if not _mend(data, remaining, kept, unnamed):
             break
         try:
-            partial = PartialCascade(Cascade.model_validate(data), frozenset(unnamed), kept)
-            return _Validated(errors, partial)
+            cascade = Cascade.model_validate(data)
         except ValidationError as invalid:
             remaining = invalid.errors(include_url=False)
-    return _Validated(errors, None)
+        else:
+            return errors, PartialCascade(cascade, reading, frozenset(unnamed), kept)
+    return errors, None
 
 
 def _original(path: Path, kept: Mapping[Path, list[int]]) -> Path:
+    """The place in the file of what stands at `path` in the partial."""
     place: Path = ()
     for step in path:
         positions = kept.get(place)
@@ -288,9 +272,9 @@ def _mend(
         if error["type"] != "missing":
             wrong.add(path)
         elif path[-1] in _NEEDED:
-            at(data, path[:-1])[path[-1]] = _NEEDED[str(path[-1])]
+            value_at(data, path[:-1])[path[-1]] = _NEEDED[str(path[-1])]
         elif path[0] == "phases" and path[-1] == "name" and isinstance(path[1], int):
-            at(data, path[:-1])["name"] = f"phase {path[1] + 1}"
+            value_at(data, path[:-1])["name"] = f"phase {path[1] + 1}"
             unnamed.add(path[1])
         else:  # a source without a phase is none; a cascade without phases neither
             wrong.add(path[:-1])
@@ -298,7 +282,7 @@ def _mend(
         return False
     # From the end, so that positions in lists still hold; the inner part first.
     for path in sorted(wrong, key=_reading_order, reverse=True):
-        holder, step = at(data, path[:-1]), path[-1]
+        holder, step = value_at(data, path[:-1]), path[-1]
         if path[:-1] == ("phases",):
             holder[step] = {}
         elif isinstance(holder, list) and isinstance(step, int):

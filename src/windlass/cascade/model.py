@@ -12,9 +12,7 @@ so that two spellings of one cascade are equal.
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
@@ -27,10 +25,16 @@ from pydantic import (
     Tag,
     model_validator,
 )
-from pydantic.json_schema import GenerateJsonSchema
 
+from windlass.cascade._field_values import (
+    Callouts,
+    plain_values,
+    working_pattern,
+    working_schema,
+)
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource
+from windlass.cascade.sounding_options import Soundings
 from windlass.declared import (
     ONCE,
     Count,
@@ -47,102 +51,13 @@ from windlass.declared import (
     without_repeats,
 )
 from windlass.errors import Mistake
-from windlass.safety.patterns import BadPattern, compiled, groups_of
-from windlass.safety.schemas import patterns_in, validator_for
 from windlass.window.policies.budget import OnExceed
-
-REMEMBER: Final = "remember"
-SEARCH: Final = "search_memory"
-"""The tools that write to memory banks, and look into them."""
 
 REACHES: Final = ("all", "first", "previous")
 """Words that stand for phases in a source, and therefore no phase may be called."""
 
 PARENT: Final = "parent."
 """What a source begins with that is a phase of the cascade which runs this one."""
-
-
-# ---- values that a type alone cannot check -------------------------------------------
-
-
-def working_pattern(pattern: str) -> str:
-    """A regular expression that has exactly one group."""
-    try:
-        groups = groups_of(pattern, re.DOTALL)
-    except BadPattern as error:
-        raise refuse(f"{pattern!r} {error}") from error
-    if groups != 1:
-        count = "none" if groups == 0 else str(groups)
-        raise refuse(
-            f"{pattern!r} needs exactly one group, the part in round brackets that is stored,"
-            f" but has {count}; write (?:...) for brackets that are no group"
-        )
-    return pattern
-
-
-def fast_pattern(pattern: str) -> str:
-    """A regular expression that is searched for in linear time."""
-    try:
-        compiled(pattern, re.MULTILINE)
-    except BadPattern as error:
-        raise refuse(f"{pattern!r} {error}") from error
-    return pattern
-
-
-def named_patterns(patterns: dict[str, str]) -> dict[str, str]:
-    """Patterns by the name of what they mark."""
-    if not all(name.strip() for name in patterns):
-        raise refuse("a callout needs a name, such as 'decision'")
-    return patterns
-
-
-Callouts: TypeAlias = Annotated[
-    dict[str, Annotated[Text, AfterValidator(fast_pattern)]], AfterValidator(named_patterns)
-]
-"""Regular expressions by the name that a message gets in which they are found."""
-
-
-def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """A JSON Schema (draft 2020-12) of an object that needs no other document."""
-    from jsonschema.exceptions import SchemaError
-
-    try:
-        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise refuse(f"the schema cannot be written as JSON: {error}") from error
-    try:
-        validator_for(schema)
-    except SchemaError as error:
-        place = "/".join(str(step) for step in error.absolute_path)
-        raise refuse(
-            f"not a valid JSON Schema{f' at {place!r}' if place else ''}: {error.message}"
-        ) from error
-    for pattern in patterns_in(schema):
-        try:
-            groups_of(pattern)
-        except BadPattern as error:
-            raise refuse(f"the pattern {pattern!r} of the schema {error}") from error
-    if schema.get("type") != "object":
-        raise refuse("the schema must describe an object: write 'type': 'object' at its top")
-    for reference in _references(schema):
-        if not reference.startswith("#"):
-            raise refuse(
-                f"{reference!r} refers to another document; only references inside the schema,"
-                " such as '#/$defs/item', are followed"
-            )
-    return schema
-
-
-def _references(schema: Any) -> Iterator[str]:
-    if isinstance(schema, dict):
-        for key, value in schema.items():
-            if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
-                yield value
-            else:
-                yield from _references(value)
-    elif isinstance(schema, list):
-        for item in schema:
-            yield from _references(item)
 
 
 # ---- parts of a phase ----------------------------------------------------------------
@@ -315,7 +230,8 @@ class MemoryBanks(Model):
         return self
 
 
-def _banks(value: str | Sequence[str] | MemoryBanks) -> MemoryBanks:
+def as_banks(value: str | Sequence[str] | MemoryBanks) -> MemoryBanks:
+    """Banks as an object: those that are only named are both read and written."""
     if isinstance(value, MemoryBanks):
         return value
     names = (value,) if isinstance(value, str) else tuple(value)
@@ -327,21 +243,10 @@ MemoryOf: TypeAlias = Annotated[
     | Annotated[BankNames, Tag("<list>")]
     | Annotated[MemoryBanks, Tag("<object>")],
     by_form("<word>", "<list>", "<object>"),
-    AfterValidator(_banks),
+    AfterValidator(as_banks),
 ]
 """One bank, a list of banks, or an object with `read` and `write`. A name or a list is both read
 and written; a bank that is not named is closed."""
-
-
-def plain_values(values: dict[str, Any]) -> dict[str, Any]:
-    """The input of a sub-cascade: no value is a template, which would be taken as it stands."""
-    for name, value in values.items():
-        if isinstance(value, str) and ("{{" in value or "{%" in value):
-            raise refuse(
-                f"{name!r} holds the template {value!r}; write the name of a key of the state or of"
-                " the input, or a value as it is"
-            )
-    return values
 
 
 class SubCascade(Model):
@@ -382,180 +287,6 @@ class GenerationSettings(Model):
 
     output_schema: Annotated[dict[str, Any], AfterValidator(working_schema)] | None = None
     """A JSON Schema of an object that the output must satisfy."""
-
-
-MOST_SOUNDINGS: Final = 32
-"""The most attempts that one round of soundings makes side by side."""
-
-Attempts: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=MOST_SOUNDINGS)]
-
-Variations: TypeAlias = Annotated[
-    Annotated[YesNo, Tag("<yes>")] | Annotated[Names, Tag("<list>")], by_form("<yes>", "<list>")
-]
-"""Whether attempts vary, or the texts by which they do."""
-
-
-class Evaluator(Model):
-    """Who picks among soundings: one of the three."""
-
-    model: Text | None = None
-    """A model that reads all outputs, as provider/name."""
-
-    function: Text | None = None
-    """A tool or `module:function` that is given the list `outputs` and answers the place of the
-    best in it, from 0."""
-
-    validator: Text | None = None
-    """A validator as in `loop_until`: the first output that it accepts wins."""
-
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Evaluator:
-        if sum(name is not None for name in (self.model, self.function, self.validator)) != 1:
-            raise refuse("an evaluator is one of 'model', 'function' and 'validator'; write one")
-        return self
-
-
-def _as_evaluator(value: str | Evaluator) -> Evaluator:
-    if isinstance(value, Evaluator):
-        return value
-    if "/" in value:
-        return Evaluator(model=value)
-    if value in ("human", "hybrid"):
-        raise refuse(f"{value!r}: no person picks among soundings; name a model or a function")
-    return Evaluator(function=value)
-
-
-class Aggregate(Model):
-    """How the outputs of soundings become one."""
-
-    instructions: Text | None = None
-    """What a model is asked to make of them; a template. Absent: they are joined under headings."""
-
-    model: Text | None = None
-    """The model that is asked, as provider/name (default: the phase's)."""
-
-
-class Reforge(Model):
-    """Rounds after the soundings in which the best so far is refined."""
-
-    honing_prompt: Text
-    """What each attempt is asked to do with the best output so far; a template."""
-
-    steps: Annotated[int, Strict(), Field(ge=1, le=10)] = 1
-    """Rounds."""
-
-    factor_per_step: Attempts = 2
-    """Attempts in each round."""
-
-    mutate: Variations = False
-    """Whether the attempts of a round vary, as in `soundings`."""
-
-    evaluator_override: Text | None = None
-    """What the evaluator looks for in these rounds, in place of `evaluator_instructions`."""
-
-    threshold: Text | None = None
-    """A validator: the rounds end when it accepts the best output so far."""
-
-
-class Soundings(Model):
-    """Several attempts at a phase side by side, of which the best is the phase's."""
-
-    factor: Attempts = 1
-    """How many attempts (32 at most)."""
-
-    max_parallel: Count = 3
-    """How many of them run at once."""
-
-    evaluator: Annotated[WordOr[Evaluator], AfterValidator(_as_evaluator)] | None = None
-    """Who picks: an object with model, function or validator; a word is a model if it has a
-    slash, else a function. Absent: the phase's model, by `evaluator_instructions`."""
-
-    evaluator_instructions: Text | None = None
-    """What a model that picks looks for; a template."""
-
-    validator: Text | None = None
-    """A validator: outputs that it refuses do not compete, unless it refuses all."""
-
-    mutate: Variations = False
-    """Whether attempts vary: true (ways of thinking in turn) or a list of texts, each put behind
-    the instructions. The first attempt keeps them as they are."""
-
-    models: Annotated[Sequence[Text], AfterValidator(tuple)] = ()
-    """Models that are given to the attempts in turn, in place of the phase's."""
-
-    aggregate: Switchable[Aggregate] = False
-    """Join all outputs instead of picking one: true, or an object with instructions and model."""
-
-    reforge: Reforge | None = None
-    """Rounds that refine the best."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Soundings:
-        if self.aggregate is not False:
-            for key in ("evaluator", "evaluator_instructions", "reforge"):
-                if getattr(self, key) is not None:
-                    raise refuse(f"{key!r} cannot stand beside 'aggregate', which picks no winner")
-        elif self.evaluator is None and self.evaluator_instructions is None:
-            raise refuse(
-                "nothing says which attempt wins; write 'evaluator_instructions', an 'evaluator',"
-                " or 'aggregate': true"
-            )
-        if len(self.models) > self.factor:
-            raise refuse(
-                f"'models' lists {len(self.models)}, but 'factor' makes {self.factor} of them run"
-            )
-        return self
-
-    @property
-    def picks(self) -> Evaluator:
-        """Who picks; one that names nothing stands for the phase's own model."""
-        return (
-            Evaluator.model_construct() if self.evaluator is None else _as_evaluator(self.evaluator)
-        )
-
-    @property
-    def joins(self) -> Aggregate | None:
-        """How outputs are joined (None: one of them wins)."""
-        if isinstance(self.aggregate, Aggregate):
-            return self.aggregate
-        return Aggregate() if self.aggregate else None
-
-    @property
-    def rounds(self) -> tuple[int, ...]:
-        """How many attempts each round makes, those of reforge behind the first."""
-        refining = self.reforge
-        return (self.factor, *(refining.steps * (refining.factor_per_step,) if refining else ()))
-
-    @property
-    def judges(self) -> dict[str, str]:
-        """The tools and functions that judge, by their keys."""
-        picks = self.picks
-        found = {
-            "validator": self.validator,
-            "evaluator.function": picks.function,
-            "evaluator.validator": picks.validator,
-            "reforge.threshold": self.reforge.threshold if self.reforge else None,
-        }
-        return {key: name for key, name in found.items() if name is not None}
-
-    @property
-    def helpers(self) -> tuple[str, ...]:
-        """The models that see content of the phase beside its own."""
-        joins = self.joins
-        others = (self.picks.model, joins.model if joins else None)
-        return (*self.models, *(name for name in others if name is not None))
-
-    @property
-    def templates(self) -> dict[str, str]:
-        """The templates in it, by their keys."""
-        joins, reforge = self.joins, self.reforge
-        found = {
-            "evaluator_instructions": self.evaluator_instructions,
-            "aggregate.instructions": joins.instructions if joins else None,
-            "reforge.honing_prompt": reforge.honing_prompt if reforge else None,
-            "reforge.evaluator_override": reforge.evaluator_override if reforge else None,
-        }
-        return {key: text for key, text in found.items() if text is not None}
 
 
 class Phase(GenerationSettings, WithInjectors):
@@ -629,6 +360,15 @@ class Phase(GenerationSettings, WithInjectors):
         | None
     ) = None
     """A limit for the tokens of one request: a number, or an object with limit, warn, on_exceed."""
+
+    @property
+    def sources(self) -> dict[tuple[str | int, ...], ContextSource]:
+        """What the phase names of earlier ones, by its place in the phase."""
+        named = self.context.from_ if self.context is not None else ()
+        found = {("context", "from", at): long_form(each) for at, each in enumerate(named)}
+        return found | {
+            ("inject_from", at): long_form(each) for at, each in enumerate(self.inject_from or ())
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -742,103 +482,3 @@ def can_choose(phase: Phase, choice: str | None) -> bool:
 def tool_names(tackle: Sequence[str]) -> list[str]:
     """What the tools are called: `module:function` goes by the function's name."""
     return [tool.rpartition(":")[2].rpartition(".")[2] if ":" in tool else tool for tool in tackle]
-
-
-def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
-    """The soundings that a cascade declares, by their place."""
-    found = {("phases", at, "soundings"): each.soundings for at, each in enumerate(cascade.phases)}
-    whole: dict[tuple[str | int, ...], Soundings | None] = {("soundings",): cascade.soundings}
-    return {at: each for at, each in (whole | found).items() if each is not None}
-
-
-def judges_of(cascade: Cascade) -> list[str]:
-    """The tools and functions that judge outputs."""
-    names = [name for each in all_soundings(cascade).values() for name in each.judges.values()]
-    validators = [phase.rules.loop_until for phase in cascade.phases]
-    return [*(name for name in validators if name is not None), *names]
-
-
-def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:
-    """The MCP servers that some phase needs: named in a tackle or as its validator.
-
-    A manifest may choose any tool, so it needs all that the cascade declares; of those that
-    are declared `elsewhere`, in the settings, only those that are named are needed.
-    """
-    every = any(phase.tackle == "manifest" for phase in cascade.phases)
-    names = judges_of(cascade)
-    names += [name for phase in cascade.phases for name in phase.tackle]
-    named = {name.partition(".")[0] for name in names if "." in name and ":" not in name}
-    own = [name for name in cascade.mcp_servers if every or name in named]
-    return own + [name for name in elsewhere if name in named and name not in own]
-
-
-def has_tool(cascade: Cascade, name: str) -> bool:
-    """Whether some phase may call the tool `name`, or has it as its validator.
-
-    A manifest may choose any tool.
-    """
-    if name in tool_names(judges_of(cascade)):
-        return True
-    return any(
-        phase.tackle == "manifest" or name in tool_names(phase.tackle) for phase in cascade.phases
-    )
-
-
-def memory_of(cascade: Cascade, phase: Phase) -> MemoryBanks | None:
-    """The banks of `phase`: its own, else the cascade's; None: it has none."""
-    banks = cascade.memory if phase.memory is None else phase.memory
-    return None if banks is None else _banks(banks)
-
-
-def without_bank(memory: MemoryBanks | None, tool: str) -> str | None:
-    """Why a phase can do nothing with `tool`; None where it can, or where it is another tool."""
-    if tool == REMEMBER and not (memory and memory.write):
-        return f"{tool!r} needs a bank to write; say which: 'memory': {{'write': ['notes']}}"
-    if tool == SEARCH and not (memory and memory.read):
-        return f"{tool!r} needs a bank to read; say which: 'memory': {{'read': ['notes']}}"
-    return None
-
-
-# ---- the published JSON Schema, for editors and for other programs ---------------------------
-
-ID: Final = "urn:windlass:cascade:1"
-
-
-def json_schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a cascade file, as plain data.
-
-    It is as strict as the models on keys, types and ranges. What one part of a file
-    says of another (phases that exist, templates, tools) only `windlass check` knows.
-    """
-    schema = Cascade.model_json_schema(mode="validation", schema_generator=_Plain)
-    parts = schema["$defs"]
-    source = parts["ContextSource"]
-    for key, other in (("messages_filter", "filter"), ("condition", "if")):
-        field = source["properties"][key]
-        short = {**field, "description": f"The same as `{key}`, in short."}
-        source["properties"][other] = short
-        source.setdefault("allOf", []).append({"not": {"required": [key, other]}})
-    schema["properties"] = {
-        "$schema": {"type": "string", "description": "Names this schema, for editors."},
-        **_sorted_by_need(schema),
-    }
-    parts["Phase"]["properties"] = _sorted_by_need(parts["Phase"])
-    return {
-        "$schema": GenerateJsonSchema.schema_dialect,
-        "$id": ID,
-        **schema,
-        "title": "Windlass cascade",
-    }
-
-
-class _Plain(GenerateJsonSchema):
-    """Without a title for every field: it would only repeat the key."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's form
-        return False
-
-
-def _sorted_by_need(part: dict[str, Any]) -> dict[str, Any]:
-    required = part["required"]
-    properties: dict[str, Any] = part["properties"]
-    return dict(sorted(properties.items(), key=lambda item: item[0] not in required))

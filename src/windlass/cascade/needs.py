@@ -1,4 +1,4 @@
-"""What a template needs of its input: the names without which it cannot be rendered.
+"""What templates need of their input: the names without which they cannot be rendered.
 
 Only what is certain counts. What stands behind a condition, in a loop, under `default` or in a
 test such as `is defined` may never be looked at, and is no need. A name is needed where every
@@ -7,13 +7,19 @@ way through the template uses it; using one that is not there fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from jinja2 import nodes
 
+from windlass.cascade.compile import reach
+from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.source import Path
+from windlass.cascade.tools_named import all_soundings
+from windlass.errors import Mistake, did_you_mean
 from windlass.text.templates import syntax
 
 
@@ -251,3 +257,77 @@ class _Walk:
         else:
             self.use(value)
             self.use(among)
+
+
+# ---- what a whole cascade needs of its input --------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InputNeed:
+    """A name of the input that a run cannot do without; `use` is where a template uses it first."""
+
+    name: str
+    use: Mistake
+
+
+def input_needs(
+    loaded: Loaded, own: Mapping[int, Collection[str]] = MappingProxyType({})
+) -> tuple[InputNeed, ...]:
+    """What a checked cascade needs of its input, each name once, in the order of use.
+
+    `own` are names that a phase's input has without being given them, by the phase's number.
+    """
+    if loaded.partial is None:
+        return ()
+    uses: dict[str, InputNeed] = {}
+    for path, template in _templates(loaded.partial):
+        index = path[1] if len(path) > 1 else None
+        names = own.get(index, ()) if isinstance(index, int) else ()
+        for need in needs_of(template):
+            if need.name in names:
+                continue
+            text = f"the template needs the input {need.name!r}"
+            use = loaded.partial.in_template(path, template, need.line, text)
+            uses.setdefault(need.name, InputNeed(need.name, use))
+    return tuple(uses.values())
+
+
+def not_given(needs: Iterable[InputNeed], given: Collection[str]) -> list[Mistake]:
+    """One mistake for each need that the names of the input do not meet."""
+    mistakes = []
+    for need in needs:
+        if need.name not in given:
+            way = f"give it with -i {need.name}=... (in Python: input={{{need.name!r}: ...}})"
+            near = did_you_mean(need.name, given)
+            way = f"{near}; {way}" if near.startswith("did") else way
+            text = f"{need.use.text}, which is not given; {way}"
+            mistakes.append(replace(need.use, text=text))
+    return mistakes
+
+
+def flags(needs: Iterable[InputNeed]) -> str:
+    """The needs as flags of the command line: `-i file=... -i region=...`."""
+    return " ".join(f"-i {need.name}=..." for need in needs)
+
+
+def _templates(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
+    """Each template that is rendered in every run that gets that far, with its place."""
+    cascade = partial.cascade
+    shared = cascade.system
+    if shared is not None and any(phase.system is None for phase in cascade.phases):
+        yield ("system",), shared
+    names = [phase.name for phase in cascade.phases]
+    for index, phase in enumerate(cascade.phases):
+        base: Path = ("phases", index)
+        for place, source in phase.sources.items():
+            exclude = frozenset(phase.context.exclude) if phase.context else frozenset[str]()
+            if source.condition is not None and reach(source.phase, names, index, exclude):
+                path = (*base, *place)
+                short = "if" if partial.written((*path, "if")) is not None else "condition"
+                yield (*path, short), source.condition
+        yield (*base, "instructions"), phase.instructions
+        if phase.system is not None:
+            yield (*base, "system"), phase.system
+    for place, soundings in all_soundings(cascade).items():
+        for key, text in soundings.templates.items():
+            yield (*place, *key.split(".")), text

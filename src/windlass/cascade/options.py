@@ -41,7 +41,7 @@ from windlass.selection.options import (
     SIMILARITY_THRESHOLD,
     Strategy,
 )
-from windlass.selection.vectors import threshold
+from windlass.selection.vectors import read_threshold
 from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
 from windlass.window.policies import shared as policies
 from windlass.window.profiles import Commit, Profile
@@ -56,7 +56,7 @@ _Weight: TypeAlias = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)
 
 def _working_threshold(value: float | str) -> float | str:
     try:
-        threshold(value)
+        read_threshold(value)
     except UsageError as error:
         raise refuse(str(error)) from error
     return value

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from windlass.cascade.children import ReadyCascade
-from windlass.cascade.load import FORMATS, Loaded, load, look
+from windlass.cascade.load import FORMATS, Loaded, load, validate
 from windlass.cascade.model import Cascade
 from windlass.cascade.source import ParsedText
 from windlass.errors import CascadeError, UsageError, did_you_mean
@@ -133,7 +133,7 @@ def _split(written: str) -> list[str]:
 def _in_file(path: Path) -> Mapping[str, Any] | bool:
     """What a file says: its `auto_context`, or the whole of it."""
     if not path.is_file():
-        reason = "there is no such file" if not path.exists() else "it is no file"
+        reason = "there is no such file" if not path.exists() else "it is not a file"
         known = ", ".join(_KNOWN)
         raise UsageError(f"policy {str(path)!r}: {reason}; known without a file: {known}")
     reading = load(path).reading
@@ -146,7 +146,7 @@ def _in_file(path: Path) -> Mapping[str, Any] | bool:
 def _checked(reading: ParsedText, auto_context: object) -> Mapping[str, Any] | bool:
     """The value, where `auto_context` may be that; mistakes have the lines of its file."""
     data = {"cascade_id": "policy", "phases": [_PHASE], "auto_context": auto_context}
-    loaded: Loaded = look(ParsedText(reading.file, data, reading.lines))
+    loaded: Loaded = validate(ParsedText(reading.file, data, reading.lines))
     if loaded.mistakes:
         raise CascadeError(loaded.mistakes)
     value: Mapping[str, Any] | bool = json.loads(json.dumps(auto_context))

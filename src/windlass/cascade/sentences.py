@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from windlass.cascade import model
-from windlass.cascade.source import Path, at, place_of
+from windlass.cascade.source import Path, path_text, value_at
 from windlass.declared import FORMS, SENTENCE, McpServer, Model
 from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
@@ -51,8 +51,8 @@ _TWINS: Final = {
 }
 
 _NAME: Final = (
-    "is no usable name: a name becomes a folder, so it begins with neither space nor dot"
-    ' and has none of / \\ < > : " | ? * in it'
+    "cannot be used as a name: a name becomes a folder, so it must not begin with a space or a"
+    ' dot, or contain any of / \\ < > : " | ? *'
 )
 _OBJECTS: Final[Mapping[str, str]] = {
     "": "an object with 'cascade_id' and 'phases'",
@@ -139,12 +139,12 @@ def shown(value: Any) -> str:
 def where(path: Path, data: Any) -> str:
     """The place in words: `phase 'validate', context.from[0]`."""
     if path[:1] != ("phases",) or len(path) == 1:
-        return place_of(path)
-    phase = at(data, path[:2])
+        return path_text(path)
+    phase = value_at(data, path[:2])
     name = phase.get("name") if isinstance(phase, dict) else None
     if not isinstance(name, str) or not name:
-        return place_of(path)
-    head, rest = f"phase {shown(name)}", place_of(path[2:])
+        return path_text(path)
+    head, rest = f"phase {shown(name)}", path_text(path[2:])
     return f"{head}, {rest}" if rest else head
 
 
@@ -177,8 +177,8 @@ def unknown_key(key: str, holder: Path, data: Any) -> str:
 def _about_unknown_key(key: str, holder: Path, data: Any) -> str:
     part = part_at(holder)
     twin = _TWINS.get(key)
-    if twin is not None and part in {"from", "inject_from"} and twin in at(data, holder):
-        return f"{twin!r} and {key!r} are two spellings of one thing; keep one of them"
+    if twin is not None and part in {"from", "inject_from"} and twin in value_at(data, holder):
+        return f"{twin!r} and {key!r} are two spellings of the same key; keep one of them"
     if key in REFUSED:
         return f"{key!r} is not part of Windlass: {REFUSED[key]}"
     homes = {_HOMES.get(home, repr(home)) for home, kind in PARTS.items() if key in keys_of(kind)}

@@ -26,7 +26,7 @@ VALUES: Final = 100_000
 """How many values a file may hold, YAML's aliases written out."""
 
 
-def place_of(path: Path) -> str:
+def path_text(path: Path) -> str:
     """A key path as people write it: `phases[3].context.from[0]`, on one line whatever it holds."""
     text = ""
     for step in path:
@@ -38,7 +38,7 @@ def place_of(path: Path) -> str:
     return text
 
 
-def at(data: Any, path: Path) -> Any:
+def value_at(data: Any, path: Path) -> Any:
     """The value at `path`; None where there is none."""
     for step in path:
         try:
@@ -138,7 +138,7 @@ def _other_json_fault(error: json.JSONDecodeError) -> str:
     if error.msg.startswith("Unterminated string"):
         return "the text that begins here has no closing double quote"
     if error.msg.startswith("Invalid \\"):
-        return f"{text[at : at + 2]!r} is no escape in JSON; write \\\\ for a backslash"
+        return f"{text[at : at + 2]!r} is not an escape in JSON; write \\\\ for a backslash"
     expected = _JSON_FAULTS.get(error.msg, error.msg)
     character = text[at : at + 1]
     if not character:

@@ -13,7 +13,7 @@ from windlass.caching.rates import age_note, many, money, override
 from windlass.cli.cost_tables import print_cost_table, ranked_table
 from windlass.cli.named_store import open_existing, read_settings
 from windlass.cli.output import note, out, printed_as_json
-from windlass.cli.printed_tables import Cell, Number, print_table
+from windlass.cli.printed_tables import Cell, NumberCell, print_table
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.importing.agent_folders import (
     AgentSession,
@@ -60,8 +60,8 @@ def _row(session: AgentSession) -> list[Cell]:
     if session.started is not None:
         began = f"{datetime.fromtimestamp(session.started).astimezone():%Y-%m-%d %H:%M}"
     project = project_of(session.project) if session.project else session.program
-    cost = Number(f"{'~' if session.estimated else ''}{money(session.dollars)}")
-    number = Number(session.number)
+    cost = NumberCell(f"{'~' if session.estimated else ''}{money(session.dollars)}")
+    number = NumberCell(session.number)
     return [number, project, session.title, began, session.calls, cost]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from windlass.cli.output import progress
 from windlass.engine.people.questions import Asked, Question
 from windlass.errors import UsageError
-from windlass.safety.fairness import in_thread
+from windlass.safety.fairness import start_thread
 from windlass.safety.foreign import parse_json
 
 
@@ -26,7 +26,7 @@ class TypedLines:
         """The next line, without its end (None: there are no more)."""
         progress.print(prompt, end="")
         if self._coming is None:
-            self._coming = in_thread(sys.stdin.readline, "typed")
+            self._coming = start_thread(sys.stdin.readline, "typed")
         line = await asyncio.shield(asyncio.wrap_future(self._coming))
         self._coming = None
         return line.rstrip("\r\n") if line else None

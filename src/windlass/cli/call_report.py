@@ -8,7 +8,7 @@ from windlass.caching.rates import money, override
 from windlass.cli.cost_tables import CostTable, messages_table, print_cost_table
 from windlass.cli.named_store import open_existing, open_reporting_losses, read_settings
 from windlass.cli.output import out, printed_as_json
-from windlass.cli.printed_tables import Cell, Number, print_table
+from windlass.cli.printed_tables import Cell, NumberCell, print_table
 from windlass.report.contents import ContextPart, call_report
 from windlass.report.prefix import Prefix, prefix_of
 
@@ -44,7 +44,7 @@ def _parts(parts: Sequence[ContextPart]) -> CostTable:
             part.messages,
             part.chars,
             part.tokens,
-            Number(f"{part.tokens / whole:.1%}"),
+            NumberCell(f"{part.tokens / whole:.1%}"),
         ]
         for part in parts
     ]
@@ -80,7 +80,7 @@ def _row(prefix: Prefix) -> list[Cell]:
         f"{prefix.phase or '-'}:{prefix.turn or 0}",
         prefix.sent,
         prefix.shared,
-        Number("-") if prefix.predicted is None else prefix.predicted,
+        NumberCell("-") if prefix.predicted is None else prefix.predicted,
         prefix.reported,
         place,
         prefix.broken_by or "-",

@@ -8,12 +8,12 @@ from typing import Any
 
 from windlass.api.loading import load_cascade, load_program, read_cascade
 from windlass.caching.rates import many
-from windlass.cascade.check import flags, warnings_of
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
+from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.model import Phase
-from windlass.cascade.sizes import Warned, warnings
-from windlass.cascade.untaken import untaken
+from windlass.cascade.needs import flags
+from windlass.cascade.warnings import Warned, model_warnings, prompt_warnings
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.untrusted import list_unchecked, print_unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
@@ -50,7 +50,7 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     ready = load_cascade(file, settings, trust=trust)
     cascade = ready.cascade
     family = read_cascade(file, settings, trust=trust)
-    misread = [Warned(each) for part in family.walk() for each in warnings_of(part.loaded)]
+    misread = [Warned(each) for part in family.walk() for each in perhaps_misread(part.loaded)]
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
     left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
     if strict and (mistakes := [each.mistake for each in warned if not each.mended]):
@@ -85,8 +85,8 @@ def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
     def counter(phase: Phase) -> FamilyCounter:
         return FamilyCounter(settings.model_for(cascade.settings_for(phase).model))
 
-    sizes = warnings(cascade, ready.registry, counter)
-    return (*sizes, *untaken(cascade, settings.model_for))
+    sizes = prompt_warnings(cascade, ready.registry, counter)
+    return (*sizes, *model_warnings(cascade, settings.model_for))
 
 
 def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:

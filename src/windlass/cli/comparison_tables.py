@@ -6,7 +6,7 @@ from windlass.api.comparing.comparison import Comparison, PolicyDifference, Poli
 from windlass.caching.rates import many, money
 from windlass.cli.many_runs import print_troubles
 from windlass.cli.output import out
-from windlass.cli.printed_tables import Cell, Number, dollar_cell, print_table
+from windlass.cli.printed_tables import Cell, NumberCell, dollar_cell, print_table
 
 
 def print_comparison(result: Comparison) -> None:
@@ -60,7 +60,7 @@ def _figures(figures: PolicyFigures) -> list[Cell]:
     return [
         figures.policy,
         figures.runs,
-        Number(rate),
+        NumberCell(rate),
         span,
         dollar_cell(figures.cost),
         round(figures.tokens_in),
@@ -78,10 +78,10 @@ def _difference(each: PolicyDifference, *, counted: bool) -> list[Cell]:
         each.inputs,
         each.better,
         each.worse,
-        Number(format(each.difference, form)),
+        NumberCell(format(each.difference, form)),
         f"{format(each.low, form)} to {format(each.high, form)}",
-        Number(f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else "<0.0001"),  # noqa: PLR2004
-        Number(change),
+        NumberCell(f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else "<0.0001"),  # noqa: PLR2004
+        NumberCell(change),
         span,
         each.verdict,
     ]

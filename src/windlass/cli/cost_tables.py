@@ -9,7 +9,7 @@ from windlass.caching.rates import many, money, price_source, rate
 from windlass.cli.output import out
 from windlass.cli.printed_tables import (
     Cell,
-    Number,
+    NumberCell,
     dollar_cell,
     format_cells,
     number_columns,
@@ -55,7 +55,7 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
             line.fresh if parts else line.tokens_in,
             line.tokens_cached,
             *([line.tokens_written] if parts else []),
-            Number(f"{'~' if line.estimated else ''}{line.tokens_out:,}"),
+            NumberCell(f"{'~' if line.estimated else ''}{line.tokens_out:,}"),
             dollar_cell(line.dollars),
             *everything(line),
         ]
@@ -161,7 +161,7 @@ def ranked_table(
                 each.tokens_in,
                 each.tokens_cached,
                 each.tokens_out,
-                Number(_cost_text(each)),
+                NumberCell(_cost_text(each)),
             ]
         )
     columns += ["tokens in", "cached", "out", "cost"]

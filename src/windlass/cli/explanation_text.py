@@ -9,7 +9,7 @@ from typing import Any
 from windlass.caching.rates import many
 from windlass.cli.named_store import open_existing
 from windlass.cli.output import out, print_json, to_plain
-from windlass.cli.printed_tables import Cell, Number, print_table
+from windlass.cli.printed_tables import Cell, NumberCell, print_table
 from windlass.cli.session_text import cache_text, print_blocks
 from windlass.history.base import in_words
 from windlass.report.explanation import Explanation, MessageDecision, explain_call
@@ -138,12 +138,12 @@ def _row(number: int, decision: MessageDecision) -> list[Cell]:
     why = f"{decision.reason}\n{decision.reference}" if changed else decision.reason
     why += f"\ncalled out: {decision.callout}" if decision.callout else ""
     return [
-        Number(number),
+        NumberCell(number),
         decision.role,
         f"{decision.phase or '-'}:{decision.turn or 0}",
         f"{decision.action}: {decision.because}" if decision.because else decision.action,
         decision.chars_before,
-        decision.chars_after if decision.tokens else Number("-"),
-        decision.tokens or Number("-"),
+        decision.chars_after if decision.tokens else NumberCell("-"),
+        decision.tokens or NumberCell("-"),
         why,
     ]

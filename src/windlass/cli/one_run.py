@@ -122,9 +122,8 @@ def describe_unfinished(result: Result, again: str, *, resumes: bool = True) -> 
 
 def _how_to_answer(needed: AnswerNeeded, go_on: str, *, resumes: bool) -> str:
     """How to give what a run waits for."""
-    tool, call = needed.details["tool"], needed.details["call"]
-    if tool is not None:
-        named = shlex.quote(call if resumes and call else tool)
+    if needed.tool is not None:
+        named = shlex.quote(needed.call if resumes and needed.call else needed.tool)
         return f"let it run: {go_on} --approve {named}, or refuse it: {go_on} --deny {named}"
     return f"answer it: {go_on} --answer TEXT" if resumes else f"answer it at a terminal: {go_on}"
 

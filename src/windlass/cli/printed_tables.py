@@ -26,30 +26,30 @@ _FEWEST: Final = 20
 """Characters up to which a text of a table is not folded."""
 
 
-class Number(str):
+class NumberCell(str):
     """A number as a table writes it: aligned to the right, and never folded."""
 
     __slots__ = ()
 
 
 Cell: TypeAlias = str | int
-"""What a table holds: a text, a `Number`, or a count, which is written with commas."""
+"""What a table holds: a text, a `NumberCell`, or a count, which is written with commas."""
 
 
-def dollar_cell(amount: float | None) -> Number:
+def dollar_cell(amount: float | None) -> NumberCell:
     """US dollars as a cell; `no price` where they are not known."""
-    return Number(money(amount))
+    return NumberCell(money(amount))
 
 
-def growth_cell(tokens: int | None) -> Number:
+def growth_cell(tokens: int | None) -> NumberCell:
     """By how many tokens something grew, with its sign, as a cell (None: nothing to compare)."""
-    return Number("-" if tokens is None else f"{tokens:+,}")
+    return NumberCell("-" if tokens is None else f"{tokens:+,}")
 
 
 def number_columns(rows: Iterable[Sequence[Cell]]) -> frozenset[int]:
     """The columns of numbers."""
     return frozenset(
-        at for row in rows for at, cell in enumerate(row) if isinstance(cell, int | Number)
+        at for row in rows for at, cell in enumerate(row) if isinstance(cell, int | NumberCell)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from windlass.cli.output import out
-from windlass.cli.printed_tables import Number, print_table
+from windlass.cli.printed_tables import NumberCell, print_table
 from windlass.replays.outcomes import RecordingReplay, Replay
 from windlass.replays.pricing import OWN
 from windlass.replays.printed import (
@@ -43,7 +43,7 @@ def print_replay(replayed: Replay) -> None:
 
 def _print_table(table: ReplayTable) -> None:
     rows = (
-        [Number(cell) if at in table.numbers else cell for at, cell in enumerate(row)]
+        [NumberCell(cell) if at in table.numbers else cell for at, cell in enumerate(row)]
         for row in table.rows
     )
     print_table(table.columns, list(rows))

@@ -14,15 +14,8 @@ from windlass.caching.rates import many, override
 from windlass.cli.ending import run_interruptibly
 from windlass.cli.output import note, out, progress
 from windlass.cli.printed_tables import print_table
-from windlass.engine.cards.indexer import (
-    FLAG,
-    CardFailures,
-    card_models,
-    failed_of,
-    items_for_cards,
-    make_cards,
-    maker_of,
-)
+from windlass.engine.cards.card_models import FLAG, card_models, maker_of
+from windlass.engine.cards.card_queue import CardsMade, failed_of, items_for_cards, make_cards
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store
 from windlass.history.callout_rows import find_message
@@ -70,9 +63,7 @@ def view_cards(store: Store, session: str) -> CardView:
     )
 
 
-def make_cards_of(
-    store: Store, session: str, settings: Settings, *, regenerate: bool
-) -> CardFailures:
+def make_cards_of(store: Store, session: str, settings: Settings, *, regenerate: bool) -> CardsMade:
     """Make the cards that are missing or lack something, or all of them (`regenerate`)."""
     if not settings.auto_context_cards_enabled:
         raise UsageError(f"no cards are made, because {settings[FLAG].origin} switches them off")
@@ -89,7 +80,7 @@ def make_cards_of(
         if not out.as_json and count % 500 < maker.options.batch_size:
             progress.print(many(count, "card"))
 
-    async def work() -> CardFailures:
+    async def work() -> CardsMade:
         try:
             return await make_cards(
                 store, session, maker, _decision, again=again, on_progress=show_count

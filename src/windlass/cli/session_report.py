@@ -18,7 +18,7 @@ from windlass.cli.cost_tables import (
 )
 from windlass.cli.named_store import open_reporting_losses, read_settings
 from windlass.cli.output import out, print_json, to_plain
-from windlass.cli.printed_tables import Cell, Number, dollar_cell, growth_cell
+from windlass.cli.printed_tables import Cell, NumberCell, dollar_cell, growth_cell
 from windlass.cli.report_page import pause_garbage_collection, write_page
 from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
@@ -223,13 +223,13 @@ def _calls(calls: Iterable[CallCost]) -> CostTable:
         before[call.phase] = call.tokens_in
         rows.append(
             [
-                Number(call.number),
+                NumberCell(call.number),
                 f"{call.phase}:{call.turn or 0}",
                 call.node_type,
                 call.fresh,
                 call.tokens_cached,
                 call.tokens_written,
-                Number(f"{'~' if call.estimated else ''}{call.tokens_out:,}"),
+                NumberCell(f"{'~' if call.estimated else ''}{call.tokens_out:,}"),
                 dollar_cell(call.dollars),
                 growth_cell(grown),
             ]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from windlass.caching.rates import money
 from windlass.cli.named_store import open_existing
 from windlass.cli.output import indent, out, printed_as_json, shorten
-from windlass.cli.printed_tables import Cell, Number, dollar_cell, print_table
+from windlass.cli.printed_tables import Cell, NumberCell, dollar_cell, print_table
 from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
+from windlass.history.details import BlockDetails, CallDetails
 from windlass.messages import Message, Picture, Text
 from windlass.report.calls import CallView, SessionView, view_call, view_session
 from windlass.report.provider_edits import call_sentences
@@ -83,10 +83,10 @@ def _print_session(view: SessionView) -> None:
         ],
         [
             [
-                Number(call.number),
+                NumberCell(call.number),
                 call.phase or "-",
-                Number(call.turn),
-                Number(call.attempt),
+                NumberCell(call.turn),
+                NumberCell(call.attempt),
                 *([_sounding(call)] if sounded else []),
                 call.node_type,
                 call.tokens_in,
@@ -201,7 +201,7 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
 _BLOCK_COLUMNS = ["block", "tier", "version", "tokens", "cap", "message", "record", "left out"]
 
 
-def print_blocks(details: Mapping[str, Any]) -> None:
+def print_blocks(details: CallDetails) -> None:
     """Print a call's blocks as a table, and what older ones cost; nothing where it has none.
 
     `details` are those of the call's record.
@@ -216,12 +216,13 @@ def print_blocks(details: Mapping[str, Any]) -> None:
         out.print(line, style="dim")
 
 
-def _blocks_text(details: Mapping[str, Any]) -> str:
+def _blocks_text(details: CallDetails) -> str:
     """What became of the blocks of earlier calls, and the bill of both ways so far."""
     bill = details.get("blocks_bill")
-    old = (details.get("injectors") or {}).get("old") or {}
-    lines = []
-    if old.get("blocks") or old.get("gone"):
+    injectors = details.get("injectors")
+    lines: list[str] = []
+    old = injectors.get("old") if injectors else None
+    if old and (old["blocks"] or old["gone"]):
         gone = f", {old['gone']} taken away because {old['because']}" if old["gone"] else ""
         lines.append(f"blocks of earlier calls: {old['blocks']} stand as they were{gone}")
     if bill and bill["kept"] != bill["dropped"]:
@@ -232,7 +233,7 @@ def _blocks_text(details: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _block_row(block: Mapping[str, Any]) -> list[Cell]:
+def _block_row(block: BlockDetails) -> list[Cell]:
     cap = f"{block['cap']:,}"
     cap += f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
     place = f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
@@ -242,14 +243,14 @@ def _block_row(block: Mapping[str, Any]) -> list[Cell]:
         block["tier"],
         block["version"],
         block["tokens"],
-        Number(cap),
+        NumberCell(cap),
         place,
         block["id"] or "-",
         ", ".join(block["cut"]) or "-",
     ]
 
 
-def cache_text(details: Mapping[str, Any]) -> str:
+def cache_text(details: CallDetails) -> str:
     """What the cache should have given of a call, what it gave, and where its marks stood.
 
     `details` are those of the call's record; empty where they tell nothing of a cache.

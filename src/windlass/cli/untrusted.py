@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from windlass.cascade.children import ReadyCascade
-from windlass.cascade.model import Cascade, Phase, servers_named
+from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.tools_named import servers_named
 from windlass.cli.output import progress
 from windlass.errors import TrustNeeded, WindlassError
 from windlass.settings.settings import Settings

@@ -19,7 +19,7 @@ from windlass.messages import Message
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
 from windlass.wire.editing import is_compaction
-from windlass.wire.forms import MODULES, ListForm, ListReading
+from windlass.wire.forms import LIST_MODULES, ListForm, ListReading
 from windlass.wire.openai_responses import joined
 
 
@@ -43,7 +43,7 @@ class FormList:
 
     def __init__(self, name: str, intake: Intake, appended: list[Chat]) -> None:
         self.name = name
-        self._form = cast("ListForm", import_module(MODULES[name]))
+        self._form = cast("ListForm", import_module(LIST_MODULES[name]))
         self._reader = self._form.list_reader()
         self._intake = intake
         self._appended = appended

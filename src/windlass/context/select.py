@@ -18,6 +18,7 @@ from windlass.context.window import Chat
 from windlass.errors import UsageError
 from windlass.messages import Message
 from windlass.selection.index import Index, Query
+from windlass.selection.menu import menu_of
 from windlass.selection.options import (
     CALLOUT_WEIGHT,
     KEYWORD_WEIGHT,
@@ -27,8 +28,7 @@ from windlass.selection.options import (
     Strategy,
 )
 from windlass.selection.reasons import reasons
-from windlass.selection.scoring import Picked, SelectionRequest
-from windlass.selection.strategies import selecting
+from windlass.selection.scoring import Picked, SelectionRequest, score
 from windlass.selection.vectors import Embedder
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 from windlass.text.tokens import FamilyCounter, size_up
@@ -194,6 +194,11 @@ def choosing(
         raise UsageError(f"messages are a list of objects, not {type(messages).__name__}")
     if not isinstance(task, str):
         raise UsageError(f"a task is a text that says what is to be done, not {task!r:.80}")
+    if options.strategy == "llm" and not helper:
+        raise UsageError(
+            "strategy 'llm' asks a model: pass helper=, a function that takes the question and"
+            " returns the model's answer; or use strategy 'hybrid', which needs none"
+        )
     if any(map(has_objects, messages)):
         messages = [as_json(one) for one in messages]
     session = _MEMO.taken(messages, model)
@@ -205,11 +210,14 @@ def choosing(
             task=Query.of(task),
             options=options,
             embedder=embedder or _embedded(options.strategy),
-            helper=helper,
             among=session.among,
             callouts=marked,
         )
-        picked = yield from selecting(wanted)
+        found = score(wanted)
+        alone = options.strategy == "llm"
+        asks = helper and options.strategy in ("llm", "hybrid")
+        menu = menu_of(found, alone=alone) if asks else None
+        picked = found.pick() if menu is None else menu.pick((yield menu.question))
         return Chosen(session, picked)
     finally:
         _MEMO.keep(session)
@@ -302,8 +310,7 @@ class _Session:
 
     def places_of(self, at: int) -> range:
         """The places of a unit."""
-        unit = self.index.units[at]
-        return range(unit.first, unit.last + 1)
+        return self.index.units[at].places
 
     def chats(self, places: Sequence[int]) -> list[Chat]:
         """The messages at these places, in the form of the session."""

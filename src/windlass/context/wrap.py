@@ -12,7 +12,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from types import new_class
 from typing import Any, Final, TypeVar, get_origin
 
@@ -56,17 +56,7 @@ class WrappedCall:
     @property
     def cost(self) -> float | None:
         """US dollars (None: no price is known, or the provider said no usage)."""
-        if self.usage is None:
-            return None
-        used = self.usage
-        return cost(
-            self.model,
-            used.tokens_in,
-            used.tokens_out,
-            used.tokens_cached,
-            used.tokens_written,
-            tokens_written_long=used.tokens_written_long,
-        )
+        return None if self.usage is None else cost(self.model, **asdict(self.usage))
 
 
 @dataclass(slots=True)

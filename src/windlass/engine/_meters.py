@@ -5,7 +5,7 @@ Plain holders; `cache.py` fills them call by call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from windlass.caching.meter import Billed, Meter
@@ -65,14 +65,7 @@ class ModelCache(CacheState):
         written = round(share * (tokens - read)), round(long * (tokens - read))
         name = self.paid.model
         everything = cost(name, tokens, 0, read, written[0], tokens_written_long=written[1])
-        billed = cost(
-            name,
-            usage.tokens_in,
-            0,
-            usage.tokens_cached,
-            usage.tokens_written,
-            tokens_written_long=usage.tokens_written_long,
-        )
+        billed = cost(name, **asdict(replace(usage, tokens_out=0)))
         return (everything or 0.0) - (billed or 0.0)
 
 

@@ -9,11 +9,11 @@ import copy
 import json
 from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from windlass.caching.rates import search_fee
+from windlass.caching.rates import cost, search_fee
 from windlass.cascade.rules import Rule
 from windlass.engine._meters import ModelCache, Net, cache_of_model
 from windlass.engine.events import Event, Noted
@@ -26,7 +26,7 @@ from windlass.history.base import StateChange
 from windlass.history.row_details import RowDetails
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
-from windlass.providers.spending import Allowance, usage_cost
+from windlass.providers.spending import Allowance
 from windlass.text.templates import PhaseOutput
 from windlass.tools.base import Spent, Tool, ToolContext, WebSearch
 from windlass.tools.registry import Registry
@@ -236,14 +236,14 @@ class Run:
     def charge(self, info: ModelInfo, usage: Usage, *, saved: int) -> float | None:
         """Add a call to the session's totals and return its cost in US dollars."""
         self.progress.saved_tokens += saved
-        return self.add_up(usage, 0.0 if info.free else usage_cost(info.name, usage))
+        return self.add_up(usage, 0.0 if info.free else cost(info.name, **asdict(usage)))
 
     def charge_tool(self, spent: Spent) -> float | None:
         """The same for what a tool's own call of a model used."""
         price = spent.dollars
         if price is None:
             tokens, fee = (
-                usage_cost(spent.model, spent.usage),
+                cost(spent.model, **asdict(spent.usage)),
                 search_fee(spent.model, spent.searches),
             )
             price = None if tokens is None or fee is None else tokens + fee

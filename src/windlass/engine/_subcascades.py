@@ -16,7 +16,7 @@ from windlass.cascade.model import Cascade, Phase, SubCascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
 from windlass.engine.phase.sources import last_said
-from windlass.engine.resume.resuming import definition_of, forked, has_begun, taken_up
+from windlass.engine.resume.resuming import definition_of, fork_run, has_begun, resume_run
 from windlass.engine.setup import prepare
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import StateChange
@@ -79,9 +79,9 @@ def opened_below(
     shared: dict[str, Any] = {"allowances": run.allowances, "answers": run.answers}
     child = replace(child, parent=run, **shared, **more)
     if began:
-        return taken_up(child, definition_of(cascade), run.journal.again)
+        return resume_run(child, definition_of(cascade), run.journal.again)
     if (origin := run.journal.origin) and has_begun(store, f"{origin}.{name}"):
-        return forked(child, f"{origin}.{name}", run.journal.before)
+        return fork_run(child, f"{origin}.{name}", run.journal.before)
     return child
 
 

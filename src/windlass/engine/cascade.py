@@ -7,9 +7,10 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import Any
 
-from windlass.cascade.compile import compile_rule, in_words
-from windlass.cascade.layers import selectors
-from windlass.cascade.model import Cascade, Phase, all_soundings, servers_named
+from windlass.cascade.compile import compile_rule, rule_in_words
+from windlass.cascade.layers import selector_models
+from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.tools_named import all_soundings, servers_named
 from windlass.engine._subcascades import (
     add_up_child,
     open_child,
@@ -17,12 +18,13 @@ from windlass.engine._subcascades import (
     take_over,
     tell_of_names,
 )
-from windlass.engine.cards.indexer import CardIndexer, models_beside, start_cards
+from windlass.engine.cards.card_models import models_beside
+from windlass.engine.cards.indexer import CardIndexer, start_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase.phase import run_phase
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import begun_as, definition_of
+from windlass.engine.resume.resuming import definition_of, describe_run
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings.soundings import run_sounded
 from windlass.engine.turn.approving import needing_approval
@@ -39,9 +41,9 @@ from windlass.errors import (
     person_needed_in,
     run_limit_in,
 )
-from windlass.history import decisions
 from windlass.history.base import FORKED_FROM, RAN, Ending, Outcome, SessionStart, ending_of
 from windlass.history.base import in_words as status_text
+from windlass.history.decisions import SubCascadeRun
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
 from windlass.tools.mcp import Servers
@@ -77,7 +79,7 @@ async def run_cascade(run: CascadeRun) -> Result:
         async def phases() -> Ending:
             endings: list[Ending] = []
             for index, phase in enumerate(cascade.phases, start=1):
-                context = in_words(compile_rule(cascade, phase, run.settings))
+                context = rule_in_words(compile_rule(cascade, phase, run.settings))
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
                 try:
                     attempt = run_phase if phase.soundings is None else run_sounded
@@ -120,7 +122,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
             failure = f"phase {phase.name!r}: {text} failed: {result.error}"
             raise PhaseFailed(failure) from result.error
         words = f"{text} ended {status_text(*ended)}"
-        run.record.decide(phase.name, words, decisions.SubCascadeEnded(session))
+        run.record.decide(phase.name, words, SubCascadeRun(session))
         if sub.context_out:
             take_over(run, phase, child)
         if (needed := person_needed(result.notes)) is not None:
@@ -180,7 +182,7 @@ async def run_session(
     except BaseException:  # cancelled, or whoever runs this process ends it
         record.append(outcomes=[_outcome(run, Ending("interrupted"), "the run was interrupted")])
         raise
-    record.pass_to(None)
+    record.set_time(None)
     record.append(outcomes=[_outcome(run, ending, str(error) if error else None)])
     outputs = {name: str(output) for name, output in progress.outputs.items()}
     return Result(
@@ -251,7 +253,7 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
     if cascade.mcp_servers:
         servers = cascade.mcp_servers.items()
         data["mcp_servers"] = {name: server.shown() for name, server in servers}
-    data[RAN] = begun_as(run, definition_of(cascade))
+    data[RAN] = describe_run(run, definition_of(cascade))
     if run.journal.origin and run.parent is None:
         data[RAN][FORKED_FROM] = run.journal.origin
     if run.record.recorded is not None:
@@ -278,4 +280,4 @@ def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
 
 def _models_beside(cascade: Cascade, settings: Settings) -> list[str]:
     """The models that see content beside those of the phases: of cards, and those that choose."""
-    return [*models_beside(cascade, settings), *selectors(cascade, settings)]
+    return [*models_beside(cascade, settings), *selector_models(cascade, settings)]

@@ -13,8 +13,9 @@ from typing import Any
 
 from windlass.caching.rates import split_model
 from windlass.cascade.children import Place, ReadyCascade
-from windlass.cascade.layers import selectors
-from windlass.cascade.model import Cascade, all_soundings, has_tool
+from windlass.cascade.layers import selector_models
+from windlass.cascade.model import Cascade
+from windlass.cascade.tools_named import all_soundings, has_tool
 from windlass.engine._state import RunProgress
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
@@ -120,7 +121,7 @@ def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None
         of_phase(settings.model_for(cascade.settings_for(phase).model))
     for helper in (name for each in all_soundings(cascade).values() for name in each.helpers):
         resolve(helper)
-    for helper in selectors(cascade, settings):
+    for helper in selector_models(cascade, settings):
         resolve(helper)
     web_search_of(cascade, settings, resolve)
 

@@ -308,7 +308,7 @@ def open_blobs(place: str, folder: Path) -> BlobPlace:
         return Blobs(folder / Path(place).expanduser())
     if scheme not in _SCHEMES:
         raise UsageError(
-            f"blobs={redacted(place)!r}: {scheme!r} is no kind of object store; "
+            f"blobs={redacted(place)!r}: {scheme!r} is not a kind of object store; "
             "expected a folder or one of " + ", ".join(f"{name}://" for name in _SCHEMES)
         )
     return ObjectBlobs(place)

@@ -107,7 +107,7 @@ class StoreProof(ABC, Generic[_Session]):
         for sha in self.counted("blobs", listed, len(listed)):
             where = f"blob {sha}"
             if not _NAME.fullmatch(sha):
-                yield Discrepancy(where, "is no file of the store", "note")
+                yield Discrepancy(where, "is not a file of the store", "note")
                 continue
             try:
                 changed = self.store.blobs.digest(sha) != sha

@@ -48,7 +48,7 @@ class Forked(RowDetails):
 
 
 @dataclass(frozen=True, slots=True)
-class SubCascadeEnded(RowDetails):
+class SubCascadeRun(RowDetails):
     """A sub-cascade ran in a session of its own."""
 
     kind = "sub_cascade"
@@ -98,7 +98,7 @@ class Asks(RowDetails):
 
 
 @dataclass(frozen=True, slots=True)
-class Unfinished(RowDetails):
+class ReplyUnfinished(RowDetails):
     """A reply does not end its phase in order."""
 
     kind = "unfinished"

@@ -76,7 +76,7 @@ def turn_of(row: Row) -> Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent(RowDetails):
+class CallSent(RowDetails):
     """A call of a model is sent; `request` is the digest of what is asked."""
 
     kind = "sent"
@@ -95,7 +95,7 @@ class ReplyOnly(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(RowDetails):
+class CallAnswered(RowDetails):
     """A call was answered, and the reply has no row of its own."""
 
     kind = "answered"
@@ -104,7 +104,7 @@ class Answered(RowDetails):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed(RowDetails):
+class CallFailed(RowDetails):
     """A call was refused or broken off: the name of the error's class, and what is told of it.
 
     Where a provider refused it as too long, `counted` and `limit` are the tokens that it counted
@@ -176,7 +176,7 @@ class ImportedReply(RowDetails):
 
 
 @dataclass(frozen=True, slots=True)
-class Started(RowDetails):
+class ToolsStarted(RowDetails):
     """Tools of a turn are about to run whose effects cannot be taken back."""
 
     kind = "started"
@@ -265,11 +265,11 @@ class Validation(RowDetails):
 
 
 _ALL: Final[Sequence[type[RowDetails]]] = (
-    Sent,
-    Answered,
-    Failed,
+    CallSent,
+    CallAnswered,
+    CallFailed,
     ReplyDetails,
-    Started,
+    ToolsStarted,
     ToolResult,
     Answer,
     Approval,
@@ -277,7 +277,7 @@ _ALL: Final[Sequence[type[RowDetails]]] = (
 )
 _OF: Final = {(node, each.kind): each for each in _ALL for node in each.nodes}
 
-STEPS: Final = frozenset({Sent.kind, Answered.kind, Failed.kind, Started.kind})
+STEPS: Final = frozenset({CallSent.kind, CallAnswered.kind, CallFailed.kind, ToolsStarted.kind})
 """The kinds of rows that a resumed run is told from, and that people need not see."""
 
 

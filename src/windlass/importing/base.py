@@ -14,7 +14,7 @@ from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Grade, RecordedCall, Recording, RecordingFormat
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
-from windlass.wire.forms import MODULES, FormName, ListForm
+from windlass.wire.forms import LIST_MODULES, FormName, ListForm
 from windlass.wire.openai import from_openai
 from windlass.wire.openai_responses import joined
 from windlass.wire.usage import read_usage
@@ -121,7 +121,7 @@ class ListOfForm:
         self._skipped = skipped
         self._reader = None
         if form != "openai":
-            self._reader = cast("ListForm", import_module(MODULES[form])).list_reader()
+            self._reader = cast("ListForm", import_module(LIST_MODULES[form])).list_reader()
         self._open = False
         self.messages: list[Message] = []
 

@@ -85,14 +85,14 @@ class BodyFolder(RecordedFile):
         except ValueError:
             if text.lstrip().startswith(("event:", "data:")):
                 return text
-            self.skipped["bodies that are cut or no JSON"] += 1
+            self.skipped["bodies that are cut off or not JSON"] += 1
             return None
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of a folder: exact requests."""
     if not isinstance(file, BodyFolder):
-        raise UsageError(f"{str(file.path)!r} is no folder of *{_REQUEST} files")
+        raise UsageError(f"{str(file.path)!r} is not a folder of *{_REQUEST} files")
     exchanges = Exchanges(file.path, answers, file.skipped)
     for record in file.records():
         request = {key: value for key, value in record["request"].items() if key != "betas"}

@@ -22,7 +22,8 @@ HEAD: Final = 40
 """Records by which a format is recognised."""
 _RESOURCE_SPANS: Final = b"\x0a"
 """How an export of OpenTelemetry in protobuf begins: its first field, of a length."""
-_CUT: Final = "lines that are cut or no JSON"
+_CUT: Final = "lines that are cut off or not JSON"
+_NOT_TEXT: Final = "is not text in UTF-8, so it cannot be JSON"
 
 
 def size_text(size: int) -> str:
@@ -56,10 +57,10 @@ class RecordedFile:
             self._whole = self._read_protobuf()
         elif b"\0" in start:
             raise UsageError(
-                f"{str(path)!r} is binary and no JSON; recordings are JSON, or JSON lines"
+                f"{str(path)!r} is binary, not JSON; recordings are JSON, or JSON lines"
             )
         elif not is_text:
-            raise UsageError(f"{str(path)!r} is no text in UTF-8, so no JSON")
+            raise UsageError(f"{str(path)!r} {_NOT_TEXT}")
         elif not self._has_lines():
             self._whole = self._read_whole()
         self.head: list[dict[str, Any]] = list(islice(self.records(), HEAD))
@@ -109,9 +110,11 @@ class RecordedFile:
         try:
             value = parse_recorded(self.path.read_bytes())
         except UnicodeDecodeError as error:
-            raise UsageError(f"{str(self.path)!r} is no text in UTF-8, so no JSON") from error
+            raise UsageError(
+                f"{str(self.path)!r} is not text in UTF-8, so it cannot be JSON"
+            ) from error
         except json.JSONDecodeError as error:
-            cut = "is cut off" if error.pos >= len(error.doc.rstrip()) - 1 else "is no JSON"
+            cut = "is cut off" if error.pos >= len(error.doc.rstrip()) - 1 else "is not JSON"
             cut = "is cut off" if error.msg.startswith("Unterminated string") else cut
             raise UsageError(
                 f"{str(self.path)!r} {cut}: {error.msg} (line {error.lineno}, column {error.colno})"

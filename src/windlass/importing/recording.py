@@ -7,7 +7,7 @@ branch, another recording begins, which names the first as its parent.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Literal, TypeAlias
@@ -128,15 +128,7 @@ class RecordedCall:
         """The cost that was recorded, else what the usage costs at list prices (None: unknown)."""
         if self.cost is not None or self.usage is None:
             return self.cost
-        used = self.usage
-        return cost(
-            self.model,
-            used.tokens_in,
-            used.tokens_out,
-            used.tokens_cached,
-            used.tokens_written,
-            tokens_written_long=used.tokens_written_long,
-        )
+        return cost(self.model, **asdict(self.usage))
 
 
 @dataclass(frozen=True, slots=True)

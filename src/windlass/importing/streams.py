@@ -77,7 +77,7 @@ def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
         return found
     keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
     raise UsageError(
-        f"{str(file.path)!r} is no recording that is known here: its first object has {keys};"
+        f"{str(file.path)!r} is not a recording of a known format: its first object has {keys};"
         f" known formats: {', '.join(FORMATS)}"
     )
 

@@ -25,7 +25,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
         model = model_of(_model(run), "openai")
         for given in run["history"]:
             if not isinstance(given, Mapping):
-                file.skipped["messages that are no objects"] += 1
+                file.skipped["messages that are not objects"] += 1
                 continue
             is_demo = given.get("is_demo")
             told = {key: given[key] for key in _SENT if given.get(key) is not None}

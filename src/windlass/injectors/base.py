@@ -44,37 +44,42 @@ class FailedCall:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What an injector may look at.
-
-    `task` are the phase's instructions, `turn` the call within the phase and `call` within the
-    session, both from 1. `root` is the folder of the run's files; `closed` one inside it that
-    nobody looks into. `banks` are the memory banks that the phase reads and `memories` gives
-    what is in force in some. `failures` are calls that failed, newest first. `skills` are the
-    names of skills that the model asked for, `tools` the names of the tools it has. `style` is
-    how progress and lists are written. `values` are volatile values that were moved here out of
-    the stable part, by name. `artifacts` are the session's pictures and files, newest first.
-    `system` is the rendered system prompt, `definitions` are those of the phase's tools.
-    """
+    """What an injector may look at."""
 
     session_id: str
     phase: str
     task: str
+    """The instructions of the phase."""
     turn: int = 1
+    """The call within the phase, from 1."""
     call: int = 1
+    """The call within the session, from 1."""
     input: Mapping[str, Any] = field(default_factory=dict[str, Any])
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     root: Path = Path()
+    """The folder of the run's files."""
     closed: Path | None = None
+    """A folder inside it that nobody looks into."""
     banks: tuple[str, ...] = ()
+    """The memory banks that the phase reads."""
     memories: Callable[[Sequence[str]], Sequence[Memory]] = lambda _: ()
+    """Gives what is in force in some banks."""
     failures: tuple[FailedCall, ...] = ()
+    """Calls that failed, newest first."""
     skills: tuple[str, ...] = ()
+    """The names of skills that the model asked for."""
     tools: tuple[str, ...] = ()
+    """The names of the tools that the phase has."""
     style: Style = PLAIN
+    """How progress and lists are written."""
     values: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Volatile values that were moved out of the stable part, by name."""
     artifacts: tuple[Artifact, ...] = ()
+    """The session's pictures and files, newest first."""
     system: str = ""
+    """The rendered system prompt."""
     definitions: tuple[ToolSpec, ...] = ()
+    """The definitions of the phase's tools."""
 
 
 @dataclass(frozen=True, slots=True)

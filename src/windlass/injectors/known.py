@@ -63,7 +63,7 @@ def injector_class(use: str, modules: Modules) -> type[Injector]:
         return BUILTIN[use]
     kind = _dotted(use, modules) if ":" in use else _entry(use)
     if not (isinstance(kind, type) and issubclass(kind, Injector)):
-        raise UsageError(f"{use!r} is no injector: expected a class that derives from Injector")
+        raise UsageError(f"{use!r} is not an injector: expected a class that derives from Injector")
     if not kind.name or not isinstance(kind.tier, Tier):
         raise UsageError(f"injector {use!r} must say its 'name' and its 'tier' (a Tier)")
     if kind.name in BUILTIN:

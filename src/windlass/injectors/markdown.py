@@ -51,11 +51,13 @@ def read_page(path: Path) -> MarkdownFile:
             depth -= isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEPTH:
                 problem = f"the values are nested more than {_DEPTH} levels deep"
-                raise UsageError(f"{str(path)!r}: its front matter is no YAML for keys: {problem}")
+                raise UsageError(
+                    f"{str(path)!r}: its front matter is not YAML with keys: {problem}"
+                )
         keys = yaml.safe_load(front) or {}
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         problem = " ".join(str(error).split())
-        raise UsageError(f"{str(path)!r}: its front matter is no YAML: {problem}") from error
+        raise UsageError(f"{str(path)!r}: its front matter is not YAML: {problem}") from error
     if not isinstance(keys, dict):
         raise UsageError(f"{str(path)!r}: its front matter must be keys with values")
     return MarkdownFile(path, keys, "".join(lines[end + 1 :]).strip())

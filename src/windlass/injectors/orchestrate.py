@@ -38,22 +38,22 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One rendered block: its text, its tokens, and the items that did not fit its cap.
-
-    `cap` is the one that held at this moment, `full_cap` the declared one. `items` are those
-    shown.
-    """
+    """One rendered block."""
 
     injector: str
     version: str
     tier: Tier
     priority: int
     cap: int
+    """The cap that held at this moment."""
     full_cap: int
+    """The declared cap."""
     text: str
     tokens: int
     items: tuple[BlockItem, ...] = ()
+    """The items that are shown."""
     cut: tuple[str, ...] = ()
+    """The names of the items that did not fit."""
 
     @property
     def over(self) -> bool:

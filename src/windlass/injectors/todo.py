@@ -27,7 +27,7 @@ _GOAL_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PlanStep:
     """One step: what is to be done, how far it is, and what came of it."""
 
     text: str
@@ -40,7 +40,7 @@ class TaskPlan:
     """A goal and its steps in order."""
 
     goal: str
-    steps: tuple[Step, ...]
+    steps: tuple[PlanStep, ...]
 
     @property
     def done(self) -> int:
@@ -89,11 +89,11 @@ def plan_in(state: Mapping[str, Any]) -> TaskPlan | None:
             pass
         case _:
             return None
-    read: list[Step] = []
+    read: list[PlanStep] = []
     for step in steps:
         match step:
             case {"step": str(text), "status": "pending" | "in_progress" | "done" as status}:
-                read.append(Step(text, status, str(step.get("conclusion") or "")))
+                read.append(PlanStep(text, status, str(step.get("conclusion") or "")))
             case _:
                 return None
     return TaskPlan(goal, tuple(read))
@@ -120,7 +120,7 @@ class PlanStatus(Injector):
         return Rendered(f"{_HEAD} {plan.goal}\n{progress}", tuple(items))
 
 
-def _step(step: Step) -> str:
+def _step(step: PlanStep) -> str:
     after = f" -> {step.conclusion}" if step.conclusion else ""
     return f"{_MARKS[step.status]} {step.text}{after}"
 
@@ -169,7 +169,7 @@ def plan(context: ToolContext, goal: str, steps: list[str]) -> str:
         raise ToolError(f"a plan has at most {MOST_STEPS} steps, not {len(texts)}")
     before = plan_in(context.state)
     kept = {step.text: step for step in before.steps} if before else {}
-    new = TaskPlan(" ".join(goal.split()), tuple(kept.get(text, Step(text)) for text in texts))
+    new = TaskPlan(" ".join(goal.split()), tuple(kept.get(text, PlanStep(text)) for text in texts))
     return _keep(context, new)
 
 

@@ -80,7 +80,7 @@ def move_volatile(template: str, *, state: bool) -> Moved:
 
     `state`: whether values of the state are volatile, too, as in a prompt that phases share.
 
-    >>> move("Today is {{ now[:10] }}.", state=False)
+    >>> move_volatile("Today is {{ now[:10] }}.", state=False)
     Moved(template='Today is [now].', values={'now': 'now[:10]'}, stay=())
     """
     volatile = {*MOMENTS, "state"} if state else {*MOMENTS}

@@ -42,21 +42,21 @@ MOST_CHARS: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One version of what is remembered under a key of a bank.
-
-    `version` counts from 1 within the key. `remembered` and `expires` are seconds since 1970
-    (None: it never expires); `by` says where it was said. `forgotten`: this version and those
-    before it were taken back.
-    """
+    """One version of what is remembered under a key of a bank."""
 
     bank: str
     key: str
     version: int
+    """From 1 within the key."""
     text: str
     remembered: float
+    """Seconds since 1970."""
     expires: float | None = None
+    """Seconds since 1970 (None: it never expires)."""
     by: str = ""
+    """Where it was said."""
     forgotten: bool = False
+    """Whether this version and those before it were taken back."""
 
     @property
     def reference(self) -> str:

@@ -111,7 +111,7 @@ class Files:
             return before
         text = decode_text(file.read_bytes())
         if text is None or "\0" in text:
-            left_out.append(f"{shown}: is no text")
+            left_out.append(f"{shown}: is not text")
             return _Read(stamp, ())
         parts = split_text(text)
         return _Read(stamp, tuple(Passage(str(folder), shown, line, part) for line, part in parts))

@@ -1,4 +1,4 @@
-"""Models behind an address: OpenAI's format with any base URL, Anthropic's and Gemini's.
+"""Models at an address: in OpenAI's format with any base URL, in Anthropic's and in Gemini's.
 
 What differs between them is their wire format (`windlass.wire`), where the key goes and
 the facts of their models; sending, trying again and waiting one's turn are the same.
@@ -156,12 +156,12 @@ class HostedProvider:
         body = self._body(request, info, stream=stream)
         path = self._format.path(request.model, stream=stream)
         waits = _Waits(info.name, self._patience.tries, self._on_wait)
-        reply = await self._insist(
-            request, info, waits, lambda: self._attempt(path, body, request, on_text)
+        reply = await self._in_turn(
+            request, info, waits, lambda: self._send_once(path, body, request, on_text)
         )
         return replace(
             reply,
-            usage=self._honest(reply.usage, info.name),
+            usage=self._corrected(reply.usage, info.name),
             model=info.name,
             tries=waits.attempt,
             waited_s=waits.seconds,
@@ -178,8 +178,10 @@ class HostedProvider:
         body = wire_search.with_search(self._entry.wire, self._entry.name, body, most)
         path = self._format.path(model, stream=False)
         waits = _Waits(info.name, self._patience.tries, self._on_wait)
-        reply = await self._insist(request, info, waits, lambda: self._look(path, body, request))
-        return replace(reply, usage=self._honest(reply.usage, info.name))
+        reply = await self._in_turn(
+            request, info, waits, lambda: self._search_once(path, body, request)
+        )
+        return replace(reply, usage=self._corrected(reply.usage, info.name))
 
     def _body(self, request: Request, info: ModelInfo, *, stream: bool) -> dict[str, Any]:
         try:
@@ -190,14 +192,14 @@ class HostedProvider:
             body["max_tokens"] = body.pop("max_completion_tokens")  # what all of them know
         return body
 
-    async def _insist(
+    async def _in_turn(
         self,
         request: Request,
         info: ModelInfo,
         waits: _Waits,
         work: Callable[[], Awaitable[_Answer]],
     ) -> _Answer:
-        """What `work` answers, each try in its turn."""
+        """The result of `work`, tried again where that may help; each try waits for its turn."""
         expected = request_tokens(info.counter, request.messages, request.tools)
         expected += request.max_output_tokens
 
@@ -215,9 +217,11 @@ class HostedProvider:
                 self._limiter.settle(slot, used)
             return answer
 
-        return await self._patience.insist(attempt, waits.to_try_again)
+        return await self._patience.retry(attempt, waits.to_try_again)
 
-    async def _look(self, path: str, body: Mapping[str, Any], request: Request) -> SearchReply:
+    async def _search_once(
+        self, path: str, body: Mapping[str, Any], request: Request
+    ) -> SearchReply:
         """One try of a search."""
         with self._reading():
             async with aclosing(self._client.answers(path, body)) as pieces:
@@ -241,7 +245,7 @@ class HostedProvider:
                 f"{self._entry.name} sent an answer that cannot be read: {error}"
             ) from error
 
-    async def _attempt(
+    async def _send_once(
         self,
         path: str,
         body: Mapping[str, Any],
@@ -285,8 +289,8 @@ class HostedProvider:
         """Close the connections; may be called twice."""
         await self._client.close()
 
-    def _honest(self, usage: Usage, model: str) -> Usage:
-        """The usage without what cannot be: more cached or written tokens than were sent."""
+    def _corrected(self, usage: Usage, model: str) -> Usage:
+        """The usage without what is impossible: more cached or written tokens than were sent."""
         honest = possible(usage)
         cached, written = honest.tokens_cached, honest.tokens_written
         if (cached, written) != (usage.tokens_cached, usage.tokens_written):

@@ -101,7 +101,7 @@ class HttpClient:
     ) -> AsyncIterator[httpx.Response]:
         """The response, its status a good one; whatever httpx raises becomes ours."""
         try:
-            async with self._here().stream(
+            async with self._loop_client().stream(
                 "POST",
                 self._endpoint.url + path,
                 json=body,
@@ -152,7 +152,7 @@ class HttpClient:
             return TransientError(error, self._seconds_after(after))
         return error
 
-    def _here(self) -> httpx.AsyncClient:
+    def _loop_client(self) -> httpx.AsyncClient:
         """The client of this event loop: connections cannot be taken into another."""
         loop = asyncio.get_running_loop()
         if self._pool is None or self._pool.loop() is not loop:

@@ -1,4 +1,4 @@
-"""Trying again what failed for a while: how long to wait, how often, and when to give up."""
+"""Trying again after failures that may pass: how long to wait, how often, when to give up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIRST_WAIT_S: Final = 0.5
 
 
 class TransientError(Exception):
-    """Something that may go better the next time, before any text was handed on.
+    """Something that may work the next time, before any text was handed on.
 
     `error` is what to raise when it does not; `after` are the seconds that the
     provider asked for (None: it did not say), `tries` those that are worth it at most (None: all).
@@ -44,7 +44,7 @@ class TransientError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often and how long a request is tried; time and chance are handed in.
+    """How often and how long a request is tried; clock and randomness are handed in.
 
     `random` answers a number from 0 up to 1, `clock` seconds that only ever grow,
     `now` the seconds since 1970, for dates in `Retry-After`.
@@ -58,7 +58,7 @@ class Patience:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
 
-    async def insist(
+    async def retry(
         self,
         attempt: Callable[[], Awaitable[T]],
         on_wait: Callable[[float, str, int], None] | None = None,

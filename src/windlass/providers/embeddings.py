@@ -19,7 +19,7 @@ from windlass.providers._hosted import http_client, limiter_of
 from windlass.providers._http import HttpClient
 from windlass.providers._retry import Patience
 from windlass.providers.catalog import LITELLM, Key, ProviderEntry, catalog, find
-from windlass.safety.fairness import in_thread
+from windlass.safety.fairness import start_thread
 from windlass.selection.vectors import Vectors
 from windlass.settings.fields import ProviderSettings
 from windlass.text.tokens import CHARS_A_TOKEN
@@ -80,7 +80,7 @@ class HostedEmbedder:
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text; waits for the server. Raises ProviderError."""
         # By an event loop of its own, for the caller may be in one.
-        return in_thread(lambda: asyncio.run(self._alone(texts)), "embedding").result()
+        return start_thread(lambda: asyncio.run(self._alone(texts)), "embedding").result()
 
     async def vectors(self, texts: Sequence[str]) -> Vectors:
         """One row of length 1 for each text. Raises ProviderError, LimitReached."""
@@ -127,7 +127,7 @@ class HostedEmbedder:
                 self._limiter.settle(slot, size)
             raise ProviderError(f"{self._entry.name} sent no vectors")
 
-        rows = await self._patience.insist(attempt)
+        rows = await self._patience.retry(attempt)
         rows[[not text.strip() for text in texts]] = 0  # no words, no direction
         return rows
 

@@ -123,7 +123,7 @@ class LiteLLMProvider(HostedProvider):
         sends: bool = True,
     ) -> None:
         self._litellm = _imported()
-        _quiet()
+        _silence_warnings()
         self._needs_keys = sends and not key.value
         client = _Client(self._litellm, entry, key, patience)
         super().__init__(entry, key, warn=warn, on_wait=on_wait, patience=patience, client=client)
@@ -208,20 +208,22 @@ class _Client:
     ) -> AsyncGenerator[AnswerPiece, None]:
         """The chunks of the answer, or its one object where it is not streamed."""
         del path, headers  # litellm knows where its providers want what, and OpenAI's has none
-        _quiet()
+        _silence_warnings()
         _IN_USE.add(self)
         body = dict(body)
         if body.get("tool_choice") == "auto":
             del body["tool_choice"]  # says what its absence says, and not every provider takes it
-        answer: Any = await self._ours(body, self._litellm.acompletion(**body, **self._options()))
+        answer: Any = await self._translating_errors(
+            body, self._litellm.acompletion(**body, **self._options())
+        )
         if not body.get("stream"):
-            yield AnswerPiece(_plain(answer), whole=True)
+            yield AnswerPiece(_as_openai(answer), whole=True)
             return
         chunks = aiter(answer)
         thoughts = _Thoughts()
         try:
-            while (chunk := await self._ours(body, anext(chunks, None))) is not None:
-                yield AnswerPiece(thoughts.held_back(_plain(chunk)))
+            while (chunk := await self._translating_errors(body, anext(chunks, None))) is not None:
+                yield AnswerPiece(thoughts.held_back(_as_openai(chunk)))
         finally:
             # Also when the reader goes away: what is not closed goes on being generated.
             if hasattr(answer, "aclose"):
@@ -259,7 +261,7 @@ class _Client:
     def _who(self, body: Mapping[str, Any]) -> str:
         return f"{self._entry.name}/{str(body['model']).partition('/')[0]}"
 
-    async def _ours(self, body: Mapping[str, Any], waited: Any) -> Any:
+    async def _translating_errors(self, body: Mapping[str, Any], waited: Any) -> Any:
         """What `waited` answers; what it raises becomes ours.
 
         It is raised outside the handler: litellm's own errors hold what the server said,
@@ -305,7 +307,7 @@ class _Thoughts:
         self._open = block.get("type") == "thinking" and not block.get("signature")
 
 
-def _plain(answer: Any) -> dict[str, Any]:
+def _as_openai(answer: Any) -> dict[str, Any]:
     """An object of litellm's as OpenAI's format has it, with its count of written tokens."""
     plain: dict[str, Any] = answer.model_dump(warnings=False)
     for choice in plain.get("choices") or ():
@@ -350,7 +352,7 @@ def _imported() -> ModuleType:
     return module
 
 
-def _quiet() -> None:
+def _silence_warnings() -> None:
     """Keep Python warnings of litellm's own code from the user, who cannot act on them."""
     warnings.filterwarnings("ignore", module=r"litellm(\.|$)")
     for message in ("Pydantic serializer warnings", "Item '.*' on TypedDict class"):

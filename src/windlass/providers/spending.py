@@ -10,13 +10,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any, Final
 
 from windlass.caching.rates import cost, search_fee
 from windlass.errors import LimitName, RunLimitReached, UsageError
 from windlass.providers.base import ModelInfo, Provider, Resolve, Searching
 from windlass.text.tokens import MARGIN, request_tokens
-from windlass.wire.base import Reply, Request, Usage
+from windlass.wire.base import Reply, Request
 from windlass.wire.web_search import MOST_SEARCHES, SearchReply
 
 LIMITS: Final[Mapping[str, LimitName]] = {
@@ -26,12 +27,6 @@ LIMITS: Final[Mapping[str, LimitName]] = {
     "max_turns": "turns",
 }
 """The limits as users write them, and the reason of a run that one of them ended."""
-
-
-def usage_cost(name: str, usage: Usage) -> float | None:
-    """US dollars of what a call used (None: no price is known)."""
-    tokens = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, usage.tokens_written)
-    return cost(name, *tokens, tokens_written_long=usage.tokens_written_long)
 
 
 def most_tokens_in(info: ModelInfo, request: Request) -> int:
@@ -179,7 +174,7 @@ class _Metered:
                 spend("turns", 1.0)
             usage = reply.usage
             spend("tokens", usage.tokens_in + usage.tokens_out)
-            spend("money", 0.0 if info.free else usage_cost(info.name, usage) or 0.0)
+            spend("money", 0.0 if info.free else cost(info.name, **asdict(usage)) or 0.0)
         return reply
 
     async def _search(self, model: str, query: str, most: int) -> SearchReply:
@@ -191,7 +186,7 @@ class _Metered:
         async with self._allowance.using({"money": bound + fee, "tokens": info.window}) as spend:
             reply = await self._provider.search(model, query, most)
             fees = search_fee(info.name, reply.searches) or 0.0
-            paid = (usage_cost(info.name, reply.usage) or 0.0) + fees
+            paid = (cost(info.name, **asdict(reply.usage)) or 0.0) + fees
             spend("tokens", reply.usage.tokens_in + reply.usage.tokens_out)
             spend("money", paid if reply.dollars is None else reply.dollars)
         return reply

@@ -10,7 +10,7 @@ changes nothing, and each figure of a replay is a difference from the recorded b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median, quantiles
 from typing import Final
 
@@ -161,10 +161,10 @@ def _recorded(call: RecordedCall, prices: PricedVector) -> RecordedCache | None:
     used, one = call.usage, prices.dollars(1.0)
     if used is None or not used.tokens_in or not one:
         return None
-    parts = (used.tokens_cached, used.tokens_written)
-    long = used.tokens_written_long
-    dollars = cost(call.model, used.tokens_in, 0, *parts, tokens_written_long=long)
-    whole = cost(call.model, used.tokens_in, used.tokens_out, *parts, tokens_written_long=long)
+    dollars, whole = (
+        cost(call.model, **asdict(replace(used, tokens_out=0))),
+        cost(call.model, **asdict(used)),
+    )
     if dollars is None or not whole:
         return None
     factor = (call.dollars or whole) / whole

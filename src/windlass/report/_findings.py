@@ -35,18 +35,18 @@ _MESSAGES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that cost more than it had to.
-
-    `text` says it in a sentence; `setting` is what helps. `dollars` is what it cost, `would_be`
-    what it would cost with the setting at least, and `most` at most (None: that is one figure), in
-    US dollars.
-    """
+    """Something that cost more than it had to. Money is in US dollars."""
 
     text: str
+    """What it is, in a sentence."""
     setting: str
+    """What helps."""
     dollars: float
+    """What it cost."""
     would_be: float
+    """What it would cost with the setting, at least."""
     most: float | None = None
+    """What it would cost at most (None: `would_be` is exact)."""
 
     @property
     def saved(self) -> float:

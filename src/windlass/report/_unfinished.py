@@ -7,7 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from windlass.history.base import StoredRow
-from windlass.history.row_details import Answered, Failed, ReplyDetails, Sent, details_of
+from windlass.history.row_details import (
+    CallAnswered,
+    CallFailed,
+    CallSent,
+    ReplyDetails,
+    details_of,
+)
 from windlass.history.step import Step
 from windlass.report.account import AccountTree
 
@@ -43,9 +49,9 @@ def _own(rows: Iterable[StoredRow]) -> Unbilled:
     calls, tokens, origin = 0, 0, ""
     for stored in rows:
         match details_of(stored.row):
-            case Sent(step=step):
+            case CallSent(step=step):
                 open_steps[step] += 1
-            case Answered(step=step) | Failed(step=step):
+            case CallAnswered(step=step) | CallFailed(step=step):
                 open_steps[step] -= 1
             case ReplyDetails(step=Step() as step, inherited=None):
                 open_steps[step] -= 1

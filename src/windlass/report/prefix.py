@@ -101,8 +101,8 @@ def _reason(now: Seen, was: Seen, character: int, injector: str | None) -> str:
     if was.has_block and not now.because:
         return "the block at its end was taken away"
     if injector is not None:
-        return f"the block of {injector} is another one{shown}"
-    return f"{now.reason} is another one{shown}"
+        return f"the block of {injector} has changed{shown}"
+    return f"{now.reason} has changed{shown}"
 
 
 def _first_difference(now: Message, was: Message) -> int:

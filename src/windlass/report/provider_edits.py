@@ -49,7 +49,7 @@ def session_sentences(calls: Iterable[ProviderEdits]) -> list[str]:
     if any(dropped):
         sentences.append(
             f"the provider dropped thinking in {_in_calls(dropped)}, {many(max(dropped), 'block')}"
-            " at most: what stood before it is another thing"
+            " at most: what stood before it has changed"
         )
     applied = [each.get("applied_edits", ()) for each in done]
     if any(applied):
@@ -70,7 +70,7 @@ _DONE = {
     "thinking_mismatch_allowed": "the provider let pass the thinking of",
 }
 _REASONS = {
-    "prefix_binding_mismatch": "what stood before it is another thing",
+    "prefix_binding_mismatch": "what stood before it has changed",
     "model_binding_mismatch": "it is another model's",
     "organization_binding_mismatch": "it is another account's",
     "end_user_binding_mismatch": "it is another user's",

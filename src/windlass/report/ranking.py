@@ -64,19 +64,20 @@ class RankedCost:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """The dearest of a store, each list with the dearest first; `total` is all of it.
+    """The dearest of a store, each list with the dearest first.
 
-    A session counts with all sessions under it. `days` are those on which sessions began, in UTC,
-    the newest first. `messages` are those of the `looked` dearest sessions.
+    A session counts with all sessions under it.
     """
 
     total: RankedCost
     cascades: tuple[RankedCost, ...]
     days: tuple[RankedCost, ...]
+    """The days on which sessions began, in UTC, newest first."""
     sessions: tuple[RankedCost, ...]
     phases: tuple[RankedCost, ...]
     calls: tuple[RankedCost, ...]
     messages: tuple[MessageCost, ...]
+    """Those of the `looked` dearest sessions."""
     looked: int
 
 

@@ -52,27 +52,26 @@ class Saving:
 
 @dataclass(frozen=True, slots=True)
 class SessionReport:
-    """A session with all sessions under it.
-
-    `unbilled` is what the bill does not tell. `dearest` is the call that cost most (None: none was
-    answered), `messages` those that were paid
-    for most. `savings` are beside a snowball and add up to it; empty where nothing else was sent.
-    `thinking` says in sentences whose thinking was left out, and why.
-    `by_provider` says in sentences what providers did to the contexts of calls.
-    `missing` are the tokens in front of each request of which an imported session has no record.
-    """
+    """A session with all sessions under it."""
 
     session_id: str
     costs: SessionCost
     unbilled: Unbilled
+    """What the bill does not tell."""
     growth: tuple[PhaseGrowth, ...]
     dearest: CallReport | None
+    """The call that cost most (None: none was answered)."""
     messages: tuple[MessageCost, ...]
+    """The messages that were paid for most."""
     savings: tuple[Saving, ...]
+    """Against a snowball, adding up to the whole difference; empty where nothing else was sent."""
     findings: tuple[Finding, ...]
     thinking: tuple[str, ...] = ()
+    """Whose thinking was left out, and why, in sentences."""
     by_provider: tuple[str, ...] = ()
+    """What providers did to the contexts of calls, in sentences."""
     missing: int = 0
+    """Tokens in front of each request of which an imported session has no record."""
     calls: tuple[CallCost, ...] = field(default=(), repr=False)
 
 

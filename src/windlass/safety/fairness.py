@@ -1,4 +1,4 @@
-"""Many runs on one event loop: one piece of work for each of its rounds, and none that is long.
+"""Many runs on one event loop: one piece of work in each of its rounds, and no long one.
 
 Planning a call takes milliseconds and does not wait for anything. Two hundred runs that are due at
 once would keep the loop from everything else for as long as all of them take together, and so
@@ -17,7 +17,7 @@ from typing import Final, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 LONG: Final = 100_000
-"""Characters of one text from which on work with it leaves the event loop."""
+"""Work on a text of at least so many characters leaves the event loop."""
 
 T = TypeVar("T")
 
@@ -26,10 +26,10 @@ _Queue: TypeAlias = deque["asyncio.Future[None]"]
 _QUEUES: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Queue]] = WeakKeyDictionary()
 
 
-async def fair() -> None:
-    """Wait for a round of the event loop in which no other piece of work begins.
+async def wait_for_turn() -> None:
+    """Wait for a round of the event loop in which no other long piece of work starts.
 
-    To be awaited before work of some milliseconds; those that wait are served in order.
+    Await this before work of some milliseconds; those who wait are served in order.
     """
     loop = asyncio.get_running_loop()
     queue = _QUEUES.setdefault(loop, deque())
@@ -54,10 +54,10 @@ _DONE: Final[dict[Callable[[], None], Future[None]]] = {}
 _LOCK: Final = threading.Lock()
 
 
-async def beside(chars: int, work: Callable[[], T]) -> T:
-    """What `work` comes to; in a thread where it is about a text of many characters.
+async def run_in_thread(chars: int, work: Callable[[], T]) -> T:
+    """The result of `work`, which runs in a thread if its text has many `chars` (`LONG`).
 
-    The work must not touch what others use meanwhile. Whoever cancels waits for its end.
+    It must not touch what others use meanwhile. Whoever cancels waits until it has ended.
     """
     if chars < LONG:
         return work()
@@ -72,7 +72,7 @@ async def beside(chars: int, work: Callable[[], T]) -> T:
 
 
 async def preload(work: Callable[[], None]) -> None:
-    """Do some work once in this process, in a thread: what it imports and loads takes seconds."""
+    """Do some work in a thread, once in this process, because its imports take seconds."""
 
     def prepare() -> None:
         with suppress(Exception):  # told where it is needed
@@ -80,13 +80,13 @@ async def preload(work: Callable[[], None]) -> None:
 
     with _LOCK:
         if work not in _DONE:
-            _DONE[work] = in_thread(prepare, "preparing")
+            _DONE[work] = start_thread(prepare, "preparing")
     if not _DONE[work].done():
         await asyncio.wrap_future(_DONE[work])
 
 
-def in_thread(work: Callable[[], T], name: str) -> Future[T]:
-    """What `work` comes to, in a daemon thread of that name. Nobody can cancel it.
+def start_thread(work: Callable[[], T], name: str) -> Future[T]:
+    """Start `work` in a daemon thread of that name; its result. Nobody can cancel it.
 
     No executor is used: the interpreter waits for an executor's threads when it exits.
     """

@@ -12,7 +12,7 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
-from windlass.safety.fairness import in_thread
+from windlass.safety.fairness import start_thread
 
 _Answer = TypeVar("_Answer")
 
@@ -80,7 +80,7 @@ def interruptible(
     """
     if threading.current_thread() is not threading.main_thread():
         return work()  # signals do not come here
-    done = in_thread(work, "query")
+    done = start_thread(work, "query")
     try:
         wait([done])
     except BaseException:

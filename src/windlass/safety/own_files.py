@@ -103,10 +103,10 @@ def make_folder(folder: Path, within: Path | None = None) -> None:
     sync_folder(folder.parent)
 
 
-def tighten(*paths: Path) -> None:
-    """Take from others what they may do with these, as far as they are there and one's own.
+def make_private(*paths: Path) -> None:
+    """Take away what others may do with these files and folders, if they exist and are ours.
 
-    What is a link, or a file with another name, stays as it is.
+    A link, and a file that has a second name, stays as it is.
     """
     if os.name == "nt":
         return

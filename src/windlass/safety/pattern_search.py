@@ -11,7 +11,7 @@ import sys
 from subprocess import PIPE, CalledProcessError, TimeoutExpired, run
 from typing import Final
 
-from windlass.safety.patterns import Unsupported, compiled
+from windlass.safety.patterns import Unsupported, compile_pattern
 
 SECONDS: Final = 5.0
 """How long Python's own engine may take over one text."""
@@ -34,7 +34,7 @@ def search(pattern: str, text: str, flags: int = 0) -> tuple[str | None, ...] | 
     where the search was stopped.
     """
     try:
-        match = compiled(pattern, flags).search(text)
+        match = compile_pattern(pattern, flags).search(text)
     except Unsupported:
         return _in_child(pattern, text, flags)
     return None if match is None else (match[0], *match.groups())

@@ -1,4 +1,4 @@
-r"""Regular expressions that take time in proportion to the text, whatever they are.
+r"""Regular expressions that are searched for in time proportional to the text, whatever they are.
 
 Patterns come from cascades and from models, texts from models and tools: Python's own engine can
 take longer than the world lasts over some of them (`(a+)+$`). Here they are read by Python's
@@ -20,9 +20,9 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 LONGEST: Final = 10_000
-"""Characters of a pattern: reading one takes time, too."""
+"""Most characters of a pattern: parsing one takes time, too."""
 _REPEATS: Final = 1_000
-"""How often RE2 lets something be repeated by number."""
+"""The largest number of repetitions that RE2 takes."""
 
 _IGNORE_CASE: Final = int(re.IGNORECASE)
 _MULTILINE: Final = int(re.MULTILINE)
@@ -55,11 +55,11 @@ _CANNOT: Final = "which a search in linear time cannot do"
 
 
 class BadPattern(ValueError):
-    """A text that is no regular expression. The message is the end of a sentence."""
+    """A text that is not a regular expression. The message is the end of a sentence."""
 
 
 class Unsupported(BadPattern):
-    """A regular expression that only an engine can run that may take for ever."""
+    """A regular expression that only an engine without a time limit can search for."""
 
 
 class PatternMatch(Protocol):
@@ -98,7 +98,7 @@ class Pattern:
         self.groups = groups
 
     def search(self, text: str) -> PatternMatch | None:
-        """The first match in a text; None where there is none."""
+        """The first match in a text, or None."""
         try:
             match = self._engine.search(text)
         except UnicodeEncodeError:  # halves of characters, which no encoding has
@@ -106,7 +106,7 @@ class Pattern:
         return cast("PatternMatch | None", match)
 
     def lines(self, text: str) -> Iterator[MatchingLine]:
-        """The lines of a text in which it is found; for patterns that were made for lines."""
+        """The lines of a text that match; for patterns compiled with `in_lines`."""
         data = text.encode("utf-8", "surrogatepass")
         at, number = 0, 1
         while at <= len(data) and (match := self._engine.search(data, at)) is not None:
@@ -129,11 +129,11 @@ def _reason(error: Exception) -> str:
 
 
 @lru_cache(maxsize=512)
-def compiled(pattern: str, flags: int = 0, *, in_lines: bool = False) -> Pattern:
+def compile_pattern(pattern: str, flags: int = 0, *, in_lines: bool = False) -> Pattern:
     """A pattern as Python's `re` reads it with these flags.
 
-    `in_lines`: it is found as in each line by itself. Raises BadPattern for what is no pattern, and
-    Unsupported for what RE2 lacks.
+    `in_lines`: each line of a text is searched as a text of its own. Raises BadPattern for what is
+    not a pattern, and Unsupported for what RE2 lacks.
     """
     if len(pattern) > LONGEST:
         raise BadPattern(f"has more than {LONGEST:,} characters")
@@ -145,10 +145,10 @@ def compiled(pattern: str, flags: int = 0, *, in_lines: bool = False) -> Pattern
         raise BadPattern("is nested too deeply") from None
 
 
-def groups_of(pattern: str, flags: int = 0) -> int:
-    """How many groups a pattern has, RE2 may run it or not. Raises BadPattern where it is none."""
+def count_groups(pattern: str, flags: int = 0) -> int:
+    """The number of groups in a pattern, whether RE2 takes it or not. Raises BadPattern."""
     try:
-        return compiled(pattern, flags).groups
+        return compile_pattern(pattern, flags).groups
     except Unsupported:
         try:
             return re.compile(pattern, flags).groups

@@ -152,7 +152,7 @@ def _terms_of(word: str) -> tuple[str, ...]:
     return tuple(terms)
 
 
-def counted(text: str) -> dict[str, int]:
+def term_counts(text: str) -> dict[str, int]:
     """What a text is found by, and how often it says that: stems, and the stems of pieces.
 
     Stop words are left out. Names with joints (`src/mixer.c`, `v0.4.1`) count whole besides,
@@ -167,7 +167,7 @@ def counted(text: str) -> dict[str, int]:
     return counts
 
 
-def surfaces(task: str, kind: Kind) -> dict[str, str]:
+def task_terms(task: str, kind: Kind) -> dict[str, str]:
     """The terms of a task, each with the word it stands in, in order: for reasons people read.
 
     Of a survey, words that say who talked and what was done with the matter (`what did the
@@ -198,10 +198,10 @@ def _jointed(text: str) -> list[str]:
 
 def kind_of(task: str) -> Kind:
     """What a task asks, by the last of its sentences that asks."""
-    return asked_in(task)[0]
+    return question_in(task)[0]
 
 
-def asked_in(task: str) -> tuple[Kind, str]:
+def question_in(task: str) -> tuple[Kind, str]:
     """What a task asks, and the last of its sentences that asks (empty: none does).
 
     What leads up to a question and what says how to answer it (`Look through the notes.`,

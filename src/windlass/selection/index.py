@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from windlass.messages import Message
-from windlass.selection._words import SHORTEST_KEYWORD, Kind, asked_in, counted, surfaces
+from windlass.selection._words import SHORTEST_KEYWORD, Kind, question_in, task_terms, term_counts
 from windlass.selection.card import BY_RULE, Card
-from windlass.selection.making import card_of, chunks, indexed, searched_text
+from windlass.selection.making import card_of, chunks, indexed_parts, searched_text
 from windlass.selection.rank import Mentions, Scores, Units
-from windlass.selection.vectors import TASK_CHARS, Embedder, Vectors, embedded, is_remote
+from windlass.selection.vectors import TASK_CHARS, Embedder, Vectors, embed_texts, is_remote
 from windlass.window.entries import Item
 
 _SATURATION: Final = 1.6
@@ -74,9 +74,9 @@ class Query:
     @classmethod
     def of(cls, text: str) -> Query:
         """The task that a text says."""
-        kind, sentence = asked_in(text)
-        terms = surfaces(text, kind)
-        asking = surfaces(sentence, kind) if kind is not Kind.REMARK else {}
+        kind, sentence = question_in(text)
+        terms = task_terms(text, kind)
+        asking = task_terms(sentence, kind) if kind is not Kind.REMARK else {}
         return cls(text, terms, kind, frozenset(terms.keys() - asking) if asking else frozenset())
 
     def weight(self, term: str) -> float:
@@ -89,6 +89,8 @@ class Index:
 
     def __init__(self) -> None:
         self.items: list[Item] = []
+        self.places: dict[str, int] = {}
+        """The place of each message by its id."""
         self.units = Units()
         self.callouts: set[int] = set()
         """Places of the messages whose cards are marked as important."""
@@ -110,8 +112,6 @@ class Index:
         self._vectors: dict[str, Vectors] = {}
         self._middles: dict[int, str] = {}
         """What of long messages is not indexed, case folded."""
-        self._said: list[str] = []
-        """What each unit says, or nothing where that is short: equal ones are chosen once."""
 
     def __len__(self) -> int:
         return len(self.items)
@@ -122,14 +122,12 @@ class Index:
         A tool's result belongs to the unit of the call before it.
         """
         message = item.message
-        head, text = _speaker(message)
+        head, pieces, middle = _indexed_pieces(message)
         self._tools.update((call.id, call.name) for call in message.tool_calls)
         tool = self._tool_of(message) or ""
         fields = _fields(head, f"{message.role} {item.phase or ''} {tool}")
         row = len(self._lengths)
         self._firsts.append(row)
-        beginning, middle, end = indexed(text)
-        pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
         if middle:
             self._middles[len(self.items)] = middle.casefold()
         if card is not None:
@@ -144,16 +142,13 @@ class Index:
                 means = self._means.setdefault(card.embedding_model, {})
                 means.update((row + at, card.embedding) for at in range(len(pieces)))
         for piece in pieces:
-            self._add_row(piece, fields, f"{head}: {piece}" if head else piece)
+            self._add_row(piece, fields, _with_speaker(head, piece))
         joins = message.role == "tool" and bool(self.items)
-        self.units.append(tokens, joins=joins)
         said = message.text if len(message.text) >= _REPEATED else ""
-        if joins:
-            self._said[-1] += said
-        else:
-            self._said.append(said)
+        self.units.append(tokens, joins=joins, said=said)
         before = self.items[-1].message.role if self.items else None
         self._answers.append(message.role == "assistant" and before == "user")
+        self.places[item.id] = len(self.items)
         self.items.append(item)
         self._tokens.append(tokens)
 
@@ -173,7 +168,7 @@ class Index:
 
     def _add_row(self, text: str, fields: Mapping[str, float], embeddable: str) -> None:
         row = len(self._lengths)
-        said: dict[str, float] = {**counted(text)}
+        said: dict[str, float] = {**term_counts(text)}
         self._lengths.append(sum(said.values()))
         self._texts.append(embeddable)
         for term, weight in fields.items():
@@ -187,11 +182,6 @@ class Index:
             found.counts.append(count)
 
     @property
-    def said(self) -> Sequence[str]:
-        """What each unit says; empty where it is short, so that it may be chosen again."""
-        return self._said
-
-    @property
     def tokens(self) -> Scores:
         """Tokens of each message."""
         return np.array(self._tokens, dtype=np.float32)
@@ -200,6 +190,10 @@ class Index:
     def answers(self) -> NDArray[np.bool_]:
         """Of each message, whether it is the assistant's answer to the user's before it."""
         return np.array(self._answers, dtype=np.bool_)
+
+    def together(self, place: int) -> range:
+        """The places of all that is chosen together with the message at `place`."""
+        return self.units[self.units.holding(place)].places
 
     def tokens_at(self, place: int) -> int:
         """Tokens of one message."""
@@ -269,7 +263,7 @@ class Index:
         rows = self._rows_of(embedder)
         if not len(rows):
             return np.zeros(0, dtype=np.float32)
-        asked = embedded(embedder, [task.text[:TASK_CHARS]])[0]
+        asked = embed_texts(embedder, [task.text[:TASK_CHARS]])[0]
         # In one thread: the threads of a matrix product wait for each other on a busy machine.
         return self._best_chunk(np.vecdot(rows, asked))
 
@@ -317,17 +311,26 @@ class Index:
                     missing.append(row)
             if missing:
                 places = np.array(missing) - done
-                new[places] = embedded(embedder, [self._texts[row] for row in missing])
+                new[places] = embed_texts(embedder, [self._texts[row] for row in missing])
             known = self._vectors[name] = np.concatenate((known, new))
         return known
 
 
 def embeddable(message: Message) -> list[str]:
     """What of a message an embedding model sees: its chunks, each with who speaks."""
+    head, pieces, _ = _indexed_pieces(message)
+    return [_with_speaker(head, piece) for piece in pieces]
+
+
+def _indexed_pieces(message: Message) -> tuple[str, list[str], str]:
+    """Who speaks, the chunks of the message, and what between them is not indexed."""
     head, text = _speaker(message)
-    beginning, middle, end = indexed(text)
-    pieces = [*chunks(beginning), *(chunks(end) if middle else ())]
-    return [f"{head}: {piece}" if head else piece for piece in pieces]
+    beginning, middle, end = indexed_parts(text)
+    return head, [*chunks(beginning), *(chunks(end) if middle else ())], middle
+
+
+def _with_speaker(head: str, piece: str) -> str:
+    return f"{head}: {piece}" if head else piece
 
 
 def _is_data(text: str) -> bool:
@@ -363,6 +366,6 @@ def _fields(head: str, around: str) -> Mapping[str, float]:
     """The terms of what stands around a text: who speaks, and role, phase and tool."""
     weighed: dict[str, float] = {}
     for text, weight in ((head, _SPEAKER), (around, 1.0)):
-        for term, count in counted(text).items():
+        for term, count in term_counts(text).items():
             weighed[term] = weighed.get(term, 0.0) + weight * count
     return MappingProxyType(weighed)

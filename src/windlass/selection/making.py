@@ -17,7 +17,7 @@ import numpy as np
 from windlass.messages import Message
 from windlass.selection._words import keywords
 from windlass.selection.card import Card
-from windlass.selection.kept import CardOptions
+from windlass.selection.card_settings import CardOptions
 from windlass.selection.summary import (
     SUMMARY_CHARS,
     VERBATIM,
@@ -61,7 +61,7 @@ def card_of(
     """
     message = item.message
     text = searched_text(message)
-    head, middle, tail = indexed(text)
+    head, middle, tail = indexed_parts(text)
     note = ""
     if middle:
         note = f" [indexed: {len(head) + len(tail):,} of {len(text):,} characters]"
@@ -99,7 +99,7 @@ def searched_text(message: Message) -> str:
     return "\n".join(part for part in (message.text, *calls, *pictures) if part)
 
 
-def indexed(text: str) -> tuple[str, str, str]:
+def indexed_parts(text: str) -> tuple[str, str, str]:
     """What of a text is indexed, its beginning and its end, and between them what is not.
 
     Of most texts all is beginning. The work on one message has a bound so; in the middle words are
@@ -137,7 +137,7 @@ def wants_model(message: Message) -> bool:
     return message.role != "tool" and len(told_text(message)) >= VERBATIM
 
 
-def question(message: Message, options: CardOptions) -> str:
+def summary_question(message: Message, options: CardOptions) -> str:
     """What the model is asked about a message."""
     return card_text(message.role, cut_text(told_text(message), options.input_chars))
 
@@ -151,7 +151,7 @@ def summary_in(answer: str, options: CardOptions) -> str | None:
     return sentences(line, options.summary_chars) or None
 
 
-def mean_of(rows: Vectors) -> array[float]:
+def mean_vector(rows: Vectors) -> array[float]:
     """The vector that stands for a message: that of its only chunk, else the mean of all."""
     if len(rows) == 1:
         return array("f", rows[0].tobytes())
@@ -160,7 +160,7 @@ def mean_of(rows: Vectors) -> array[float]:
     return array("f", (mean / length if length else mean).astype(np.float32).tobytes())
 
 
-def shared(card: Card, same: Card) -> Card:
+def with_shared_parts(card: Card, same: Card) -> Card:
     """The card with what it shares with one of an equal body: words, summary and vector."""
     return replace(
         card,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.selection.vectors import Threshold, threshold
+from windlass.selection.vectors import Threshold, read_threshold
 
 Strategy: TypeAlias = Literal["heuristic", "semantic", "llm", "hybrid"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)
@@ -63,14 +63,14 @@ class Selection:
         _check_count("max_tokens", self.max_tokens)
         if self.max_messages is not None:
             _check_count("max_messages", self.max_messages)
-        threshold(self.similarity_threshold)
+        read_threshold(self.similarity_threshold)
         weights = {
             name: getattr(self, name)
             for name in ("recency_weight", "keyword_weight", "callout_weight")
         }
         for name, value in weights.items():
             if not _is_number(value) or value < 0:
-                raise UsageError(f"{name} {value!r} is no number of at least 0")
+                raise UsageError(f"{name} {value!r} is not a number of at least 0")
         if not any(weights.values()):
             raise UsageError(f"{', '.join(weights)} are all 0: nothing is left to choose by")
 
@@ -85,7 +85,7 @@ class Selection:
     @property
     def threshold(self) -> Threshold:
         """The similarity threshold, read."""
-        return threshold(self.similarity_threshold)
+        return read_threshold(self.similarity_threshold)
 
 
 def _is_number(value: Any) -> bool:
@@ -94,4 +94,4 @@ def _is_number(value: Any) -> bool:
 
 def _check_count(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{name} {value!r} is no whole number of at least 1")
+        raise UsageError(f"{name} {value!r} is not a whole number of at least 1")

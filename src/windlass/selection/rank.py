@@ -11,8 +11,10 @@ message, and by what, is the affair of strategies.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -93,7 +95,7 @@ def recency(count: int) -> Scores:
     return halves
 
 
-def normal(scores: Scores) -> Scores:
+def normalised(scores: Scores) -> Scores:
     """The scores with 1 for the highest; what is below 0 becomes 0."""
     top = float(scores.max(initial=0.0))
     if top <= 0:
@@ -196,7 +198,7 @@ def closeness(near: Scores, tokens: Scores, spreading: Spreading, words: float) 
 
     `words` is how many of the task's words are said at all: many say better what is meant.
     """
-    around = normal(spreading.of(near * tokens) / spreading.of(tokens))
+    around = normalised(spreading.of(near * tokens) / spreading.of(tokens))
     power = _NEAR * min(1.0, (_TELLING / max(words, 1.0)) ** 2)
     fits: Scores = np.exp(np.float32(power) * (around - 1))
     return fits
@@ -274,6 +276,16 @@ class Unit:
     last: int
     tokens: int
 
+    @property
+    def places(self) -> range:
+        """The positions of its messages."""
+        return range(self.first, self.last + 1)
+
+    @property
+    def size(self) -> int:
+        """How many messages it has."""
+        return self.last + 1 - self.first
+
 
 class Units:
     """The units of a session, in its order, as they grow."""
@@ -281,20 +293,28 @@ class Units:
     def __init__(self) -> None:
         self.starts: list[int] = []
         self.tokens: list[int] = []
+        self.said: list[str] = []
+        """What each says, or nothing where that is short: equal ones are chosen once."""
         self.messages = 0
         """How many messages the units hold."""
 
-    def append(self, tokens: int, *, joins: bool) -> None:
+    def append(self, tokens: int, *, joins: bool, said: str = "") -> None:
         """The next message; `joins`: it belongs to the unit before it, as a result to its call."""
         if joins and self.starts:
             self.tokens[-1] += tokens
+            self.said[-1] += said
         else:
             self.starts.append(self.messages)
             self.tokens.append(tokens)
+            self.said.append(said)
         self.messages += 1
 
     def __len__(self) -> int:
         return len(self.starts)
+
+    def holding(self, place: int) -> int:
+        """The number of the unit that a message belongs to."""
+        return bisect_right(self.starts, place) - 1
 
     def __getitem__(self, at: int) -> Unit:
         end = self.starts[at + 1] if at + 1 < len(self.starts) else self.messages
@@ -313,7 +333,7 @@ class ChosenUnits:
 MOST_LEFT_OUT: Final = 20
 
 
-def fill(
+def fill_budget(
     order: Iterator[int],
     units: Units,
     budget: int,
@@ -335,7 +355,7 @@ def fill(
     taken: set[object] = set()
     tokens, starts = units.tokens, units.starts
     least = min(tokens, default=0)
-    for at in _after(first, order):
+    for at in chain(first, order):
         if left < least or (most is not None and count >= most):
             break
         name = alike[at] if alike is not None else None
@@ -352,11 +372,6 @@ def fill(
         left -= tokens[at]
         count += size
     return ChosenUnits(tuple(sorted(chosen)), tuple(left_out), budget - left)
-
-
-def _after(first: Sequence[int], order: Iterator[int]) -> Iterator[int]:
-    yield from first
-    yield from order
 
 
 def best_first(scores: Scores, least: float = 0.0) -> Iterator[int]:

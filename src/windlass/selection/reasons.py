@@ -25,7 +25,7 @@ def reasons(picked: Picked) -> list[str]:
     return [
         _reason(picked, at, units[at], place)
         for at in picked.choice.chosen
-        for place in range(units[at].first, units[at].last + 1)
+        for place in units[at].places
     ]
 
 

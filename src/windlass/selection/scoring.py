@@ -1,30 +1,37 @@
-"""What all strategies share: one session, one task, one budget; scores, and what they choose.
+"""From candidates to scores to a choice: one session, one task, one budget.
 
-A strategy says which messages hit (by words, by vectors, by both); from there on all go the
-same way: `selection/rank.py` scores and fills, and each chosen message has a reason.
+A strategy says which messages hit, by words, by vectors, or by both; from there on all go the
+same way: `rank.py` scores and fills, and `reasons.py` says why. Where a model is to have a word,
+`menu.py` asks it to choose from what was scored. Nothing here asks anybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
+from windlass.errors import UsageError
 from windlass.selection import rank
 from windlass.selection._words import Kind
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
-from windlass.selection.rank import ChosenUnits, Relevance, Scores
-from windlass.selection.vectors import Embedder
+from windlass.selection.rank import ChosenUnits, Relevance, Scores, normalised
+from windlass.selection.vectors import Embedder, unrelated_cosine
+from windlass.selection.wordllama import MISSING
 
 _SHAPES: Final = {
     Kind.SURVEY: rank.WIDE,
     Kind.QUESTION: rank.PLAIN,
     Kind.REMARK: rank.NARROW,
 }
+_SHARPENED: Final = np.float32(1.5)
+"""The power of a similarity: vectors are near to each other all over a session."""
+_VECTORS: Final = 0.05
+"""What the nearest message gains beside one whose words match best."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +39,13 @@ class SelectionRequest:
     """What is asked of a strategy: to choose from the messages of `index` for `task`.
 
     `among` says of each message whether it may be chosen (None: all may). `embedder` is None
-    where no embedding model is at hand; `helper` says whether a model can be asked.
+    where no embedding model is at hand.
     """
 
     index: Index
     task: Query
     options: Selection
     embedder: Embedder | None = None
-    helper: bool = False
     among: Sequence[bool] | None = None
     callouts: Collection[int] = ()
     """Places of messages that are marked as important, besides those whose cards say so."""
@@ -68,7 +74,8 @@ class Scored:
     """The scores of a session's messages for a task.
 
     `hits` say how well each message by itself matches (0 to 1); `parts` is what the total is
-    made of, before weighing; `signals` are the strategies' own, by name, for the record.
+    made of, before weighing; `signals` are the strategy's own, by name, for the record.
+    `strategy` is what scored, `note` why that is not what was asked for (empty: it is).
     """
 
     request: SelectionRequest
@@ -76,6 +83,8 @@ class Scored:
     parts: Relevance
     total: Scores
     signals: Mapping[str, Scores]
+    strategy: str
+    note: str = ""
 
     @cached_property
     def by_unit(self) -> Scores:
@@ -110,8 +119,14 @@ class Scored:
     def fill(self, budget: int, most: int | None = None, first: Sequence[int] = ()) -> ChosenUnits:
         """What fits the budget, best first; `first` before all others."""
         index = self.request.index
-        said = [text or None for text in index.said]
-        return rank.fill(self.order(), index.units, budget, most, first=first, alike=said)
+        said = [text or None for text in index.units.said]
+        return rank.fill_budget(self.order(), index.units, budget, most, first=first, alike=said)
+
+    def pick(self) -> Picked:
+        """What fits the budget, best first."""
+        options = self.request.options
+        choice = self.fill(options.max_tokens, options.max_messages)
+        return Picked(self, choice, self.strategy, self.note)
 
 
 @dataclass(frozen=True)
@@ -132,24 +147,26 @@ class Picked:
     """What the model named that was not on its menu."""
 
 
-Selecting: TypeAlias = Generator[str, str | None, Picked]
-"""A strategy at work: yields the question for a model, is sent its answer, returns its choice."""
+def score(request: SelectionRequest) -> Scored:
+    """The session scored by the strategy that the options name; `llm` is scored as `hybrid` is.
 
-
-def scored(
-    request: SelectionRequest,
-    hits: Scores,
-    signals: Mapping[str, Scores],
-    *,
-    by_words: bool = True,
-    near: Scores | None = None,
-) -> Scored:
-    """The messages' scores, from how well each by itself matches the task (`hits`, 0 to 1).
-
-    `by_words`: passages count more that say more of the task's words. `near`: how near each
-    message is in meaning, 0 to 1; passages that are nearer count more.
+    Raises UsageError for `semantic` where no embedding model is at hand.
     """
-    index, weights = request.index, request.options.weights
+    index, options, weights = request.index, request.options, request.options.weights
+    embedder = request.embedder if options.strategy != "heuristic" else None
+    by_words = options.strategy != "semantic"
+    if not by_words and embedder is None:
+        raise UsageError(f"strategy 'semantic' compares vectors, and {MISSING}")
+    lacking = options.strategy != "heuristic" and embedder is None
+    signals: dict[str, Scores] = {}
+    hits, near = np.zeros(len(index), dtype=np.float32), None
+    if by_words:
+        signals["keyword"] = index.by_keywords(request.task)
+        hits = normalised(signals["keyword"])
+    if embedder is not None:
+        signals["embedding"] = index.by_vectors(request.task, embedder)
+        near = _near(request, signals["embedding"], embedder)
+        hits = normalised(hits + np.float32(_VECTORS) * near) if by_words else near**_SHARPENED
     parts = rank.relevance(
         hits,
         index.tokens,
@@ -161,10 +178,17 @@ def scored(
     total = np.float32(weights.keyword) * (parts.own + parts.passage)
     total += np.float32(weights.recency) * parts.recent
     total[list(request.marked)] += np.float32(weights.callout)
-    return Scored(request, hits, parts, total, signals)
+    name = "heuristic" if near is None else "hybrid" if by_words else "semantic"
+    note = f"by keywords alone: {MISSING}" if lacking else ""
+    return Scored(request, hits, parts, total, signals, name, note)
 
 
-def cut(request: SelectionRequest, found: Scored, strategy: str, note: str = "") -> Picked:
-    """What fits the budget, best first."""
-    options = request.options
-    return Picked(found, found.fill(options.max_tokens, options.max_messages), strategy, note)
+def _near(request: SelectionRequest, cosines: Scores, embedder: Embedder) -> Scores:
+    """From 0 (under the threshold, or unrelated) to 1 (the nearest message), for each message."""
+    floor = unrelated_cosine(embedder)
+    least = request.options.threshold.cosine(floor)
+    top = float(cosines.max(initial=0.0))
+    if top < least or top <= floor:
+        return np.zeros_like(cosines)
+    share = np.maximum(cosines - np.float32(floor), 0) / np.float32(top - floor)
+    return np.where(cosines >= least, share, np.float32(0))

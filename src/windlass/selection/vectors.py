@@ -71,11 +71,11 @@ _FLOORS: Final = {"wordllama-0.4-256": 0.0093}
 """The measured 0 of known models; that of others is measured when they are first used."""
 
 
-def floor_of(embedder: Embedder) -> float:
+def unrelated_cosine(embedder: Embedder) -> float:
     """The mean cosine of unrelated texts in the model's space, measured once for each model."""
     known = _MEASURED.get(embedder.name, _FLOORS.get(embedder.name))
     if known is None:
-        rows = embedded(embedder, _UNRELATED)
+        rows = embed_texts(embedder, _UNRELATED)
         cosines = rows @ rows.T
         count = len(rows)
         known = float((cosines.sum() - cosines.trace()) / (count * (count - 1)))
@@ -86,15 +86,15 @@ def floor_of(embedder: Embedder) -> float:
 _MEASURED: Final[dict[str, float]] = {}
 
 
-def embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
+def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """The vectors of texts, checked: as many and as wide as they should be, without gaps.
 
     Raises UsageError where the model keeps no word of what it promised.
     """
-    return checked(embedder, texts, embedder.embed(texts))
+    return check_vectors(embedder, texts, embedder.embed(texts))
 
 
-def checked(embedder: Embedder, texts: Sequence[str], vectors: Vectors) -> Vectors:
+def check_vectors(embedder: Embedder, texts: Sequence[str], vectors: Vectors) -> Vectors:
     """What a model gave for these texts, checked as `embedded` says. Raises UsageError."""
     rows = np.asarray(vectors, dtype=np.float32)
     wanted = (len(texts), embedder.dimensions)
@@ -122,7 +122,7 @@ class Threshold:
 _COSINE: Final = re.compile(r"\s*cosine\s*>=\s*(-?(?:\d+(?:\.\d+)?|\.\d+))\s*")
 
 
-def threshold(value: Any) -> Threshold:
+def read_threshold(value: Any) -> Threshold:
     """What a user wrote as `similarity_threshold`: a share from 0 to 1, or `cosine>=0.7`.
 
     Raises UsageError for anything else.

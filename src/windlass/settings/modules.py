@@ -58,13 +58,13 @@ class Modules:
         self._trusts = trusts
         self._names: set[str] = set()
         self.unchecked: list[str] = []
-        """What was not loaded for want of trust, as it was named."""
+        """Modules that were not loaded because nobody trusts them, as they were named."""
         self.untrusted: list[Path] = []
         """The folders that would have to be trusted for it."""
         self._given: frozenset[str] = frozenset()
 
     def ask(self, trusts: Callable[[Path], bool]) -> None:
-        """From now on load only what `trusts` allows, and what was named by now."""
+        """From now on load only what `trusts` allows, and what has been named already."""
         self._trusts, self._given = trusts, frozenset(self._names)
 
     def protect(self, *files: Path) -> None:
@@ -138,7 +138,7 @@ class Modules:
         return f"cannot import {dotted!r}: it needs a module {lacking!r} that is not there{hint}"
 
     def in_use(self, path: Path) -> str | None:
-        """Why tools must not write to the real path `path`; None: they may.
+        """Why tools must not write to the real path `path`; None if they may.
 
         That is what Python could run or Windlass reads to know what to do: files on Python's path,
         modules that are loaded or named, the environment, settings, cascades in use.

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from windlass.cascade import rules
-from windlass.cascade.check import InputNeed, check, input_needs, warnings_of
-from windlass.cascade.compile import Explained, as_text, compile_rule, in_words
-from windlass.cascade.load import Loaded, look
+from windlass.cascade.check import check
+from windlass.cascade.compile import Explained, compile_rule, rule_in_words, settings_text
+from windlass.cascade.dialects import perhaps_misread
+from windlass.cascade.load import Loaded, validate
 from windlass.cascade.model import Cascade
-from windlass.cascade.needs import needs_of
+from windlass.cascade.needs import InputNeed, input_needs, needs_of
 from windlass.cascade.source import ParsedText
-from windlass.cascade.untaken import untaken
+from windlass.cascade.warnings import model_warnings
 from windlass.errors import Mistake, TaskFileError
 from windlass.settings.settings import Settings
 from windlass.tasks.model import OF_INNER, Task, TaskFile
@@ -45,7 +46,7 @@ class Program:
 
     def untaken(self, settings: Settings) -> Iterator[Mistake]:
         """What tasks ask of their models that these do not take; a run does without it."""
-        return (_in_xml(each.mistake) for each in untaken(self.cascade, settings.model_for))
+        return (_in_xml(each.mistake) for each in model_warnings(self.cascade, settings.model_for))
 
     def with_windows(self) -> Program:
         """The same with calls that are shortened as they grow."""
@@ -77,7 +78,7 @@ def compile_task(
     that is missing is a mistake, not a warning.
     """
     reading = ParsedText(source.file, source.cascade, dict(source.lines))
-    loaded = look(reading)
+    loaded = validate(reading)
     mistakes: list[Mistake] = []
     warnings: list[Mistake] = []
     for finding in source.findings:
@@ -88,7 +89,7 @@ def compile_task(
         mistakes += [
             _in_xml(finding) for finding in problems if not finding.text.endswith(_ELSEWHERE)
         ]
-        (mistakes if strict else warnings).extend(map(_in_xml, warnings_of(loaded)))
+        (mistakes if strict else warnings).extend(map(_in_xml, perhaps_misread(loaded)))
     if mistakes:
         ordered = sorted(dict.fromkeys(mistakes), key=lambda finding: finding.line or 0)
         raise TaskFileError(ordered, warnings)
@@ -154,7 +155,7 @@ class TaskDefaults:
 
     def __str__(self) -> str:
         title = f"{self.kind} {self.task!r} (line {self.line}) {self.words}"
-        return as_text(title, self.settings)
+        return settings_text(title, self.settings)
 
 
 def explain_defaults(program: Program, settings: Settings | None = None) -> Explained[TaskDefaults]:
@@ -164,7 +165,7 @@ def explain_defaults(program: Program, settings: Settings | None = None) -> Expl
         rule = program.rule(task, settings)
         listed = tuple(_settings(program, task))
         kind = task.kind if task.role == "task" else f"{task.role} ({task.kind})"
-        words = in_words(rule)
+        words = rule_in_words(rule)
         explained.append(TaskDefaults(task.path, kind, task.line, listed, rule, words))
     return explained
 
@@ -186,11 +187,6 @@ def _settings(program: Program, task: Task) -> Iterator[tuple[str, Any, str]]:
     if task.leaf is not None:
         phase = program.cascade.phases[task.leaf]
         for key in ("model", "tackle", "rules", "max_input_tokens"):
-            value = getattr(phase, key)
-            written = key in phase.model_fields_set
-            if written:
+            if key in phase.model_fields_set:
                 line = program.source.lines.get(("phases", task.leaf, key))
-                plain = (
-                    value.model_dump(exclude_unset=True) if hasattr(value, "model_dump") else value
-                )
-                yield key, plain, f"line {line}"
+                yield key, phase.model_dump(exclude_unset=True)[key], f"line {line}"

@@ -1,7 +1,7 @@
 """Tasks as data: the tree that a task file holds, frozen when it was read.
 
-The model knows no file, no tool and no run. `reading` makes it out of XML, `defaults` fills in
-what a block leaves out, `compile` turns it into rules and phases.
+The model knows no file, no tool and no run. `parse` makes it out of XML, `compile` turns it into
+rules and phases.
 """
 
 from __future__ import annotations

@@ -1,79 +1,30 @@
-"""Task files: from the elements of an XML file to the tree of tasks, with all that is wrong.
-
-Atomic tasks also become phases of a cascade, as data with the line of each value: so the checks of
-cascades (templates, tools, forms) hold for tasks and name their lines.
-
-The table of defaults and the rules are those of the context-management decision record. A block
-that is there but lacks a required element takes the table's default with a warning; a block that
-is not there takes it silently, for `windlass check --explain-defaults` tells it.
-"""
+"""Task files: from the elements of an XML file to the tree of tasks, with all that is wrong."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from windlass.cascade.source import Path as Place
-from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean, perhaps_newer
-from windlass.safety.foreign import parse_json
+from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
+from windlass.tasks._builder import TaskBuilder
+from windlass.tasks._context_management import BLOCK, context_of
+from windlass.tasks._phases import NUMBERS, OBJECTS, TEXTS, add_phase
 from windlass.tasks._xml import Element, read_xml
 from windlass.tasks.model import (
-    FORMATS,
-    INHERIT,
     KINDS,
     PARALLEL,
-    ContextManagement,
     Form,
     Input,
     Kind,
     Role,
     Task,
     TaskFile,
-    TaskFinding,
 )
 from windlass.text.templates import NAMES, TemplateError, Used, find_names
-
-T = TypeVar("T")
-
-BLOCK: Final = "context_management"
-FRESH: Final = {"enabled": True, "disabled": False}
-ACCUMULATE: Final = {"true": True, "false": False}
-ELEMENTS: Final = ("inherit_context", "accumulate_data", "accumulation_format", "fresh_context")
-
-TABLE: Final[dict[str, ContextManagement]] = {
-    "atomic": ContextManagement("full", fresh_context=True),
-    "sequential": ContextManagement(
-        "full", fresh_context=True, accumulate_data=True, accumulation_format="notes_only"
-    ),
-    "reduce": ContextManagement("full", fresh_context=True),
-    "inner_task": ContextManagement("full", fresh_context=False),
-    "reduction_task": ContextManagement("full", fresh_context=True),
-}
-"""Defaults by operator, and by the place in a reduce, which goes before the operator."""
-
-TEXTS: Final = ("system", "model", "reasoning_effort", "tool_choice")
-NUMBERS: Final = ("max_output_tokens", "temperature", "max_input_tokens")
-OBJECTS: Final = (
-    *("output_schema", "intra_context", "output_extraction", "context_ttl", "callouts"),
-    "injectors",
-)
-"""Elements whose text is JSON."""
-FETCHED: Final = ("user_memory", "knowledge")
-"""Injectors that tasks have not: fresh context brings what a task's memory and folders hold."""
-RULES: Final = (
-    "max_turns",
-    "max_attempts",
-    "loop_until",
-    "on_exhausted",
-    "budget",
-    "max_tokens",
-    "max_seconds",
-    "approve",
-)
 
 PASSED_ON: Final = (
     "system",
@@ -107,26 +58,6 @@ _INPUTS_HOLD: Final = "it holds " + ", ".join(f"<{tag}>" for tag in _FORMS)
 _NAME: Final = re.compile(r'[^\s./\\<>:"|?*\[\]][^./\\<>:"|?*\[\]\x00-\x1f]*')
 _LONGEST: Final = 60
 """Characters of a task's path, which names its phases in the record."""
-
-
-@dataclass(slots=True)
-class TaskBuilder:
-    """The work in hand: what was found, the phases so far, and the line of each of their values."""
-
-    file: str
-    findings: list[TaskFinding] = field(default_factory=list[TaskFinding])
-    phases: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    lines: dict[Place, int] = field(default_factory=dict[Place, int])
-    uses_input: bool = False
-
-    def wrong(self, line: int, text: str, *, error: bool = True, lacking: bool = False) -> None:
-        """Tell a mistake, or with `error` false what is odd."""
-        self.findings.append(TaskFinding(line, text, error, lacking))
-
-    def unknown(self, holder: Element, child: Element, tags: Collection[str]) -> None:
-        """Tell that an element cannot hold what it holds."""
-        text = f"<{holder.tag}> has no <{child.tag}>; {perhaps_newer(child.tag, tags)}"
-        self.wrong(child.line, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +105,7 @@ def read_task(data: bytes | str, file: str, *, name: str = "task") -> TaskFile:
     cascade: dict[str, Any] = {"cascade_id": task.name, "phases": builder.phases}
     auto = root.first("auto_context")
     if auto is not None:
-        cascade["auto_context"] = json_of(builder, auto)
+        cascade["auto_context"] = builder.json_of(auto)
         builder.lines["auto_context",] = auto.line
     return TaskFile(
         file,
@@ -219,17 +150,16 @@ def _task(builder: TaskBuilder, element: Element, role: Role, name: str, around:
     else:
         if not inputs:
             builder.wrong(element.line, "a reduce task needs <inputs> to work on")
-        for tag, key, called in (
-            ("inner_task", "inner", "inner"),
-            ("reduction_task", "reduction", "reduction"),
-        ):
-            part = element.first(tag)
+        roles: dict[str, Role] = {"inner": "inner_task", "reduction": "reduction_task"}
+        for called, part_role in roles.items():
+            part = element.first(part_role)
             if part is None:
-                builder.wrong(element.line, f"a reduce task needs an <{tag}>")
+                article = "an" if called == "inner" else "a"
+                builder.wrong(element.line, f"a reduce task needs {article} <{part_role}>")
             else:
-                handed = tag == "reduction_task"  # it is handed what the inner tasks gave
+                handed = called == "reduction"  # it is handed what the inner tasks gave
                 below = _Around(inside, inherited, handed)
-                parts[key] = _task(builder, part, tag, called, below)  # type: ignore[arg-type]
+                parts[called] = _task(builder, part, part_role, called, below)
     return Task(
         kind=kind,
         role=role,
@@ -328,7 +258,7 @@ def _note_names(builder: TaskBuilder, line: int, names: list[Used], what: str) -
     for used in names:
         if what and not used.of and used.name not in NAMES:
             near = did_you_mean(used.name, NAMES)
-            builder.wrong(line, f"{what} knows no {used.name!r}; {near}")
+            builder.wrong(line, f"{what} cannot use {used.name!r}; {near}")
         builder.uses_input |= used.name == "input" and not used.of
 
 
@@ -432,202 +362,3 @@ def relax_ng() -> str:
     of another only `windlass check` knows.
     """
     return files("windlass.tasks").joinpath("task.rng").read_text(encoding="utf-8")
-
-
-# ---- atomic tasks as phases ---------------------------------------------------------------
-
-
-def add_phase(
-    builder: TaskBuilder,
-    element: Element,
-    path: str,
-    inherited: Mapping[str, Element],
-    banks: tuple[str, ...],
-) -> None:
-    """Add the task as a phase of the cascade, with the line of each of its values."""
-    number = len(builder.phases)
-    base: Place = ("phases", number)
-    phase: dict[str, Any] = {"name": path}
-    builder.phases.append(phase)
-    builder.lines[base] = builder.lines[*base, "name"] = element.line
-    own = {child.tag: child for child in element.children}
-    for tag, child in {**inherited, **own}.items():
-        key = "instructions" if tag == "description" else "tackle" if tag == "tools" else tag
-        value = _value(builder, child, (*base, key))
-        if value is None:
-            continue
-        phase[key] = value
-        builder.lines[*base, key] = child.line
-    phase.setdefault("instructions", "-")
-    if banks:
-        phase["memory"] = {"read": list(banks), "write": list(banks)}
-        builder.lines[*base, "memory"] = inherited["memory"].line
-
-
-def _value(builder: TaskBuilder, child: Element, place: Place) -> Any:
-    text = child.text.strip()
-    if child.tag in ("description", *TEXTS):
-        if child.tag != "description" and not text:
-            builder.wrong(child.line, f"<{child.tag}> is empty")
-            return None
-        return text or "-"
-    if child.tag in NUMBERS:
-        return _number(builder, child)
-    if child.tag == "injectors":
-        return _injectors(builder, child)
-    if child.tag in OBJECTS:
-        return json_of(builder, child)
-    if child.tag == "tools":
-        return _tools(builder, child, place)
-    if child.tag == "rules":
-        return _rules(builder, child, place)
-    return None
-
-
-def _number(builder: TaskBuilder, element: Element) -> float | None:
-    text = element.text.strip()
-    try:
-        return int(text)
-    except ValueError:
-        try:
-            return float(text)
-        except ValueError:
-            builder.wrong(element.line, f"<{element.tag}> must be a number, not {text!r}")
-            return None
-
-
-def json_of(builder: TaskBuilder, element: Element) -> Any:
-    """The JSON value in an element; None where it is none, which is told."""
-    try:
-        return parse_json(element.text)
-    except ValueError as error:
-        builder.wrong(element.line, f"<{element.tag}> must hold JSON: {error}")
-        return None
-
-
-def _injectors(builder: TaskBuilder, element: Element) -> Any:
-    """What a task injects, without what its fresh context is for."""
-    value = json_of(builder, element)
-    if value is not True and not isinstance(value, dict):
-        return value
-    injectors = {} if value is True else dict(value)
-    for name in FETCHED:
-        if injectors.get(name, False) is not False:
-            builder.wrong(
-                element.line,
-                f"<injectors>: a task has no {name!r}; <fresh_context>enabled</fresh_context>"
-                " brings what matches it out of the banks and folders named in <memory>",
-            )
-        injectors[name] = False
-    return injectors
-
-
-def _tools(builder: TaskBuilder, element: Element, place: Place) -> Any:
-    text = element.text.strip()
-    if text and not element.children:
-        if text == "manifest":
-            return text
-        text = f"<tools> holds <tool> elements, or the word manifest, not {text!r}"
-        builder.wrong(element.line, text)
-        return None
-    names: list[str] = []
-    for child in element.children:
-        if child.tag != "tool" or not child.text.strip():
-            builder.wrong(child.line, "<tools> holds <tool> elements, each with the name of a tool")
-            continue
-        builder.lines[*place, len(names)] = child.line
-        names.append(child.text.strip())
-    return names
-
-
-def _rules(builder: TaskBuilder, element: Element, place: Place) -> Any:
-    rules: dict[str, Any] = {}
-    for child in element.children:
-        if child.tag not in RULES:
-            builder.unknown(element, child, RULES)
-            continue
-        counted = child.tag.startswith("max_") or child.tag == "budget"
-        value: Any = _number(builder, child) if counted else child.text.strip()
-        if child.tag == "approve":
-            value = child.text.split()
-        if value is not None:
-            rules[child.tag] = value
-            builder.lines[*place, child.tag] = child.line
-    return rules
-
-
-# ---- what a context_management block says, and what it leaves out -------------------------
-
-
-def default_for(kind: Kind, role: Role) -> tuple[ContextManagement, str]:
-    """The row of the table for a task, and what the row is called."""
-    row, name = (TABLE[role], f"reduce.{role}") if role in TABLE else (TABLE[kind], kind)
-    if kind == "sequential":  # as an inner or reduction task it has steps to accumulate, too
-        row = replace(TABLE[kind], fresh_context=row.fresh_context)
-    return row, name
-
-
-def context_of(
-    builder: TaskBuilder, block: Element | None, kind: Kind, role: Role
-) -> ContextManagement:
-    """The settings of a task; the builder is told what is wrong with its block."""
-    default, name = default_for(kind, role)
-    origins: dict[str, str] = {}
-    at_default = f"default of {name}"
-    if block is None:
-        names = ELEMENTS if kind == "sequential" else ("inherit_context", "fresh_context")
-        return replace(default, origins=dict.fromkeys(names, at_default))
-    _tell_misplaced(builder, block, kind, role)
-
-    def written(name: str, values: dict[str, T], otherwise: T, *, required: bool = True) -> T:
-        element = block.first(name)
-        if element is not None:
-            word = element.text.strip()
-            if word in values:
-                origins[name] = f"line {element.line}"
-                return values[word]
-            text = f"<{name}> is {word!r}; {did_you_mean(word, values)}"
-            builder.wrong(element.line, text)
-        elif required:
-            shown = next(word for word, value in values.items() if value == otherwise)
-            text = f"<{BLOCK}> lacks <{name}>: the {at_default}, {shown!r}, is taken"
-            builder.wrong(block.line, text, error=False, lacking=True)
-        origins[name] = at_default
-        return otherwise
-
-    inherit = written("inherit_context", {word: word for word in INHERIT}, default.inherit_context)
-    fresh = written("fresh_context", FRESH, default.fresh_context)
-    if kind != "sequential":
-        return ContextManagement(inherit, fresh, origins=origins)
-    accumulate = written("accumulate_data", ACCUMULATE, otherwise=True)
-    element = block.first("accumulation_format")
-    if accumulate and element is None and block.first("accumulate_data") is not None:
-        text = (
-            "<accumulate_data> is true, so <accumulation_format> must say what is kept of a step:"
-            f" {' or '.join(FORMATS)}"
-        )
-        builder.wrong(block.line, text)
-    how = written(
-        "accumulation_format", {word: word for word in FORMATS}, "notes_only", required=False
-    )
-    if not accumulate and element is not None:
-        text = "<accumulation_format> does nothing where <accumulate_data> is false"
-        builder.wrong(element.line, text, error=False)
-    return ContextManagement(inherit, fresh, accumulate, how if accumulate else None, origins)
-
-
-def _tell_misplaced(builder: TaskBuilder, block: Element, kind: Kind, role: Role) -> None:
-    seen: set[str] = set()
-    for child in block.children:
-        if child.tag not in ELEMENTS:
-            builder.unknown(block, child, ELEMENTS)
-        elif child.tag in seen:
-            builder.wrong(child.line, f"<{child.tag}> is given twice in <{BLOCK}>")
-        elif child.tag.startswith("accumul") and kind != "sequential":
-            what = f"a {kind} task" if role == "task" else f"a {kind} <{role}>"
-            text = (
-                f"<{child.tag}> is for sequential tasks: {what} has no steps whose outputs could"
-                " be kept; leave it out"
-            )
-            builder.wrong(child.line, text)
-        seen.add(child.tag)

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from windlass.errors import ToolError, did_you_mean
 from windlass.messages import Picture, ToolCall, clean_text
-from windlass.safety.fairness import in_thread
+from windlass.safety.fairness import start_thread
 from windlass.safety.interrupting import Cancellation
 from windlass.safety.patterns import BadPattern
 from windlass.safety.schemas import validator_for
@@ -140,7 +140,7 @@ async def _guarded(tool: Tool, arguments: dict[str, Any]) -> ToolOutput:
         if inspect.iscoroutinefunction(tool.function):
             result = await tool.function(**arguments)
         else:
-            thread = in_thread(_call(tool, arguments), f"tool {tool.spec.name}")
+            thread = start_thread(_call(tool, arguments), f"tool {tool.spec.name}")
             result = await asyncio.wrap_future(thread)
             if inspect.isawaitable(result):
                 result = await result

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from windlass.messages import Message, ToolSpec
-from windlass.safety.patterns import BadPattern, compiled
+from windlass.safety.patterns import BadPattern, compile_pattern
 from windlass.window.encode import in_rows
 from windlass.window.kinds import arguments_of
 
@@ -160,7 +160,7 @@ def _searched(message: Message, path: str) -> str:
 def _matching_lines(text: str, grep: str, first: int) -> str:
     """The lines of a text, the first of which has this number, in which the pattern is found."""
     try:
-        pattern = compiled(grep, in_lines=True)
+        pattern = compile_pattern(grep, in_lines=True)
     except BadPattern as error:
         raise ValueError(f"grep {_short(grep)!r} {error}") from error
     lines: list[str] = []

@@ -58,6 +58,16 @@ ABOUT: Final[Mapping[str, str]] = {
 }
 """What each profile is for, in half a sentence."""
 
+FIRST: Final[Mapping[str, tuple[str, ...]]] = {
+    "In general": ("profile", "enabled"),
+    "What is new": ("cuts", "repeats"),
+    "What ages": ("see_results", "see_reads"),
+    "Limits": ("keep_recent_turns", "max_input_tokens"),
+    "Pictures": ("images_after",),
+    "The bill": ("commit",),
+}
+"""The options that people set first, by what they are about. The others are rarely needed."""
+
 RARE: Final = frozenset(
     {
         "guard",

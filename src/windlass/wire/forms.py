@@ -29,6 +29,9 @@ MODULES: Final[Mapping[str, str]] = {
     "anthropic": "windlass.wire.anthropic",
     "gemini": "windlass.wire.gemini",
 }
+"""The modules that write requests in a form and read the answers to them."""
+LIST_MODULES: Final[Mapping[str, str]] = {**MODULES, "gemini": "windlass.wire.gemini_lists"}
+"""The modules that read and write lists of messages in a form."""
 _CHAT_KEYS: Final = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal"})
 _PARTS: Final[Mapping[str, FormName]] = {
     **dict.fromkeys(("image_url", "input_audio", "file", "video_url"), "openai"),

@@ -9,16 +9,13 @@ first functionCall of a step must have one. Keys are those of SDK 3.4.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.safety.foreign import parse_json
-from windlass.text.pictures import picture
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     GO_ON,
@@ -39,19 +36,18 @@ from windlass.wire.calls import (
     with_wire_ids,
     words,
 )
-from windlass.wire.forms import ListReading
 from windlass.wire.tools import write_tools
 
-_PROVIDER: Final = "gemini"
-_PART: Final = "part"
+PROVIDER: Final = "gemini"
+WHOLE_PART: Final = "part"
 """Opaque kind: a whole part (a thought summary, a signature that stands alone)."""
-_WITH: Final = "with"
+KEYS_BESIDE: Final = "with"
 """Opaque kind: `{"from": n, "keys": {…}}`: the text before it is, from n on, a part of its own."""
 _CALL: Final = "call"
 """Opaque kind: `{"index": n, "keys": {…}}`: here stands call n, its part has these keys too."""
-_OBJECT: Final = "with:response"
+RESPONSE_KEYS: Final = "with:response"
 """Opaque kind: the text is the response, which is no plain output; further keys of the part."""
-_NO_ID: Final = "no_id_"
+NO_ID: Final = "no_id_"
 """How ids begin that a list did not have; they are not written."""
 _UNSIGNED: Final = "skip_thought_signature_validator"
 """What Google tells to send for a call that another model made (thought signatures, FAQ)."""
@@ -91,7 +87,7 @@ def body(
     names = wire_names(request)
     messages = with_wire_ids(request.messages)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
-    contents = _contents(messages[head:], request, names)
+    contents = write_contents(messages[head:], request, names)
     if contents and contents[0]["role"] == "model":
         contents = [*opening(), *contents]
     if not contents or contents[-1]["role"] == "model":
@@ -141,9 +137,10 @@ def _thinking(model: str, effort: str) -> dict[str, Any]:
     return {"thinkingLevel": effort.upper() if effort in ("low", "medium") else "HIGH"}
 
 
-def _contents(
+def write_contents(
     messages: Iterable[Message], request: Request, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
+    """Messages in order as contents, those of one side together."""
     contents: list[dict[str, Any]] = []
     called: dict[str, str] = {}
     responses = 0
@@ -189,11 +186,11 @@ def _parts(parts: Iterable[Part], request: Request) -> list[dict[str, Any]]:
         match part:
             case Picture() if _type(part) != _UNSEEN:
                 sent.append(_image(part, request))
-            case Opaque(provider, kind, data) if provider == _PROVIDER and kind == _PART:
+            case Opaque(provider, kind, data) if provider == PROVIDER and kind == WHOLE_PART:
                 sent.append(json.loads(data))
-            case Opaque(provider, kind, data) if provider == _PROVIDER and kind == _WITH:
+            case Opaque(provider, kind, data) if provider == PROVIDER and kind == KEYS_BESIDE:
                 _sign(sent, json.loads(data))
-            case Opaque() if (file := file_for(part, _PROVIDER, "user")) is not None:
+            case Opaque() if (file := file_for(part, PROVIDER, "user")) is not None:
                 sent.append(_file(file))
             case _:
                 sent += _plain([part])
@@ -232,10 +229,10 @@ def _response(
         "response": {"error" if message.failed else "output": text},
     }
     for part in message.parts:
-        if isinstance(part, Opaque) and part.provider == _PROVIDER and part.kind == _OBJECT:
+        if isinstance(part, Opaque) and part.provider == PROVIDER and part.kind == RESPONSE_KEYS:
             response |= json.loads(part.data)
             response["response"] = _object(text, failed=message.failed)
-    files = (file_for(part, _PROVIDER, "tool") for part in message.parts)
+    files = (file_for(part, PROVIDER, "tool") for part in message.parts)
     return [
         {"functionResponse": response},
         *(_image(part, request) for part in shown),
@@ -260,15 +257,15 @@ def _reply_parts(
     sent: list[dict[str, Any]] = []
     for part in message.parts:
         match part:
-            case Opaque() if is_foreign(part, _PROVIDER, request.model):
+            case Opaque() if is_foreign(part, PROVIDER, request.model):
                 pass
             case Opaque(_, kind, data) if kind == _CALL:
                 mark = json.loads(data)
                 if (call := left.pop(mark["index"], None)) is not None:
                     sent.append(call | mark["keys"])
-            case Opaque(_, kind, data) if kind == _WITH:
+            case Opaque(_, kind, data) if kind == KEYS_BESIDE:
                 _sign(sent, json.loads(data))
-            case Opaque(_, kind, data) if kind == _PART:
+            case Opaque(_, kind, data) if kind == WHOLE_PART:
                 sent.append(json.loads(data))
             case Text(text):
                 sent.append({"text": text})
@@ -283,7 +280,7 @@ def _reply_parts(
 
 
 def _id(id_: str) -> dict[str, str]:
-    return {} if id_.startswith(_NO_ID) else {"id": id_}
+    return {} if id_.startswith(NO_ID) else {"id": id_}
 
 
 def _object(text: str, *, failed: bool) -> dict[str, Any]:
@@ -341,7 +338,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
     candidate = needed(candidates[0], Mapping, "candidates[0]")
     reason = str(candidate.get("finishReason") or "STOP")
     content = inside(inside(candidate, "content", dict), "parts", list)
-    parts, calls = _read_parts(content, request)
+    parts, calls = read_parts(content, request)
     if not (parts or calls) and reason not in _HARMLESS:
         raise Refused(reason, str(candidate.get("finishMessage") or "the answer is empty"))
     return Reply(
@@ -352,7 +349,8 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
     )
 
 
-def _read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[ToolCall]]:
+def read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[ToolCall]]:
+    """What a model said in the parts of a content, and its calls."""
     names, number = own_names(request), next_call(request)
     parts: list[Part] = []
     calls: list[ToolCall] = []
@@ -363,7 +361,7 @@ def _read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[
         nonlocal marked
         for at in range(marked, index if keys is None else index + 1):
             extras = {"index": at, "keys": keys if keys and at == index else {}}
-            parts.append(opaque(_PROVIDER, _CALL, extras, request.model))
+            parts.append(opaque(PROVIDER, _CALL, extras, request.model))
             marked = at + 1
 
     for part in content:
@@ -385,10 +383,10 @@ def _read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[
                 keys = {key: value for key, value in keys.items() if key != "thought"}
                 if keys:
                     extras = {"from": start, "keys": keys}
-                    parts.append(opaque(_PROVIDER, _WITH, extras, request.model))
+                    parts.append(opaque(PROVIDER, KEYS_BESIDE, extras, request.model))
             case dict() if part:
                 mark(len(calls))
-                parts.append(opaque(_PROVIDER, _PART, part, request.model))
+                parts.append(opaque(PROVIDER, WHOLE_PART, part, request.model))
             case _:
                 raise ValueError(f"a malformed part in content: {str(part)[:200]}")
     return parts, calls
@@ -476,170 +474,3 @@ class GeminiReader:
 
 
 reader = GeminiReader
-
-
-# ---- lists of contents --------------------------------------------------------------
-
-NOT_SENT: Final = frozenset({"id", "at", "usage"})
-_OLD: Final = re.compile(r"_([a-z])")
-
-
-def side(message: Message) -> str:
-    """Whose turn a message belongs to."""
-    return "model" if message.role == "assistant" else "user"
-
-
-def write(
-    messages: Sequence[Message],
-    caller: Message | None = None,  # noqa: ARG001 - one signature for all forms
-) -> list[dict[str, Any]]:
-    """Messages of one side as a content."""
-    request = Request(_LISTED, tuple(messages), 1)
-    return _contents(with_wire_ids(messages), request, wire_names(request))
-
-
-_LISTED: Final = "gemini-2"
-"""A model whose calls need no signature: a list has those that it came with."""
-
-
-class GeminiList:
-    """Reads the contents of a list, one by one; calls without ids are numbered."""
-
-    def __init__(self) -> None:
-        self._calls = 0
-        self._open: list[tuple[str, str]] = []
-
-    def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """A content as it is inside: responses of functions are messages of their own."""
-        role, parts = given.get("role") or "user", given.get("parts")
-        if isinstance(given.get("content"), str) and parts is None and role != "model":
-            parts = [{"text": given["content"]}]
-        if role not in ("user", "model", "function"):
-            raise SequenceError(f"{where}: role {role!r} is none of user, model")
-        if not isinstance(parts, list | tuple):
-            raise SequenceError(f"{where}: parts is not a list")
-        mended: list[str] = []
-        camel_parts: list[dict[str, Any]] = []
-        for at, part in enumerate(parts):
-            if not isinstance(part, Mapping) or not part:
-                raise SequenceError(f"{where}, part {at}: a part is an object that holds something")
-            if part.keys() == {"text"} and not part["text"]:
-                mended.append("empty text is left out")
-                continue
-            camel_parts.append(_as_camel(part))
-        if role == "model":
-            return ListReading((self._model(camel_parts, where),), tuple(mended))
-        return self._user(camel_parts, where, mended)
-
-    def _model(self, parts: list[dict[str, Any]], where: str) -> Message:
-        self._open = []
-        for at, part in enumerate(parts):
-            if "functionResponse" in part:
-                raise SequenceError(f"{where}, part {at}: a functionResponse in a model's content")
-            call = part.get("functionCall")
-            if call is not None:
-                if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
-                    raise SequenceError(f"{where}, part {at}: a functionCall has a name")
-                id_ = call.get("id")
-                if not id_:
-                    id_ = f"{_NO_ID}{self._calls}"
-                    part["functionCall"] = {**call, "id": id_}
-                self._calls += 1
-                self._open.append((str(id_), call["name"]))
-        try:
-            read_parts, calls = _read_parts(parts, Request("", (), 1))
-        except ValueError as error:
-            raise SequenceError(f"{where}: {error}") from error
-        return Message("assistant", tuple(read_parts), tuple(calls))
-
-    def _user(self, parts: list[dict[str, Any]], where: str, mended: list[str]) -> ListReading:
-        results: list[Message] = []
-        words: list[Part] = []
-        for at, part in enumerate(parts):
-            place = f"{where}, part {at}"
-            match part:
-                case {"functionCall": _}:
-                    raise SequenceError(f"{place}: a functionCall in a user's content")
-                case {"functionResponse": {"name": str(name)} as response}:
-                    if words:
-                        mended.append("responses stand before all else")
-                    results.append(self._result(name, response))
-                case {"functionResponse": _}:
-                    raise SequenceError(f"{place}: a functionResponse has a name")
-                case _:
-                    words += _read_said(part, place)
-        messages = [*results, *([Message("user", tuple(words))] if words or not results else [])]
-        return ListReading(tuple(messages), tuple(dict.fromkeys(mended)))
-
-    def _result(self, name: str, given: Mapping[str, Any]) -> Message:
-        rest = {key: value for key, value in given.items() if key != "name"}
-        id_ = rest.pop("id", None)
-        if not id_:
-            id_ = next((id_ for id_, called in self._open if called == name), "")
-        self._open = [each for each in self._open if each[0] != id_]
-        response = rest.pop("response", None)
-        response = {} if response is None else response
-        failed = isinstance(response, Mapping) and response.keys() == {"error"}
-        match response:
-            case {"output": str(text)} | {"error": str(text)} if len(response) == 1 and not rest:
-                return Message("tool", (Text(text),), (), id_, name, failed)
-            case _:
-                text = json.dumps(response, ensure_ascii=False)
-                keys = opaque(_PROVIDER, _OBJECT, rest)
-                return Message("tool", (Text(text), keys), (), id_, name, failed)
-
-
-list_reader = GeminiList
-
-
-def _as_camel(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part with its keys, and those of what it holds, as the API writes them."""
-
-    def camel(key: str) -> str:
-        return _OLD.sub(lambda match: match[1].upper(), key)
-
-    return {
-        camel(key): {camel(name): one for name, one in value.items()}
-        if isinstance(value, Mapping)
-        else value
-        for key, value in part.items()
-    }
-
-
-def _read_said(part: dict[str, Any], where: str) -> list[Part]:
-    """A part of the user's."""
-    match part:
-        case {"text": str(text), **keys} if text:
-            return [
-                Text(text),
-                *([opaque(_PROVIDER, _WITH, {"from": 0, "keys": keys})] if keys else []),
-            ]
-        case {"inlineData": {"mimeType": str(kind), "data": str(data)}} if kind.startswith(
-            "image/"
-        ):
-            try:
-                shown = picture(base64.b64decode(data.translate(_STANDARD), validate=True))
-            except ValueError as error:
-                if kind in ("image/heic", "image/heif"):
-                    return [opaque(_PROVIDER, _PART, part)]
-                raise SequenceError(f"{where}: the data is no picture ({error})") from error
-            held = part["inlineData"]
-            plain = part.keys() == {"inlineData"} and held.keys() == {"mimeType", "data"}
-            return (
-                [shown] if plain and kind == shown.media_type else [opaque(_PROVIDER, _PART, part)]
-            )
-        case _ if any(key in part for key in _HELD):
-            return [opaque(_PROVIDER, _PART, part)]
-        case _:
-            raise SequenceError(f"{where}: {', '.join(part)} has no place in Gemini's form")
-
-
-_STANDARD: Final = str.maketrans("-_", "+/")
-_HELD: Final = (
-    "inlineData",
-    "fileData",
-    "executableCode",
-    "codeExecutionResult",
-    "thought",
-    "text",
-)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from windlass.api.batches.lines import ResultLine
-from windlass.cascade.check import InputNeed
+from windlass.cascade.needs import InputNeed
 from windlass.errors import FileError, Mistake, UsageError, did_you_mean
 from windlass.safety.foreign import TOO_DEEP, is_too_deep, parse_json
 

@@ -16,7 +16,7 @@ from windlass.api.options import BatchOptions
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted, Waiting
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, person_needed
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_turn
 
 BatchReason: TypeAlias = Literal["money", "tokens", "time", "runs"]
 """Which limit of a batch was reached."""
@@ -204,7 +204,7 @@ class BatchWork:
         return None
 
     async def _row(self, given: BatchInput) -> None:
-        await fair()
+        await wait_for_turn()
         began = time.monotonic()
         watcher = _RowWatcher(given.name, self._tell_start, self.emit)
         try:

@@ -6,9 +6,10 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
 
+from windlass.caching.rates import cost
 from windlass.cascade.model import Cascade
 from windlass.engine.turn.fitting import input_room
 from windlass.errors import (
@@ -22,7 +23,6 @@ from windlass.errors import (
 )
 from windlass.messages import Message, system, user
 from windlass.providers.base import Resolve
-from windlass.providers.spending import usage_cost
 from windlass.safety.foreign import parse_json
 from windlass.settings.modules import Modules
 from windlass.text.prompts import (
@@ -138,7 +138,7 @@ class _ByModel:
         except WindlassError as error:
             limited = run_limit_in(error) is not None
             return Judgement(None, why=f"{self.name} failed: {error}", limited=limited)
-        cost = 0.0 if info.free else usage_cost(info.name, reply.usage)
+        paid = 0.0 if info.free else cost(info.name, **asdict(reply.usage))
         try:
             answer = parse_json(reply.message.text)
             score, why = score_of(answer["score"]), str(answer["why"])
@@ -146,8 +146,8 @@ class _ByModel:
             score, why = None, ""
         if score is None or not 0 <= score <= 1:
             said = " ".join(reply.message.text.split())[:60]
-            return Judgement(None, cost, f"{self.name} gave no score from 0 to 1 but {said!r}")
-        return Judgement(float(score), cost, why)
+            return Judgement(None, paid, f"{self.name} gave no score from 0 to 1 but {said!r}")
+        return Judgement(float(score), paid, why)
 
     def _question(self, given: Mapping[str, Any], answer: str) -> tuple[Message, ...]:
         """The messages that ask the model; task and answer are cut to fit its window."""

@@ -64,7 +64,7 @@ def import_(
 
 def _row(group: list[ImportedSession]) -> list[Cell]:
     from windlass.caching.rates import money
-    from windlass.cli.printed_tables import Number
+    from windlass.cli.printed_tables import NumberCell
 
     dollars = [session.cost for session in group]
     known = [one for one in dollars if one is not None]
@@ -79,6 +79,6 @@ def _row(group: list[ImportedSession]) -> list[Cell]:
         sum(one.tokens_in for one in group),
         sum(one.tokens_cached for one in group),
         sum(one.tokens_out for one in group),
-        Number(cost),
+        NumberCell(cost),
         sum(sum(one.skipped.values()) for one in group),
     ]

@@ -28,7 +28,7 @@ def schema(
     ] = None,
 ) -> None:
     """Print the schema of cascades or tasks, or the SQL of ClickHouse tables."""
-    from windlass.cascade.model import json_schema
+    from windlass.cascade.published_schema import json_schema
     from windlass.history.clickhouse.layout import TableOptions, script
     from windlass.tasks.parse import relax_ng
 

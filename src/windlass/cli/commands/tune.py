@@ -68,14 +68,14 @@ def tune(
 
 
 def _print_figures(figures: Sequence[TunedFigure]) -> None:
-    from windlass.cli.printed_tables import Number, print_table
+    from windlass.cli.printed_tables import NumberCell, print_table
 
     print_table(
         ["settings", "of everything", "values in view", "lines in view"],
         [
             [
                 each.settings,
-                *map(Number, (f"{each.ratio:.1%}", f"{each.values:.2%}", f"{each.lines:.2%}")),
+                *map(NumberCell, (f"{each.ratio:.1%}", f"{each.values:.2%}", f"{each.lines:.2%}")),
             ]
             for each in figures
         ],

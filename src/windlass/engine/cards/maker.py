@@ -7,8 +7,7 @@ serves the run between them. What a model does not answer is made by rule, and t
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -17,12 +16,19 @@ from windlass.errors import WindlassError
 from windlass.history.card_rows import CardMarks
 from windlass.messages import Message, user
 from windlass.providers.base import ModelInfo, Provider
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_turn
 from windlass.selection.card import Card
+from windlass.selection.card_settings import CardOptions
 from windlass.selection.index import embeddable
-from windlass.selection.kept import CardOptions
-from windlass.selection.making import card_of, mean_of, question, shared, summary_in, wants_model
-from windlass.selection.vectors import Embedder, Vectors, checked, is_remote
+from windlass.selection.making import (
+    card_of,
+    mean_vector,
+    summary_in,
+    summary_question,
+    wants_model,
+    with_shared_parts,
+)
+from windlass.selection.vectors import Embedder, Vectors, check_vectors, is_remote
 from windlass.tools.base import Spent
 from windlass.window.entries import Item
 from windlass.wire.base import Request, Usage
@@ -63,8 +69,17 @@ class CardBatch:
     """A batch of cards, what failed of it, and what models took for it."""
 
     cards: list[Card] = field(default_factory=list[Card])
-    failures: list[Failure] = field(default_factory=list[Failure])
     spent: list[Spent] = field(default_factory=list[Spent])
+    _lacking: dict[tuple[Lacks, str, str], list[str]] = field(default_factory=dict, init=False)
+
+    def note_lack(self, lacks: Lacks, model: str, why: str, ids: Iterable[str]) -> None:
+        """Note that the cards of these messages lack something, because of a model."""
+        self._lacking.setdefault((lacks, model, why), []).extend(ids)
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The cards that lack something, by what, which model and why."""
+        return [Failure(*key, tuple(ids)) for key, ids in self._lacking.items()]
 
 
 @dataclass(slots=True)
@@ -79,7 +94,7 @@ class Summariser:
         """What the model is asked of a message."""
         return Request(
             model=self.name.partition("/")[2],
-            messages=(user(question(message, options)),),
+            messages=(user(summary_question(message, options)),),
             tool_choice="none",
             max_output_tokens=min(_SUMMARY_TOKENS, self.info.max_output_tokens),
             temperature=0.0,
@@ -129,34 +144,27 @@ class CardMaker:
     ) -> CardBatch:
         """The cards of messages, in their order. `count` gives the tokens of a message."""
         batch = CardBatch()
-        failed: defaultdict[tuple[Lacks, str, str], list[str]] = defaultdict(list)
         for item in items:
             card = await self._by_rule(item, count)
             same = self._same.get(card.content_hash)
             if same is not None:
-                card = shared(card, same)
+                card = with_shared_parts(card, same)
             batch.cards.append(card)
-            await fair()
+            await wait_for_turn()
         for at, item in enumerate(items):
             card = batch.cards[at]
             if self.summariser is not None and wants_model(item.message):
-                batch.cards[at] = await self._summarised(card, item.message, batch, failed)
-        await self._with_vectors(items, batch, failed)
+                batch.cards[at] = await self._summarised(card, item.message, batch)
+        await self._with_vectors(items, batch)
         now = int(self._now())
         batch.cards = [marks.on(replace(card, generated_at=now)) for card in batch.cards]
-        lacking = {id_ for ids in failed.values() for id_ in ids}
+        lacking = {id_ for failure in batch.failures for id_ in failure.ids}
         for card in batch.cards:
             if card.id not in lacking:
                 self._same[card.content_hash] = card
         while len(self._same) > _SAME:
             del self._same[next(iter(self._same))]
-        batch.failures = [Failure(*key, tuple(ids)) for key, ids in failed.items()]
         return batch
-
-    def forget(self) -> None:
-        """Make everything anew, also what was made of an equal body, and ask models again."""
-        self._same.clear()
-        self._rests.clear()
 
     async def close(self) -> None:
         """Let go of connections."""
@@ -170,19 +178,13 @@ class CardMaker:
 
         return await asyncio.to_thread(make) if item.message.chars > _LONG else make()
 
-    async def _summarised(
-        self,
-        card: Card,
-        message: Message,
-        batch: CardBatch,
-        failed: defaultdict[tuple[Lacks, str, str], list[str]],
-    ) -> Card:
+    async def _summarised(self, card: Card, message: Message, batch: CardBatch) -> Card:
         """The card with a model's summary; by rule again where no model answers."""
         summariser = self.summariser
         assert summariser is not None
         same = self._same.get(card.content_hash)
         if same is not None and same.generator_model == summariser.name:
-            return shared(card, same)
+            return with_shared_parts(card, same)
         why = self._resting(summariser.name)
         if not why:
             try:
@@ -198,15 +200,10 @@ class CardMaker:
                     self._same[card.content_hash] = card
                     return card
                 why = "it answered nothing"
-        failed["summary", summariser.name, why].append(card.id)
+        batch.note_lack("summary", summariser.name, why, [card.id])
         return card
 
-    async def _with_vectors(
-        self,
-        items: Sequence[Item],
-        batch: CardBatch,
-        failed: defaultdict[tuple[Lacks, str, str], list[str]],
-    ) -> None:
+    async def _with_vectors(self, items: Sequence[Item], batch: CardBatch) -> None:
         if self._make_embedder is None:
             return
         name = "the embedding model"
@@ -227,14 +224,14 @@ class CardMaker:
                 self._take_tokens(embedder, batch)
                 start = 0
                 for at, own in zip(places, texts, strict=True):
-                    mean = mean_of(vectors[start : start + len(own)])
+                    mean = mean_vector(vectors[start : start + len(own)])
                     card = replace(batch.cards[at], embedding=mean, embedding_model=name)
                     batch.cards[at], start = card, start + len(own)
         except Exception as error:  # noqa: BLE001 - a model of the user's may raise anything
             why = self._rest(name, error)
             places = [at for at, card in enumerate(batch.cards) if card.embedding_model != name]
         if why:
-            failed["vector", name, why] += [batch.cards[at].id for at in places]
+            batch.note_lack("vector", name, why, [batch.cards[at].id for at in places])
 
     def _take_tokens(self, embedder: Embedder, batch: CardBatch) -> None:
         take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
@@ -259,14 +256,14 @@ class CardMaker:
 async def _embedded(embedder: Embedder, texts: Sequence[str]) -> Vectors:
     """The vectors of texts: a server's without holding the loop up, the others' in a thread."""
     if is_remote(embedder):
-        return checked(embedder, texts, await embedder.vectors(texts))
+        return check_vectors(embedder, texts, await embedder.vectors(texts))
     rows = [
         await asyncio.to_thread(embedder.embed, texts[at : at + _CHUNKS])
         for at in range(0, len(texts), _CHUNKS)
     ]
     import numpy as np
 
-    return checked(embedder, texts, np.concatenate(rows))
+    return check_vectors(embedder, texts, np.concatenate(rows))
 
 
 def _dollars(name: str, usage: Usage) -> float | None:

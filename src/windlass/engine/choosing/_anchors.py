@@ -12,16 +12,15 @@ from typing import Final, Literal, TypeAlias
 
 from windlass.cascade.compile import reach
 from windlass.cascade.rules import Anchors
-from windlass.engine.choosing._session_index import SessionIndex
 from windlass.engine.phase.sources import last_said
 from windlass.history.base import Outcome, StoredRow
 from windlass.history.row_details import ToolResult
-from windlass.messages import Message, Role, Text
-from windlass.selection.making import searched_text
-from windlass.text.prompts import cut_text, errors_text, outline_header, output_text
+from windlass.messages import Message, Role, Text, ToolCall
+from windlass.selection.index import Index
+from windlass.text.prompts import cut_text, errors_text, output_text
 from windlass.window.assemble import says_nothing
 from windlass.window.cut_points import last_turns
-from windlass.window.digests import chars_of, digest, error_lines
+from windlass.window.digests import digest, error_lines
 from windlass.window.entries import Because, Item, show
 from windlass.window.failures import lines_of_failure
 from windlass.window.names import looked_at, names_said
@@ -76,7 +75,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ChoosingView:
     """What anchors are gathered from.
 
     `phases` are those that ran before, in order, less those that are excluded; `outcomes` how
@@ -84,7 +83,7 @@ class Ground:
     `held` the ids that the phase's sources hold already.
     """
 
-    session: SessionIndex
+    index: Index
     phases: Sequence[str]
     outcomes: Mapping[str, Outcome]
     rows: Sequence[StoredRow]
@@ -94,11 +93,11 @@ class Ground:
 
     def items(self, phase: str) -> list[Item]:
         """What was said in a phase."""
-        return [item for item in self.session.index.items if item.phase == phase]
+        return [item for item in self.index.items if item.phase == phase]
 
 
 def gather_anchors(
-    ground: Ground, anchors: Anchors, role: Role, shown_of: Collection[str]
+    view: ChoosingView, anchors: Anchors, role: Role, shown_of: Collection[str]
 ) -> list[Piece]:
     """The anchors but the input, in session order, each message once.
 
@@ -106,19 +105,19 @@ def gather_anchors(
     """
     by_place: dict[int, Piece] = {}
     own: list[Piece] = []
-    places = ground.session.places
-    names = [each for word in anchors.from_phases for each in reached(word, ground.phases)]
+    places = view.index.places
+    names = [each for word in anchors.from_phases for each in reached(word, view.phases)]
     for name in dict.fromkeys(names):
-        outcome, items = ground.outcomes.get(name), ground.items(name)
+        outcome, items = view.outcomes.get(name), view.items(name)
         if anchors.window and not (outcome and outcome.hidden):
             spoken = [item for item in items if not says_nothing(item.message)]
             reason = f"anchor: one of the last {anchors.window} turns of {name}"
             for entry in last_turns(show(spoken, ""), anchors.window):
                 item, place = entry.item, places[entry.item.id]
-                if item.id not in ground.held:
+                if item.id not in view.held:
                     by_place[place] = Piece(place, item.message, "window", reason, item)
         output = last_said(items) if "output" in anchors.include else None
-        if output is None or name in shown_of or output.id in ground.held:
+        if output is None or name in shown_of or output.id in view.held:
             continue
         place, reason = places[output.id], f"anchor: the output of {name}"
         if place in by_place:
@@ -128,7 +127,7 @@ def gather_anchors(
         text = Text(output_text(name, output.message.text, status))
         own.append(
             Piece(
-                ground.session.unit(place)[-1],
+                view.index.together(place)[-1],
                 Message(role, (text,)),
                 "output",
                 reason,
@@ -139,11 +138,11 @@ def gather_anchors(
             )
         )
     if "callouts" in anchors.include:
-        for piece in _callouts(ground):
+        for piece in _callouts(view):
             by_place.setdefault(piece.place, piece)
     if "errors" in anchors.include:
         shown = {piece.item.id for piece in by_place.values() if piece.item is not None}
-        own += _errors(ground, role, shown)
+        own += _errors(view, role, shown)
     return sorted([*by_place.values(), *own], key=Piece.order)
 
 
@@ -153,40 +152,40 @@ def reached(word: str, phases: Sequence[str]) -> list[str]:
     return [name for name in names if name in phases]
 
 
-def _callouts(ground: Ground) -> Iterator[Piece]:
+def _callouts(view: ChoosingView) -> Iterator[Piece]:
     """Messages that were called out, with the calls and results that belong to them."""
-    items = ground.session.index.items
-    for ident, name in ground.callouts.items():
-        place = ground.session.places.get(ident)
-        if place is None or items[place].phase not in ground.phases:
+    items = view.index.items
+    for ident, name in view.callouts.items():
+        place = view.index.places.get(ident)
+        if place is None or items[place].phase not in view.phases:
             continue
-        outcome = ground.outcomes.get(items[place].phase or "")
+        outcome = view.outcomes.get(items[place].phase or "")
         if outcome is not None and outcome.hidden and items[place].message.role == "tool":
             continue  # of that phase only its output may be seen
-        for at in ground.session.unit(place):
+        for at in view.index.together(place):
             item = items[at]
-            if item.id not in ground.held and not says_nothing(item.message):
+            if item.id not in view.held and not says_nothing(item.message):
                 reason = f"anchor: called out as {name!r}"
                 yield Piece(at, item.message, "callout", reason, item)
 
 
-def _errors(ground: Ground, role: Role, shown: Collection[str]) -> list[Piece]:
+def _errors(view: ChoosingView, role: Role, shown: Collection[str]) -> list[Piece]:
     """The last failed calls that nothing else shows, in one message of ours."""
     failed = [
         stored
-        for stored in ground.rows
+        for stored in view.rows
         if (result := ToolResult.read(stored.row)) is not None
         and result.error
-        and stored.row.phase in ground.phases
+        and stored.row.phase in view.phases
         and stored.id is not None
         and stored.id not in shown
-        and stored.id not in ground.held
-        and stored.id in ground.session.places
+        and stored.id not in view.held
+        and stored.id in view.index.places
     ][-MOST_ERRORS:]
     if not failed:
         return []
-    lines = {str(each.id): _error_line(ground, each, ERROR_TOKENS) for each in failed}
-    place = ground.session.unit(ground.session.places[str(failed[-1].id)])[-1]
+    lines = {str(each.id): _error_line(view, each, ERROR_TOKENS) for each in failed}
+    place = view.index.together(view.index.places[str(failed[-1].id)])[-1]
     piece = Piece(place, Message(role, ()), "error", "", what="errors", source="session")
     return [_telling(piece, lines)]
 
@@ -212,32 +211,37 @@ def without_errors(pieces: Iterable[Piece], shown: Collection[str]) -> list[Piec
     return left
 
 
-def _error_line(ground: Ground, stored: StoredRow, most: int) -> str:
+def _error_line(view: ChoosingView, stored: StoredRow, most: int) -> str:
     """A failed call in at most so many tokens: what was called, what it said of the error."""
     message = stored.row.message
     assert message is not None
-    place = ground.session.places[str(stored.id)]
-    caller = ground.session.index.items[ground.session.unit(place)[0]].message
-    calls = (call for call in caller.tool_calls if call.id == message.tool_call_id)
-    call = next(calls, None)
+    place = view.index.places[str(stored.id)]
+    call = call_answered(view.index, place)
     called = folded_pair(call, None).removesuffix(" -> no result]") + "]" if call else ""
     head = f"{reference(message)} {stored.row.phase} {called}"
     room = most * _CHARS_A_TOKEN
     while True:
         text = lines_of_failure(message, room) or message.text.strip()[:room]
         line = f"{head}\n{text}"
-        if room <= _CHARS_A_TOKEN or ground.count(Message("user", (Text(line),))) <= most:
+        if room <= _CHARS_A_TOKEN or view.count(Message("user", (Text(line),))) <= most:
             return line
         room = room * 3 // 4
 
 
-def shortened(ground: Ground, pieces: Sequence[Piece], room: int) -> list[Piece]:
+def call_answered(index: Index, place: int) -> ToolCall | None:
+    """The call that a result answers; None: it is not there."""
+    ident = index.items[place].message.tool_call_id
+    caller = index.items[index.together(place)[0]].message
+    return next((call for call in caller.tool_calls if call.id == ident), None)
+
+
+def shortened(view: ChoosingView, pieces: Sequence[Piece], room: int) -> list[Piece]:
     """The anchors within `room` tokens, as far as digests bring them.
 
     Errors first, then callouts, the turns, and outputs; the oldest of each first.
     """
     shorter = list(pieces)
-    total = sum(ground.count(piece.message) for piece in shorter)
+    total = sum(view.count(piece.message) for piece in shorter)
     for kind in SHORTENED:
         for at, piece in enumerate(shorter):
             if total <= room:
@@ -245,7 +249,7 @@ def shortened(ground: Ground, pieces: Sequence[Piece], room: int) -> list[Piece]
             if piece.kind != kind:
                 continue
             after = _short_errors(piece) if kind == "error" else short(piece)
-            saved = ground.count(piece.message) - ground.count(after.message)
+            saved = view.count(piece.message) - view.count(after.message)
             if saved > 0:
                 shorter[at], total = after, total - saved
     return shorter
@@ -277,91 +281,3 @@ def short(piece: Piece) -> Piece:
         head = f"[{len(text)} chars, cut; {back}]"
     after = message.with_parts(*rewritten_parts(message, f"{head}\n{kept}" if kept else head))
     return replace(piece, message=after, because="digest", reason=f"{piece.reason}; shortened")
-
-
-# ---- what is not shown whole, name by name ---------------------------------------------------
-#
-# One message of ours lists what else was said in the session, and what a digest leaves out: a
-# reference, and the names in it (identifiers, paths, numbers) that nothing else in view holds. A
-# name that a phase will need is so in sight at a tenth of its message's tokens, and `recall` brings
-# the rest.
-
-ALL_CHARS: Final = 20_000
-"""Characters within which all names of one message are told: then what is not there, is nowhere."""
-MOST_CHARS: Final = 9_500
-"""Characters for a message with more names: telling some of a huge listing is a matter of luck,
-and costs every later phase."""
-_HEAD_CHARS: Final = 100
-_NAME_CHARS_A_TOKEN: Final = 3
-"""Names are short tokens: fewer characters each than prose has."""
-_LEAST_ROOM: Final = 40
-
-
-def outline_of(
-    ground: Ground,
-    places: Sequence[int],
-    shown: Iterable[Message],
-    room: int,
-    role: Role,
-    *,
-    can_recall: bool,
-) -> Piece | None:
-    """A message that tells of the messages at `places`, within `room` tokens; None: no room.
-
-    `places` are in the order of importance: what comes first gets its names told first. `shown`
-    is what the phase sees besides.
-    """
-    held: set[str] = set()
-    for message in shown:
-        held.update(names_said(searched_text(message)))
-    head = outline_header(can_recall=can_recall)
-    left = room * _NAME_CHARS_A_TOKEN - len(head)
-    lines: dict[int, str] = {}
-    for place in places:
-        if left < _LEAST_ROOM:
-            break
-        line, names = _line(ground, place, held, left)
-        if line:
-            lines[place] = line
-            left -= len(line) + 1
-            held.update(names)
-    while lines:
-        message = Message(role, (Text("\n".join([head, *(lines[at] for at in sorted(lines))])),))
-        if ground.count(message) <= room:
-            ids = tuple(ground.session.index.items[at].id for at in lines)
-            what = "message" if len(lines) == 1 else "messages"
-            reason = f"outline: names in {len(lines)} {what} not shown whole"
-            return Piece(-1, message, "outline", reason, what="outline", covers=ids)
-        for at in list(lines)[-max(1, len(lines) // 8) :]:
-            del lines[at]
-    return None
-
-
-def _line(ground: Ground, place: int, held: set[str], left: int) -> tuple[str, Iterable[str]]:
-    """What is told of a message, and the names in it that were not in view; empty: nothing."""
-    item = ground.session.index.items[place]
-    message, text = item.message, searched_text(item.message)
-    left_names = [name for name in names_said(text) if name not in held]
-    most = ALL_CHARS if chars_of(left_names) <= ALL_CHARS else MOST_CHARS
-    room = min(len(text), most, left - _LEAST_ROOM)
-    if room <= 0:
-        return "", ()
-    lines = error_lines(looked_at(text), min(200, room // 2))
-    kept = digest(left_names, room, lines=lines)
-    if not kept:
-        return "", ()
-    who = _called(ground, place) if message.role == "tool" else message.role
-    head = f"- {reference(message)} {item.phase} {who}: "
-    return head + " ".join(kept.split("\n")), names_said(kept)
-
-
-def _called(ground: Ground, place: int) -> str:
-    """The call that a result answers, in short."""
-    items = ground.session.index.items
-    ident = items[place].message.tool_call_id
-    caller = items[ground.session.unit(place)[0]].message
-    call = next((each for each in caller.tool_calls if each.id == ident), None)
-    if call is None:
-        return "tool"
-    text = folded_pair(call, None).removeprefix("[Called ").removesuffix(" -> no result]")
-    return text if len(text) <= _HEAD_CHARS else f"{text[: _HEAD_CHARS - 3]}..."

@@ -7,14 +7,13 @@ is no hindrance: the index makes a card by rule where one is wanted.
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from windlass.engine.cards.indexer import embedder_of
+from windlass.engine.cards.card_models import embedder_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.history.card_rows import cards_of
 from windlass.messages import Message
@@ -33,52 +32,11 @@ _AT_ONCE: Final = 20_000
 """Characters that are taken in at once, which takes less than a tenth of a second."""
 
 
-class SessionIndex:
-    """The messages of a session, to be searched. `count` gives the tokens of a message."""
-
-    def __init__(self, count: Callable[[Message], int]) -> None:
-        self.index = Index()
-        self.places: dict[str, int] = {}
-        """The place of each message by its id."""
-        self._count = count
-
-    def grow(self, born: Sequence[Item], cards: Callable[[], Mapping[str, Card]]) -> None:
-        """Take in what was said since; `born` is all that was said in the session."""
-        new = born[len(self.index) :]
-        if not new:
-            return
-        by_id = cards()
-        for item in new:
-            self.places[item.id] = len(self.index)
-            self.index.append(item, self._count(item.message), by_id.get(item.id))
-
-    def unit(self, place: int) -> range:
-        """The places of what is chosen together with the message at `place`."""
-        units = self.index.units
-        unit = units[bisect_right(units.starts, place) - 1]
-        return range(unit.first, unit.last + 1)
-
-    def repeats(self, place: int) -> bool:
-        """Whether a message says nothing, or is of a call that only repeats what stands elsewhere.
-
-        So are answers that wait for their results.
-        """
-        items = [self.index.items[at] for at in self.unit(place)]
-        first = items[0].message
-        if first.role == "tool" or says_nothing(first):
-            return True
-        answered = {item.message.tool_call_id for item in items[1:]}
-        if any(call.id not in answered for call in first.tool_calls):
-            return True
-        names = {call.name for call in first.tool_calls}
-        return bool(names) and names <= REPEATING
-
-
 @dataclass(slots=True)
 class ChoosingMemory:
     """What choosing keeps of a session, from phase to phase."""
 
-    indexes: dict[str, SessionIndex] = field(default_factory=dict[str, SessionIndex])
+    indexes: dict[str, Index] = field(default_factory=dict[str, Index])
     """The session's index, by the model that counts its tokens."""
     embedder: Embedder | None = None
     """What makes its vectors (None: not asked for yet, or none)."""
@@ -91,23 +49,52 @@ def _memory(run: CascadeRun) -> ChoosingMemory:
     return memory
 
 
-async def session_beside(run: CascadeRun, info: ModelInfo) -> SessionIndex:
-    """The same as `session_of`; long messages are taken in beside the event loop."""
-    session = _memory(run).indexes.setdefault(info.name, SessionIndex(info.counter.message))
+async def index_in_thread(run: CascadeRun, info: ModelInfo) -> Index:
+    """The same as `index_of`; long messages are taken in without holding up the event loop."""
+    index = _memory(run).indexes.setdefault(info.name, Index())
     record = run.record
-    born = list(record.born)
-    if sum(item.message.chars for item in born[len(session.index) :]) > _AT_ONCE:
+    new = list(record.born)[len(index) :]
+    if sum(item.message.chars for item in new) > _AT_ONCE:
         cards = cards_of(record.store, record.session_id)
-        await asyncio.to_thread(session.grow, born, lambda: cards)
-    return session_of(run, info)
+        await asyncio.to_thread(_take_in, index, new, info.counter.message, cards)
+    return index_of(run, info)
 
 
-def session_of(run: CascadeRun, info: ModelInfo) -> SessionIndex:
+def index_of(run: CascadeRun, info: ModelInfo) -> Index:
     """The run's session as far as it was said, with tokens as the model counts them."""
-    session = _memory(run).indexes.setdefault(info.name, SessionIndex(info.counter.message))
+    index = _memory(run).indexes.setdefault(info.name, Index())
     record = run.record
-    session.grow(record.born, lambda: cards_of(record.store, record.session_id))
-    return session
+    if new := record.born[len(index) :]:
+        cards = cards_of(record.store, record.session_id)
+        _take_in(index, new, info.counter.message, cards)
+    return index
+
+
+def _take_in(
+    index: Index,
+    new: Sequence[Item],
+    count: Callable[[Message], int],
+    cards: Mapping[str, Card],
+) -> None:
+    """Add what was said to the index; `count` gives the tokens of a message."""
+    for item in new:
+        index.append(item, count(item.message), cards.get(item.id))
+
+
+def only_repeats(index: Index, place: int) -> bool:
+    """Whether a message says nothing, or is of a call that only repeats what stands elsewhere.
+
+    So are answers that wait for their results.
+    """
+    items = [index.items[at] for at in index.together(place)]
+    first = items[0].message
+    if first.role == "tool" or says_nothing(first):
+        return True
+    answered = {item.message.tool_call_id for item in items[1:]}
+    if any(call.id not in answered for call in first.tool_calls):
+        return True
+    names = {call.name for call in first.tool_calls}
+    return bool(names) and names <= REPEATING
 
 
 def embedder_for(run: CascadeRun) -> Embedder | None:
@@ -120,12 +107,12 @@ def embedder_for(run: CascadeRun) -> Embedder | None:
         make = embedder_of(run.settings)
         embedder = None if make is None else make()
         if embedder is not None and is_remote(embedder):
-            embedder = Remembering(embedder)
+            embedder = CachedEmbedder(embedder)
         memory.embedder = embedder
     return memory.embedder
 
 
-class Remembering:
+class CachedEmbedder:
     """An embedding model on a server that is asked once for each text."""
 
     def __init__(self, embedder: RemoteEmbedder) -> None:

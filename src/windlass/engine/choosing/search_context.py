@@ -10,17 +10,17 @@ from typing import Final
 
 from windlass.engine._state import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.choosing._picking import by_score, output_alone
+from windlass.engine.choosing._picking import output_alone
 from windlass.engine.choosing._session_index import (
-    Remembering,
-    SessionIndex,
+    CachedEmbedder,
     embedder_for,
-    session_of,
+    index_of,
+    only_repeats,
 )
 from windlass.errors import ToolError
-from windlass.selection.index import Query
+from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
-from windlass.selection.scoring import SelectionRequest
+from windlass.selection.scoring import SelectionRequest, score
 from windlass.tools.base import ToolContext
 from windlass.window.originals import reference
 
@@ -55,8 +55,7 @@ def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) 
     Calls and their results are named together. Phases whose rule excludes others, and what a
     phase's retention hides, hold here, too.
     """
-    session = session_of(run, phase_run.info)
-    index = session.index
+    index = index_of(run, phase_run.info)
     rule = phase_run.rule.choosing
     excluded = rule.exclude if rule is not None else frozenset[str]()
     record = run.record
@@ -65,30 +64,28 @@ def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) 
     among = [
         item.phase not in excluded
         and (item.phase not in hidden or item.id in outputs)
-        and not session.repeats(place)
+        and not only_repeats(index, place)
         for place, item in enumerate(index.items)
     ]
     if not any(among):
         return "nothing was said in this session that can be searched"
     options = Selection(max_tokens=_ANY_SIZE, max_messages=None, recency_weight=0.0)
     embedder = embedder_for(run)
-    if isinstance(embedder, Remembering):
+    if isinstance(embedder, CachedEmbedder):
         embedder = None  # by words alone: a search is no reason to ask a server
     request = SelectionRequest(index, Query.of(query), options, embedder, among=among)
-    scored = by_score(request).scored
+    scored = score(request)
     lines: list[str] = []
     for at in scored.order():
-        unit = index.units[at]
-        for place in range(unit.first, unit.last + 1):
-            if float(scored.hits[place]) > 0 and len(lines) < most:
-                lines.append(_line(session, place))
+        hits = [place for place in index.units[at].places if scored.hits[place] > 0]
+        lines += [_line(index, place) for place in hits[: most - len(lines)]]
     if not lines:
         return f"nothing said in this session matches {query!r}"
     return "\n".join([f"{len(lines)} found; recall(ref) brings an original back:", *lines])
 
 
-def _line(session: SessionIndex, place: int) -> str:
-    item, tokens = session.index.items[place], session.index.tokens_at(place)
+def _line(index: Index, place: int) -> str:
+    item, tokens = index.items[place], index.tokens_at(place)
     who = item.message.name or item.message.role
-    summary = " ".join(session.index.card(place).summary.split())[:SUMMARY_CHARS]
+    summary = " ".join(index.card(place).summary.split())[:SUMMARY_CHARS]
     return f"[{reference(item.message)}] {who} ({item.phase}, ~{tokens} tok): {summary}"

@@ -14,7 +14,8 @@ from typing import Final
 
 from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
-from windlass.cascade.model import Phase, memory_of
+from windlass.cascade.model import Phase
+from windlass.cascade.tools_named import memory_of
 from windlass.engine._state import PhaseRun, Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import PhaseInjected

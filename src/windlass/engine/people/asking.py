@@ -1,4 +1,4 @@
-"""Putting a turn's questions to a person, before anything of the turn is done."""
+"""Asking a person the questions of a turn, before any of its tools runs."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ async def _answer(run: Run, asking: AskingCall, question: Question) -> str:
     """
     answer = run.journal.answer_to(asking)
     if answer is None:
-        answer = await _put(run, question)
+        answer = await _ask_person(run, question)
     text = f"{question.text} {answer}"
     run.record.decide(question.phase, text, asking.answered(text, question.tool, answer))
     return answer
 
 
-async def _put(run: Run, question: Question) -> str:
-    """The answer to a question, which is told to who watches. Raises AnswerNeeded."""
+async def _ask_person(run: Run, question: Question) -> str:
+    """Ask a person, and tell the listeners of the question. Raises AnswerNeeded."""
     asked = question.phase, question.text, question.options, question.tool, question.call
     run.emit(QuestionAsked(*asked))
     why = None
@@ -54,7 +54,7 @@ async def _put(run: Run, question: Question) -> str:
     return answer
 
 
-def answered_in(store: Store, session_id: str) -> list[tuple[str, str]]:
+def recorded_answers(store: Store, session_id: str) -> list[tuple[str, str]]:
     """The questions of models that a session, or one under it, has answers to, as they came."""
     below = (info.session_id for info in sessions_below(store, [session_id]))
     rows = (each.row for name in (session_id, *below) for each in store.rows(name))

@@ -134,7 +134,7 @@ class AnswerSource:
             given = await given
         return None if given is None else question.answered(given)
 
-    def goes_on(self, answered: Iterable[tuple[str, str]]) -> None:
+    def skip_answered(self, answered: Iterable[tuple[str, str]]) -> None:
         """Spend what a session has answered before it is resumed, as (question, answer) in order.
 
         Answers in order are those of the whole session where they begin with the ones that it has

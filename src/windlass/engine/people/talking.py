@@ -1,4 +1,4 @@
-"""Going on with a session, message by message: each is a phase of its own kind in its record."""
+"""Conversations: each message that a person sends is answered by a phase of its own kind."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _KEPT: Final = ("system", "tackle", "injectors", "memory", "callouts", "intra_co
 _ASKED: Final = ("model", "max_output_tokens", "temperature", "reasoning_effort")
 
 
-def with_chat(cascade: Cascade) -> Cascade:
-    """The cascade with the phase behind its own that answers messages.
+def add_chat(cascade: Cascade) -> Cascade:
+    """The cascade with one more phase, which answers messages.
 
     It has the tools, the memory and the model of the last one, and sees all that was said.
     """
@@ -43,14 +43,14 @@ def with_chat(cascade: Cascade) -> Cascade:
     return cascade.model_copy(update=changes)
 
 
-def only_chat(model: str | None) -> dict[str, Any]:
+def chat_cascade(model: str | None) -> dict[str, Any]:
     """A cascade for a person and a model alone."""
     phase = {"name": CHAT, "instructions": CHAT, "context_strategy": "full", "tackle": ["recall"]}
     named = {} if model is None else {"model": model}
     return {"cascade_id": CHAT, "auto_context": {}, **named, "phases": [phase]}
 
 
-def cascade_of(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
+def recorded_cascade(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
     """The cascade of a session as its record holds it. Raises UsageError for a task file's."""
     if OPERATORS in recorded:
         raise UsageError(
@@ -63,8 +63,8 @@ def cascade_of(recorded: Mapping[str, Any], session_id: str) -> dict[str, Any]:
     return {**{key: value for key, value in recorded.items() if key != RAN}, "phases": phases}
 
 
-def take_up(run: CascadeRun) -> None:
-    """Let a run know what its session's record holds."""
+def restore_session(run: CascadeRun) -> None:
+    """Restore to a run what the record of its session holds."""
     record, progress, store = run.record, run.progress, run.record.store
     rows = record.rows()
     for stored in rows:
@@ -93,7 +93,7 @@ def take_up(run: CascadeRun) -> None:
 
 
 async def answer_message(run: CascadeRun, text: str) -> Result:
-    """What the last phase of a run answers a person, as the run's next piece."""
+    """The answer of a run's last phase to a message of a person."""
     phase, progress = run.cascade.phases[-1], run.progress
 
     async def beginning() -> PhaseRun:
@@ -129,8 +129,8 @@ def _close_calls(run: CascadeRun) -> None:
         run.record.add(NodeType.TOOL_RESULT, message, parent_id=parent, **place)
 
 
-def goes_on(held: CascadeRun, run: CascadeRun) -> CascadeRun:
-    """The run with what an earlier one of the same session knows."""
+def continue_session(held: CascadeRun, run: CascadeRun) -> CascadeRun:
+    """The run with what an earlier run of the same session holds."""
     held.record.store, held.record.on_append = run.record.store, run.record.on_append
     held.record.recorded = None  # all of it was come by
     return replace(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from windlass.cascade.model import Phase, memory_of, without_bank
+from windlass.cascade.model import Phase
+from windlass.cascade.tools_named import memory_of, missing_bank
 from windlass.engine._state import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
@@ -33,7 +34,7 @@ async def choose_tools(
     says so.
     """
     banks = memory_of(run.cascade, phase)
-    usable = [name for name in run.registry.names() if without_bank(banks, name) is None]
+    usable = [name for name in run.registry.names() if missing_bank(banks, name) is None]
     specs = [run.registry.get(name).spec for name in usable]
     lines = [spec.description.strip().partition("\n")[0] for spec in specs]
     menu = "\n".join(f"- {spec.name}: {line}" for spec, line in zip(specs, lines, strict=True))

@@ -24,7 +24,7 @@ from windlass.history.callout_rows import (
 )
 from windlass.history.decisions import By
 from windlass.messages import Message
-from windlass.safety.patterns import compiled
+from windlass.safety.patterns import compile_pattern
 from windlass.tools.base import ToolContext
 from windlass.window.assemble import assemble
 from windlass.window.entries import Item
@@ -98,7 +98,7 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
         if item.message.name in _COPIES:
             continue
         for name, pattern in phase_run.phase.callouts.items():
-            if compiled(pattern, re.MULTILINE).search(item.message.text):
+            if compile_pattern(pattern, re.MULTILINE).search(item.message.text):
                 _mark(run, phase_run, item.id, item.message, name, by="pattern", pattern=pattern)
                 break
 

@@ -36,6 +36,7 @@ from windlass.engine.turn.recall import recall_original
 from windlass.engine.turn.turn import take_turn
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
+    AnswerNeeded,
     BadRequest,
     ContextError,
     OutputInvalid,
@@ -59,18 +60,18 @@ from windlass.history.base import (
 from windlass.history.decisions import (
     Asks,
     Remark,
+    ReplyUnfinished,
     RunLimit,
     SwitchedOff,
     SystemPrompt,
     TurnsUsedUp,
-    Unfinished,
     Waits,
 )
 from windlass.history.details import OutcomeDetails
 from windlass.history.row_details import Validation
 from windlass.messages import Message, Part, ToolCall, user
 from windlass.providers.base import ModelInfo
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_turn
 from windlass.safety.foreign import parse_json
 from windlass.safety.pattern_search import search
 from windlass.safety.schemas import validator_for
@@ -99,7 +100,7 @@ async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending
     `on_exhausted: continue`, without an accepted output. Raises PhaseFailed, or
     what a call raised; the outcome is in the record then, too.
     """
-    await fair()
+    await wait_for_turn()
 
     async def trying() -> Tried:
         return await try_phase(run, phase, begin(run, phase))
@@ -169,11 +170,11 @@ async def settle(
         raise  # no step can follow
     except PersonNeeded as needed:
         run.record.append(outcomes=[Outcome("waiting", run.record.clock(), name)])
-        told = {key: value for key, value in needed.details.items() if key != "phase"}
         if isinstance(needed, Unsure):
-            run.tell(name, str(needed), Waits(**told))
-        else:  # who watches was told of the question
-            run.record.decide(name, str(needed), Asks(**told))
+            run.tell(name, str(needed), Waits(needed.place, needed.tools))
+        elif isinstance(needed, AnswerNeeded):  # who watches was told of the question
+            asked = needed.question, needed.tool, needed.call, needed.options, needed.why
+            run.record.decide(name, str(needed), Asks(*asked))
         run.emit(PhaseEnded(name, "waiting", ""))
         raise
     except WindlassError as error:
@@ -507,7 +508,7 @@ def _cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
     if reason is not None:
         name = phase_run.phase.name
         why = UNFINISHED["window" if reply.finish == "window" else reason]
-        run.tell(name, f"phase {name!r}: {why}", Unfinished(reason))
+        run.tell(name, f"phase {name!r}: {why}", ReplyUnfinished(reason))
     return reason
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from windlass.cascade.model import Phase, memory_of
+from windlass.cascade.model import Phase
+from windlass.cascade.tools_named import memory_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.memory.association import searched

@@ -24,15 +24,15 @@ from windlass.errors import (
 from windlass.history.base import Row, StoredRow
 from windlass.history.row_details import (
     Answer,
-    Answered,
     Approval,
-    Failed,
+    CallAnswered,
+    CallFailed,
+    CallSent,
     Inherited,
     ReplyDetails,
     ReplyOnly,
-    Sent,
-    Started,
     ToolResult,
+    ToolsStarted,
     Validation,
     details_of,
     turn_of,
@@ -53,7 +53,7 @@ class TakenStep:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedCall:
+class StepRecord:
     """What the record holds of a step: when it was sent, what was asked, and what came of it.
 
     Times are in seconds since 1970, and `request` is the digest of what was asked (None: another
@@ -68,7 +68,7 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedTurn:
+class TurnRecord:
     """What the record holds of a turn besides its calls of models.
 
     `started` names the tools that were started, `results` are their results as they stand in the
@@ -136,8 +136,8 @@ class Journal:
         passed: How often the run came to each place until now.
     """
 
-    calls: Mapping[Step, RecordedCall] = field(default_factory=dict[Step, RecordedCall])
-    turns: Mapping[Step, RecordedTurn] = field(default_factory=dict[Step, RecordedTurn])
+    calls: Mapping[Step, StepRecord] = field(default_factory=dict[Step, StepRecord])
+    turns: Mapping[Step, TurnRecord] = field(default_factory=dict[Step, TurnRecord])
     answers: Mapping[AskingKey, str] = field(default_factory=dict[AskingKey, str])
     changed: Sequence[str] = ()
     again: frozenset[str] = frozenset()
@@ -183,12 +183,12 @@ class Journal:
         """What a person answered where a call asks for it; None: nobody was asked."""
         return self.answers.get(asking.key)
 
-    def tools_at(self, turn: Step, calls: Sequence[ToolCall]) -> RecordedTurn | None:
+    def tools_at(self, turn: Step, calls: Sequence[ToolCall]) -> TurnRecord | None:
         """The turn, with a result for each of its calls; None: they are to be run.
 
         Raises Unsure where tools may have run whose effects cannot be taken back.
         """
-        known = self.turns.get(turn, RecordedTurn())
+        known = self.turns.get(turn, TurnRecord())
         # Those of a turn are recorded in the order of its calls, also where these shared an id.
         if [each.tool_call_id for each in known.results] == [call.id for call in calls]:
             return known
@@ -203,7 +203,7 @@ class Journal:
         Raises StepDiffers where a different request was answered there and the program has changed.
         Where it has not, only time or chance makes the requests differ: then the answer stands.
         """
-        call = self.calls.get(step, RecordedCall())
+        call = self.calls.get(step, StepRecord())
         if call.refused is not None:
             raise call.refused
         if call.reply is not None and self.changed and call.request != request:
@@ -229,18 +229,18 @@ def read_journal(
     rows: Iterable[StoredRow], changed: Sequence[str], again: Iterable[str]
 ) -> Journal:
     """The journal of a session, from its rows."""
-    calls = defaultdict[Step, RecordedCall](RecordedCall)
-    turns = defaultdict[Step, RecordedTurn](RecordedTurn)
+    calls = defaultdict[Step, StepRecord](StepRecord)
+    turns = defaultdict[Step, TurnRecord](TurnRecord)
     replies = defaultdict[Step, list[Message]](list)
     answers = dict[AskingKey, str]()
     for row in (stored.row for stored in rows):
         turn, message = turn_of(row), row.message
         match details_of(row):
-            case Sent(step=step, request=request):
-                calls[step] = RecordedCall(row.timestamp, request)  # sent again: nothing stands
-            case Failed(step=step) as failed:
+            case CallSent(step=step, request=request):
+                calls[step] = StepRecord(row.timestamp, request)  # sent again: nothing stands
+            case CallFailed(step=step) as failed:
                 calls[step] = replace(calls[step], refused=_refusal(failed))
-            case Answered(step=step, reply=told):
+            case CallAnswered(step=step, reply=told):
                 reply = _as_reply(told)
                 calls[step] = replace(calls[step], reply=reply, answered=row.timestamp)
             case ReplyDetails(step=Step() as step) as told if message is not None:
@@ -249,7 +249,7 @@ def read_journal(
                 answers = {key: value for key, value in answers.items() if key[0] != turn}
                 reply = _reply_of(row, message, told)
                 calls[step] = replace(calls[step], reply=reply, answered=row.timestamp)
-            case Started(step=step, tools=tools):
+            case ToolsStarted(step=step, tools=tools):
                 turns[step] = replace(turns[step], started=tools)
             case Answer() as answer:
                 if (asking := _asking(answer, replies)) is not None:
@@ -295,7 +295,7 @@ def _asking(answer: Answer, replies: Mapping[Step, Sequence[Message]]) -> Asking
     return AskingCall(turn, at, call) if answer.tool in (None, call.name) else None
 
 
-def _refusal(failed: Failed) -> WindlassError | None:
+def _refusal(failed: CallFailed) -> WindlassError | None:
     """The error of a call that a provider refused for what was asked; None: it failed otherwise."""
     if failed.error == ContextTooLong.__name__:
         return ContextTooLong(failed.message, counted=failed.counted, limit=failed.limit)
@@ -304,15 +304,13 @@ def _refusal(failed: Failed) -> WindlassError | None:
     return None
 
 
-def _as_it_stands(
-    step: Step, call: RecordedCall, calls: Mapping[Step, RecordedCall]
-) -> RecordedCall:
+def _as_it_stands(step: Step, call: StepRecord, calls: Mapping[Step, StepRecord]) -> StepRecord:
     """A call, with its refusal only where a provider would refuse it again.
 
     Thinking that was refused is refused again; what was too long need not be, unless the run went
     on from there.
     """
-    after = calls.get(replace(step, repeat=step.repeat + 1), RecordedCall())
+    after = calls.get(replace(step, repeat=step.repeat + 1), StepRecord())
     stands = isinstance(call.refused, ThinkingRefused) or after.reply is not None
     return call if stands else replace(call, refused=None)
 
@@ -340,7 +338,7 @@ def _reply_of(row: Row, message: Message, told: ReplyDetails) -> Reply:
     )
 
 
-def billed_here(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
+def bill_step(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
     """A reply with what this session pays for it, and what its row says of it."""
     reply = taken.reply
     told = ReplyDetails(
@@ -359,9 +357,9 @@ def billed_here(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails
     return replace(reply, usage=Usage(0, 0)), told
 
 
-def failure_of(step: Step, error: WindlassError) -> Failed:
+def failure_of(step: Step, error: WindlassError) -> CallFailed:
     """What a row says of a failed call."""
-    told = Failed(f"{step}: {error}", type(error).__name__, step)
+    told = CallFailed(f"{step}: {error}", type(error).__name__, step)
     if isinstance(error, ContextTooLong):
         return replace(told, counted=error.counted, limit=error.limit)
     return told

@@ -1,4 +1,4 @@
-"""Going on with a session that was broken off: what it ran, and whether that is the same now."""
+"""Resuming and forking sessions: what they ran, and what of it has changed since."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from windlass.cascade.compile import compile_rule
-from windlass.cascade.model import Cascade, judges_of, tool_names
+from windlass.cascade.model import Cascade, tool_names
 from windlass.cascade.rules import Rule
+from windlass.cascade.tools_named import judges_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import read_journal
 from windlass.engine.turn.record import Recorded
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.history.base import CHAT, RAN, Row, SessionStart, Store
 from windlass.history.packing import path_part
-from windlass.history.row_details import ReplyDetails, Sent
+from windlass.history.row_details import CallSent, ReplyDetails
 from windlass.history.step import Step
 from windlass.messages import canonical_json
 from windlass.safety.own_files import make_folder, open_own
@@ -42,12 +43,12 @@ def has_begun(store: Store, session_id: str) -> bool:
     return True
 
 
-def begun_as(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, Any]:
-    """What a session's start says of its run: file, root, model, and what its steps depend on."""
-    return {"file": run.cascade.file, **ran_with(run, definition, _rules_of(run))}
+def describe_run(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, Any]:
+    """What the start of a session says of its run: its file, and what `describe_setup` adds."""
+    return {"file": run.cascade.file, **describe_setup(run, definition, _rules_of(run))}
 
 
-def ran_with(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, Any]:
+def describe_setup(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, Any]:
     """The root and the model of a run, and what its steps depend on."""
     flag = run.settings.layers["flags"].get("model")
     return {
@@ -62,7 +63,7 @@ def _rules_of(run: CascadeRun) -> list[Rule]:
 
 
 def _depends_on(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, str]:
-    """Digests of what decides what the steps of a run are, by what it is called."""
+    """Digests of what the steps of a run depend on, by what people call it."""
     cascade = run.cascade
     models = [run.generation_of(phase).model for phase in cascade.phases]
     named = {name for phase in cascade.phases for name in _tackle(phase.tackle)}
@@ -95,11 +96,11 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode("ascii")).hexdigest()[:16]
 
 
-def taken_up(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str]) -> CascadeRun:
-    """The run with what the record of its session knows of its steps."""
+def resume_run(run: CascadeRun, definition: Mapping[str, Any], again: Iterable[str]) -> CascadeRun:
+    """The run with the steps that the record of its session holds."""
     start = run.record.store.start(run.record.session_id)
     run = restore_journal(run, start.cascade.get(RAN, {}), definition, _rules_of(run), again=again)
-    run.record.pass_to(start.timestamp)
+    run.record.set_time(start.timestamp)
     return replace(run, journal=replace(run.journal, holds_back=run.is_sounding))
 
 
@@ -121,7 +122,7 @@ def restore_journal(
     return replace(run, journal=read_journal(run.record.recorded.rows, changed, again))
 
 
-def forked(run: CascadeRun, origin: str, before: float, message: str = "") -> CascadeRun:
+def fork_run(run: CascadeRun, origin: str, before: float, message: str = "") -> CascadeRun:
     """The run with the answers that the record of another session held before a moment."""
     rows = [each for each in run.record.store.rows(origin) if each.row.timestamp < before]
     journal = read_journal(rows, (), ())
@@ -130,7 +131,7 @@ def forked(run: CascadeRun, origin: str, before: float, message: str = "") -> Ca
     return replace(run, journal=journal)
 
 
-def changed_by(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def change_definition(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The definition that a session recorded, with other values for some keys. Raises UsageError.
 
     Files of sub-cascades are named from its own folder.
@@ -155,7 +156,7 @@ def changed_by(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
     return dict(definition)
 
 
-def moment_of(store: Store, session_id: str, number: int) -> float:
+def time_of_call(store: Store, session_id: str, number: int) -> float:
     """When a call of a session was sent, in seconds since 1970. Raises UsageError."""
     calls = store.calls(session_id)
     if not 1 <= number <= len(calls):
@@ -166,22 +167,22 @@ def moment_of(store: Store, session_id: str, number: int) -> float:
     rows = [each.row for each in store.rows(session_id)]
     reply = next(ReplyDetails.read(row) for row in rows if row.trace_id == trace)
     sent = (row.timestamp for row in rows if reply and _sends(row, reply.step))
-    return known_moment(next(sent, None), session_id)
+    return check_sent_time(next(sent, None), session_id)
 
 
 def _sends(row: Row, step: Step | None) -> bool:
-    sent = Sent.read(row)
+    sent = CallSent.read(row)
     return sent is not None and sent.step == step
 
 
-def known_moment(sent: float | None, session_id: str) -> float:
+def check_sent_time(sent: float | None, session_id: str) -> float:
     """When a call of a session was sent. Raises UsageError where its record does not say."""
     if sent is None:
         raise UsageError(f"session {session_id!r} was recorded before runs could be forked")
     return sent
 
 
-def what_ran(store: Store, session_id: str, *, ended: bool = False) -> SessionStart:
+def start_to_resume(store: Store, session_id: str, *, ended: bool = False) -> SessionStart:
     """How a session of a cascade began. Raises UsageError where nobody can go on with it.
 
     `ended`: one that completed will do.
@@ -209,8 +210,8 @@ def what_ran(store: Store, session_id: str, *, ended: bool = False) -> SessionSt
 
 
 @contextmanager
-def alone(store: Store, session_id: str) -> Iterator[None]:
-    """Let no other process of this machine run a session meanwhile. Raises UsageError."""
+def lock_session(store: Store, session_id: str) -> Iterator[None]:
+    """Keep other processes of this machine from running a session. Raises UsageError."""
     try:
         import fcntl
     except ImportError:  # another system: two runs at once are not told apart there

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from windlass.cascade.model import Evaluator, Phase
+from windlass.cascade.model import Phase
+from windlass.cascade.sounding_options import Evaluator
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.phase import Tried, arguments_of, judge
 from windlass.engine.turn.fitting import input_room

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.cascade.model import Phase, Soundings
+from windlass.cascade.model import Phase
+from windlass.cascade.sounding_options import Soundings
 from windlass.engine._subcascades import opened_below, phase_output, take_state
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event

@@ -15,7 +15,8 @@ from dataclasses import fields, replace
 from itertools import cycle, islice
 from typing import Any, Final
 
-from windlass.cascade.model import Evaluator, Phase, Reforge, Soundings, Variations
+from windlass.cascade.model import Phase
+from windlass.cascade.sounding_options import Evaluator, Reforge, Soundings, Variations
 from windlass.engine._meters import ModelCache
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
@@ -54,7 +55,7 @@ from windlass.history.decisions import (
     SoundingsWrite,
 )
 from windlass.messages import Part, Text, assistant
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_turn
 from windlass.text.prompts import VARIATIONS, refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
@@ -63,7 +64,7 @@ from windlass.wire.base import Usage
 
 async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
     """Run a phase as soundings and record its outcome; raises as `run_phase` does."""
-    await fair()
+    await wait_for_turn()
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
     trying = after(children, work.carry_out)
@@ -410,7 +411,7 @@ def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], Non
     )
     return replace(
         run,
-        record=run.record.apart(phase, index),
+        record=run.record.recorder_of_sounding(phase, index),
         injected=own,
         progress=progress,
         emit=emit,

@@ -30,7 +30,7 @@ from windlass.history.details import OutcomeDetails
 from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.providers.spending import Allowance
-from windlass.safety.fairness import fair
+from windlass.safety.fairness import wait_for_turn
 from windlass.tasks.model import Task
 from windlass.text.templates import render
 from windlass.window.assemble import Blocks
@@ -62,7 +62,7 @@ async def run_atomic(
 
     Raises what its phase raises; the outcome is in the record then, too.
     """
-    await fair()
+    await wait_for_turn()
     assert task.leaf is not None
     template = job.program.cascade.phases[task.leaf]
     phase = template if path == template.name else template.model_copy(update={"name": path})
@@ -137,7 +137,7 @@ def run_anew(job: Job, path: str, why: str) -> None:
     """Have a task of a resumed run asked all of it again, and tell why."""
     job.run.journal.forget(path)
     job.run.record.recorded = None
-    job.run.record.pass_to(None)
+    job.run.record.set_time(None)
     job.run.tell(path, f"{path}: {why}; it is run again", Resumed())
 
 

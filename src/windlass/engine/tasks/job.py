@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from windlass.engine._meters import ModelCache
-from windlass.engine.cards.indexer import options_of
+from windlass.engine.cards.card_models import card_options
 from windlass.engine.cards.maker import Summariser
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.injected import Injected
@@ -124,7 +124,7 @@ class Job:
             changes["caches"] = dict[str, ModelCache]()
         injected = Injected(placed=run.injected.placed, warned=run.injected.warned)
         try:
-            with run.record.anew() as record:
+            with run.record.fresh_recorder() as record:
                 changes |= {"record": record, "injected": injected, "progress": progress}
                 yield replace(self, run=replace(run, **changes))
         finally:
@@ -190,7 +190,7 @@ def helper_of(job: Job) -> str | None:
         task.context.accumulation_format == "notes_only" and len(task.steps) > 1
         for task in job.program.task.walk()
     )
-    return options_of(job.run.settings, {}).summariser if sees_notes else None
+    return card_options(job.run.settings, {}).summariser if sees_notes else None
 
 
 async def write_notes(job: Job, done: Done) -> None:
@@ -199,7 +199,7 @@ async def write_notes(job: Job, done: Done) -> None:
     Once for each output; its tokens are charged and on the record. Where the step says it
     itself or in few words, and where the model fails, the notes are those made by rule.
     """
-    run, text, options = job.run, job.text(done), options_of(job.run.settings, {})
+    run, text, options = job.run, job.text(done), card_options(job.run.settings, {})
     name = options.summariser
     if name is None or done.key in job.summaries or len(text) < VERBATIM:
         return

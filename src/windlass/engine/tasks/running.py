@@ -18,7 +18,7 @@ from windlass.engine.cascade import (
 )
 from windlass.engine.events import Event, InputEnded, Noted, PhaseStarted, SessionStarted, Waiting
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import ran_with
+from windlass.engine.resume.resuming import describe_setup
 from windlass.engine.tasks._atomic import described, run_anew, run_atomic, tell_fresh
 from windlass.engine.tasks.frame import FRESH_TOKENS, ContextPiece, Frame, assemble
 from windlass.engine.tasks.job import Done, Job, carried, helper_of, write_notes
@@ -102,7 +102,7 @@ async def _run_leaf(
         record = own.run.record
         try:
             done = await run_atomic(own, task, parent, previous, path=path, item=item)
-            if done.status == "completed" or not record.finds_all:
+            if done.status == "completed" or not record.follows_record:
                 return done
             why = f"it ended {in_words(*done.ending)} by what was answered"
         except StoreError:
@@ -113,7 +113,7 @@ async def _run_leaf(
             why = f"{' and '.join(differs.changed)} changed since"
         except WindlassError as error:
             limit, needed = run_limit_in(error), person_needed_in(error)
-            if not record.finds_all or limit is not None or needed is not None:
+            if not record.follows_record or limit is not None or needed is not None:
                 raise
             why = f"it failed by what was answered ({error})"
     with job.apart() as own:
@@ -492,7 +492,7 @@ async def _run(job: Job, context: str, servers: Servers, *, resumed: bool) -> Re
         text = f"taken up again; {len(job.finished):,} finished tasks are not repeated"
         run.tell("", text, Resumed(len(job.finished)))
         _restore(job)
-        record.pass_to(record.store.start(record.session_id).timestamp)
+        record.set_time(record.store.start(record.session_id).timestamp)
     for warning in job.program.warnings:
         run.emit(Noted("", f"warning: {warning}"))
     run = check_breaker(run)
@@ -536,7 +536,7 @@ def _start(job: Job, models: tuple[str, ...], context: str) -> SessionStart:
         "file": source.file,
         "xml": source.raw.decode("utf-8", "surrogateescape"),
         "context": context,
-        **ran_with(job.run, source.raw.decode("utf-8", "surrogateescape"), rules_of(job)),
+        **describe_setup(job.run, source.raw.decode("utf-8", "surrogateescape"), rules_of(job)),
     }
     name = job.program.cascade.cascade_id
     return SessionStart(name, ", ".join(models), job.run.input, data, job.run.record.clock())

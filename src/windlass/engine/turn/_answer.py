@@ -11,11 +11,11 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.callouts import mark_matches
-from windlass.engine.resume.journal import RecordedTurn
+from windlass.engine.resume.journal import TurnRecord
 from windlass.engine.turn.record import usage_columns
 from windlass.history.base import NodeType
 from windlass.history.decisions import PlanKept
-from windlass.history.row_details import INTERRUPTED_TEXT, Started, ToolResult
+from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult, ToolsStarted
 from windlass.injectors.base import FailedCall
 from windlass.injectors.retained_errors import update_failures
 from windlass.injectors.todo import plan_in
@@ -42,7 +42,7 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
         await _answer_again(run, phase_run, reply, recorded, parent)
         return
     run.check_time()
-    run.record.pass_to(None)
+    run.record.set_time(None)
     started, before = run.record.clock(), dict(progress.state.snapshot())
     try:
         # A person is asked before anything is done: without an answer nothing of it is.
@@ -52,7 +52,9 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
             run.emit(ToolStarted(name, call.name, call.arguments))
         named = [call.name for call in calls if call.name in progress.tools]
         if lasting := [each for each in named if progress.tools[each].effects == "external"]:
-            run.record.decide(name, f"{turn}: {', '.join(lasting)} run", Started(turn, lasting))
+            run.record.decide(
+                name, f"{turn}: {', '.join(lasting)} run", ToolsStarted(turn, lasting)
+            )
         ran = iter(await run_tools(calls, progress.tools, progress.context))
         outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
     except asyncio.CancelledError:
@@ -70,7 +72,7 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
 
 
 async def _answer_again(
-    run: Run, phase_run: PhaseRun, reply: Message, recorded: RecordedTurn, parent: str
+    run: Run, phase_run: PhaseRun, reply: Message, recorded: TurnRecord, parent: str
 ) -> None:
     """Answer with the results that are in the record, and bring back what they changed.
 

@@ -26,7 +26,7 @@ from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
 from windlass.history.base import NodeType
 from windlass.history.decisions import Expanded, Replanned, Summary, ThinkingLeftOut
 from windlass.messages import Message, system, user
-from windlass.safety.fairness import beside
+from windlass.safety.fairness import run_in_thread
 from windlass.text.prompts import UNFINISHED, cut_text
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import says_nothing
@@ -64,10 +64,10 @@ async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     for edit in edits:
         conversation.settle(edit)
     longest = longest_of(phase_run)
-    await beside(longest, conversation.window)  # kept until something is said
+    await run_in_thread(longest, conversation.window)  # kept until something is said
     await _write_texts(run, phase_run)
     _record_inserts(run, phase_run, conversation.window())
-    await beside(longest, partial(_count_all, run, phase_run))
+    await run_in_thread(longest, partial(_count_all, run, phase_run))
     entries, tools, _ = entries_of(run, phase_run)
     prepare_blocks(run, phase_run, entries, tools)
     return edits

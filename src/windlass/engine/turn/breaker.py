@@ -1,4 +1,4 @@
-"""The breaker: windows that lost money over the last sessions are not made.
+"""The breaker: no windows where they lost money over the last sessions.
 
 Each session leaves in its outcome what its windows saved and what was spent on them (`Net`). A
 new one adds up those of the sessions before it, one question to the store. Sessions without
@@ -33,7 +33,7 @@ _TOLERANCE: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Tripped:
-    """Why windows are off: what the newest `sessions` lost with them, in US dollars.
+    """Why windows are off: what the last `sessions` lost by them, in US dollars.
 
     `back_after` is the number of sessions without windows, this one counted, after which they
     are made again.
@@ -54,8 +54,8 @@ class Tripped:
         )
 
 
-def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
-    """Whether windows lost money in the newest `sessions`, which ended so, newest first."""
+def check_losses(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
+    """What windows lost in the newest sessions, if they did; `endings` are newest first."""
     savings = [ending.details.get("windows") if ending else None for ending in endings[:sessions]]
     if _earns(savings):
         return None
@@ -67,7 +67,7 @@ def tripped(endings: Sequence[Outcome | None], sessions: int) -> Tripped | None:
 
 
 def _earns(savings: Sequence[WindowSavings | None]) -> bool:
-    """Whether sessions that tell so of their windows lost nothing, or too few do."""
+    """Whether sessions with these savings lost nothing, or are too few to tell."""
     nets = list(map(_net, filter(None, savings)))
     return len(nets) < LEAST or sum(nets) >= -_TOLERANCE
 
@@ -84,7 +84,7 @@ def check_breaker(run: CascadeRun) -> CascadeRun:
     if not sessions or not any(map(partial(_has_window, run), run.cascade.phases)):
         return run
     # The run's own session is among the newest, and has not ended.
-    trip = tripped(run.record.store.endings(sessions + 1)[1:], sessions)
+    trip = check_losses(run.record.store.endings(sessions + 1)[1:], sessions)
     if trip is None:
         return run
     run.record.decide(None, trip.text, Breaker(trip.lost, trip.sessions, trip.back_after))

@@ -11,11 +11,13 @@ from typing import Any
 from windlass.caching.rates import cost, priced_as
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.layers import selector_of
-from windlass.cascade.model import Phase, Soundings, all_soundings
+from windlass.cascade.model import Phase
+from windlass.cascade.sounding_options import Soundings
+from windlass.cascade.tools_named import all_soundings
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.choosing.choose import MENU_TOKENS, MOST_ANSWERED
+from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.phase import begin
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS

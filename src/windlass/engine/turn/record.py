@@ -1,4 +1,4 @@
-"""The run's hand on the history: ids, times, and what a snowball would hold.
+"""Writes the rows of a run, and remembers what was said in it.
 
 The one place in the engine room that makes rows. It keeps, beside the store, the
 list of what was born in the session (without pictures' bytes), because what a
@@ -78,15 +78,15 @@ class Recorder:
 
     @property
     def seed(self) -> str:
-        """What the engine draws by: runs with equal seeds draw alike, resumed ones as before."""
+        """The seed of what is drawn: runs with equal seeds draw alike, and so do resumed ones."""
         return self.session_id.partition(SEED)[2] or self.session_id
 
     def clock(self) -> float:
-        """Seconds since 1970; while a resumed run finds its steps recorded, those of then."""
+        """Seconds since 1970; while a resumed run follows its record, the time recorded there."""
         return self._clock() if self._at is None else self._at
 
-    def pass_to(self, at: float | None) -> None:
-        """Let it be this time, in seconds since 1970, until it is said otherwise (None: now)."""
+    def set_time(self, at: float | None) -> None:
+        """Record as of this time from now on, in seconds since 1970 (None: the time it is)."""
         self._at = at
 
     @property
@@ -100,18 +100,18 @@ class Recorder:
         return None if self.sounding is None else self.sounding[1]
 
     @property
-    def finds_all(self) -> bool:
-        """Whether all that a resumed run came by until now was in the record."""
+    def follows_record(self) -> bool:
+        """Whether a resumed run found in its record all that it came to until now."""
         return self._at is not None
 
     def catch_up(self, at: float | None) -> None:
-        """Let it be as late as where the walk has come to (seconds since 1970; None: now)."""
+        """Move on to this time, in seconds since 1970 (None: the time it is); never back."""
         if self._at is not None and (at is None or at > self._at):
             self._at = at
 
     @contextmanager
-    def anew(self) -> Iterator[Recorder]:
-        """A hand on the same history to which nothing was said; then it is as late here."""
+    def fresh_recorder(self) -> Iterator[Recorder]:
+        """A recorder of the same session that heard nothing yet; this one's clock follows it."""
         own = Recorder(self.store, self.session_id, self._clock, self.new_id)
         own._at, own.recorded, own.on_append = self._at, self.recorded, self.on_append
         try:
@@ -119,8 +119,8 @@ class Recorder:
         finally:
             self.catch_up(own._at)
 
-    def apart(self, phase: str, index: int) -> Recorder:
-        """A hand on the same history for a sounding: it knows nothing of those beside it."""
+    def recorder_of_sounding(self, phase: str, index: int) -> Recorder:
+        """A recorder of the same session for one sounding, which hears nothing of the others."""
         own = Recorder(self.store, self.session_id, self._clock, self.new_id)
         own._at = self._at
         own.born, own.traces, own.times = self.born.copy(), self.traces.copy(), self.times.copy()
@@ -131,7 +131,7 @@ class Recorder:
         return own
 
     def take_over(self, own: Recorder) -> None:
-        """Count what was said in a sounding as said; others must have said nothing since."""
+        """Count what was said in a sounding as said here; nothing may have been said since."""
         self.born, self.traces, self.times = own.born, own.traces, own.times
 
     def row(self, node: NodeType, message: Message | None = None, **columns: Any) -> Row:
@@ -178,7 +178,7 @@ class Recorder:
         found = [self.recorded.take(row) for row in rows]
         traces = {row.trace_id for row, held in zip(rows, found, strict=True) if held is not None}
         new = [row for row, held in zip(rows, found, strict=True) if held is None]
-        left = self.recorded.left(others, traces)
+        left = self.recorded.not_recorded(others, traces)
         ids: list[str | None] = []
         if new or any(left.values()):
             ids += self.store.append(Batch(self.session_id, rows=tuple(new), **left))
@@ -189,7 +189,7 @@ class Recorder:
         ]
         return [row for row, _ in stand], [ident for _, ident in stand]
 
-    def take_back(self, item: Item) -> None:
+    def withdraw(self, item: Item) -> None:
         """Count a reply as not said: the next one goes on with it. It stays in the store."""
         self.born.remove(item)
 
@@ -220,9 +220,9 @@ class Recorder:
         return list(standing(self._come_by(phase), self.sounding))
 
     def _come_by(self, phase: str | None) -> Iterator[StoredRow]:
-        """The stored rows; of a session that is resumed those that the walk has come by."""
+        """The stored rows; of a resumed session those that the run has come to."""
         for stored in self.store.rows(self.session_id, phase=phase):
-            if self.recorded is None or self.recorded.counts(stored):
+            if self.recorded is None or self.recorded.has_passed(stored):
                 yield stored
 
     def soundings(self, phase: str) -> list[list[Item]]:
@@ -239,9 +239,9 @@ class Recorder:
 
 
 class Recorded:
-    """What the record of a resumed session holds, to be found again as the program is walked.
+    """What the record of a resumed session holds; the run finds it again step by step.
 
-    Messages of `finished` phases are left out: nobody walks them again.
+    Messages of `finished` phases are left out: these phases do not run again.
     """
 
     def __init__(self, store: Store, session_id: str, finished: Container[str] = ()) -> None:
@@ -265,7 +265,7 @@ class Recorded:
         self._others = Counter(map(_same_beside, beside))
 
     def take(self, row: Row) -> StoredRow | None:
-        """The row as it was recorded, once; None: it was not."""
+        """The row as it was recorded, each once; None: it was not recorded."""
         found = self._rows.get(_same(row))
         if not found or kind_of(row) in STEPS:  # what is sent again stands twice
             return None
@@ -277,12 +277,12 @@ class Recorded:
         said = self._said.get(phase)
         return said is not None and message.key not in said
 
-    def counts(self, stored: StoredRow) -> bool:
-        """Whether the walk has come by a row, or wrote it."""
+    def has_passed(self, stored: StoredRow) -> bool:
+        """Whether the resumed run came to a row, or wrote it."""
         return stored.seq > self._last or stored.seq in self._come_by
 
-    def left(self, others: Mapping[str, Any], traces: Container[str]) -> dict[str, Any]:
-        """What of a batch beside its rows was not recorded; rows with these `traces` were."""
+    def not_recorded(self, others: Mapping[str, Any], traces: Container[str]) -> dict[str, Any]:
+        """What a batch holds besides its rows and is not recorded; rows with these `traces` are."""
         left: dict[str, Any] = {}
         for name, values in others.items():
             if name == "start":
@@ -307,7 +307,7 @@ _Same: TypeAlias = tuple[object, ...]
 
 
 def _same(row: Row) -> _Same:
-    """What a row of one session is known by, whenever it was written."""
+    """What identifies a row of a session, whenever it was written."""
     place = (row.node_type, row.phase, row.turn, row.attempt, row.sounding_index)
     if row.message is not None:
         return *place, row.message.key
@@ -316,7 +316,7 @@ def _same(row: Row) -> _Same:
 
 
 def _same_beside(one: _Beside) -> _Same:
-    """What something that a batch holds beside its rows is known by, likewise."""
+    """What identifies something that a batch holds besides its rows, likewise."""
     match one:
         case EditRecord(message_id, kind, because, reason, replacement):
             key = None if replacement is None else replacement.key

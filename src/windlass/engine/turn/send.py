@@ -8,7 +8,7 @@ from dataclasses import replace
 from windlass.engine._state import PhaseRun, Run
 from windlass.engine.resume.journal import TakenStep, digest_of, failure_of, reply_only
 from windlass.errors import ProviderError, WindlassError
-from windlass.history.row_details import Answered, Sent
+from windlass.history.row_details import CallAnswered, CallSent
 from windlass.history.step import Step
 from windlass.messages import Message
 from windlass.providers.base import Provider
@@ -56,12 +56,12 @@ async def take_step(  # noqa: PLR0917
     step, digest = journal.next_step(place), digest_of(request)
     reply = journal.recorded(step, digest)
     if reply is not None:
-        record.pass_to(journal.calls[step].answered)
+        record.set_time(journal.calls[step].answered)
         if journal.origin and not has_row:  # its session paid for it
             reply = replace(reply, usage=Usage(0, 0))
         return TakenStep(step, reply, inherited=bool(journal.origin))
-    record.pass_to(None)
-    record.decide(step.phase, f"{step}: sent to {name}", Sent(step, digest, name))
+    record.set_time(None)
+    record.decide(step.phase, f"{step}: sent to {name}", CallSent(step, digest, name))
     started = record.clock()
     try:
         reply = await send_to(provider, name, request, on_text)
@@ -71,7 +71,7 @@ async def take_step(  # noqa: PLR0917
         raise
     reply = replace(reply, seconds=record.clock() - started)
     if not has_row:
-        record.decide(step.phase, f"{step}: answered", Answered(step, reply_only(reply)))
+        record.decide(step.phase, f"{step}: answered", CallAnswered(step, reply_only(reply)))
     return TakenStep(step, reply)
 
 

@@ -17,7 +17,7 @@ from windlass.engine._state import PhaseRun, Run
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.dynamic_block import note_sent
 from windlass.engine.phase.callouts import mark_matches
-from windlass.engine.resume.journal import TakenStep, billed_here
+from windlass.engine.resume.journal import TakenStep, bill_step
 from windlass.engine.turn._answer import answer_calls, refuse_calls
 from windlass.engine.turn._cache import take_report
 from windlass.engine.turn._plan import Plan, joined, plan_call, plan_rest, request_of
@@ -35,7 +35,7 @@ from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
 from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
 from windlass.history.decisions import Continuation
 from windlass.messages import user
-from windlass.safety.fairness import beside, fair
+from windlass.safety.fairness import run_in_thread, wait_for_turn
 from windlass.text.prompts import CONTINUE_TEXT
 from windlass.window.entries import Edit, Entry, Item
 from windlass.wire.base import Reply
@@ -47,7 +47,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     Raises ContextTooLong or BudgetExceeded before anything is sent, ProviderError
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
-    await fair()
+    await wait_for_turn()
     phase_run.progress.turn += 1
 
     # Prepare: all that acts before the call is planned.
@@ -57,7 +57,7 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     # planned as of then, and what is new as of now.
     progress = phase_run.progress
     turn = run.record.turn(phase_run.phase.name, progress.attempt, progress.turn)
-    run.record.pass_to(run.journal.sent_at(turn))
+    run.record.set_time(run.journal.sent_at(turn))
     plan = plan_call(run, phase_run, run.record.clock())
     tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
 
@@ -111,17 +111,17 @@ async def _call(
     A reply that goes on with one that was cut is recorded with the text of both.
     """
     name, record, counter = phase_run.phase.name, run.record, phase_run.info.counter
-    started, is_recorded = record.clock(), record.finds_all
+    started, is_recorded = record.clock(), record.follows_record
     taken = await _send(run, phase_run, plan)
     reply, reported = take_report(run, phase_run, plan, taken.reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
     run.progress.previous = plan.weighed
-    reply, told = billed_here(run.journal, replace(taken, reply=reply))
+    reply, told = bill_step(run.journal, replace(taken, reply=reply))
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
     if plan.rest_of is not None:
         told = replace(told, continues=plan.rest_of.id, rest=reply.message.text)
         reply = replace(reply, message=joined(plan.rest_of.message, reply.message))
-        record.take_back(plan.rest_of)
+        record.withdraw(plan.rest_of)
         phase_run.progress.own.remove(plan.rest_of)
 
     # The reply with what the call saw and why, in one batch.
@@ -169,7 +169,7 @@ async def _call(
     cut = None if plan.rest_of is None else plan.rest_of.id
     phase_run.progress.driver.answered(items[0], goes_on=cut)
     mark_matches(run, phase_run, items)
-    await beside(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
+    await run_in_thread(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
     totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
     run.emit(CallEnded(name, phase_run.progress.turn, *totals, is_recorded))
@@ -181,7 +181,7 @@ async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     if "budget" in plan.details:
         tell_budget(run, phase_run, plan.sent)
     progress, tokens = phase_run.progress, (plan.sent, plan.sent + plan.saved)
-    run.emit(CallStarted(name, progress.turn, progress.attempt, *tokens, run.record.finds_all))
+    run.emit(CallStarted(name, progress.turn, progress.attempt, *tokens, run.record.follows_record))
     request = request_of(run, phase_run, plan)
     return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
 

@@ -50,14 +50,14 @@ def check(prepared: Prepared) -> None:
         wrong = "it has a trace twice"
     for outcome in prepared.batch.outcomes:
         if outcome.status not in get_args(Status):
-            wrong = f"{outcome.status!r} is no status"
+            wrong = f"{outcome.status!r} is not a status"
         if outcome.reason is None:
             continue
         if outcome.status != "incomplete" or outcome.reason not in get_args(Reason):
-            wrong = f"{outcome.reason!r} is no reason of {outcome.status!r}"
+            wrong = f"{outcome.reason!r} is not a reason for {outcome.status!r}"
     for edit in prepared.batch.edits:
         if edit.kind not in ("replace", "drop"):
-            wrong = f"{edit.kind!r} is no kind of edit"
+            wrong = f"{edit.kind!r} is not a kind of edit"
     if wrong is not None:
         raise prepared.refusal(f"the batch does not fit the record ({wrong})")
 

@@ -55,7 +55,7 @@ from windlass.history.sqlite._proof import SqliteProof
 from windlass.history.sqlite._select import only_select, select
 from windlass.history.sqlite._session import TABLES, SqliteSession
 from windlass.safety.interrupting import interruptible
-from windlass.safety.own_files import make_folder, sync_folder, tighten
+from windlass.safety.own_files import make_folder, make_private, sync_folder
 from windlass.selection.card import Card
 
 _RECENT: Final = 10
@@ -195,10 +195,10 @@ class SqliteStore(BaseStore[SqliteSession]):
     def _tighten(self) -> None:
         """Close a store that an earlier version left open to others."""
         files = (FILE, f"{FILE}-wal", f"{FILE}-shm", "blobs", "images", "storage")
-        tighten(*(self.folder / name for name in files))
+        make_private(*(self.folder / name for name in files))
         with suppress(OSError):  # the current folder may be gone
             if not Path.cwd().is_relative_to(self.folder.resolve()):
-                tighten(self.folder)  # which holds the store alone, and is no project's
+                make_private(self.folder)  # which holds the store alone, and is no project's
 
     def close(self) -> None:
         """Close the connections; the store cannot be used afterwards."""

@@ -1,7 +1,7 @@
-"""What stands at the head of every request of a phase, held against its caps, before a run.
+"""What is no mistake, and is told before a run: what costs, and what a run does in another way.
 
 STABLE blocks are never cut, so that a system role or a list of tools that is too long is told
-here, with sizes, by the count of the phase's model.
+here, with sizes, by the count of the phase's model; and so is what a model does not take.
 """
 
 from __future__ import annotations
@@ -9,19 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from windlass.cascade.layers import PhaseInjectors, injectors_of
+from windlass.cascade.layers import PhaseInjectors, injectors_of, window_policy
 from windlass.cascade.model import Cascade, Phase
+from windlass.declared import Model
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError
 from windlass.injectors.known import make_injector
 from windlass.injectors.roles import SystemRole, ToolDefinitions, long_role_text, long_tools_text
 from windlass.injectors.volatile import looks_volatile, move_volatile
 from windlass.safety.pattern_search import SECONDS
-from windlass.safety.patterns import Unsupported, compiled
+from windlass.safety.patterns import Unsupported, compile_pattern
 from windlass.safety.schemas import patterns_in
 from windlass.settings.modules import UntrustedError
 from windlass.text.tokens import Counter
 from windlass.tools.base import Tool
 from windlass.tools.registry import Registry
+from windlass.wire.editing import clears_tool_uses
+from windlass.wire.thinking import takes_choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,10 @@ class Warned:
     mended: bool = False
 
 
-def warnings(
+def prompt_warnings(
     cascade: Cascade, tools: Registry, counter_of: Callable[[Phase], Counter]
 ) -> Iterator[Warned]:
-    """What is too long at the head of the phases that have injectors, and what looks volatile.
-
-    And which patterns are searched for slowly.
+    """What is too long at the head of a phase, what looks volatile, and slow patterns.
 
     Tools of MCP servers are known only in a run, and are told there. Raises UsageError for an
     injector that cannot be made.
@@ -68,7 +69,7 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
         patterns += [(f"phases[{at}].output_schema", each) for each in patterns_in(schema)]
         for path, pattern in patterns:
             try:
-                compiled(pattern)
+                compile_pattern(pattern)
             except Unsupported as error:
                 text = (
                     f"the pattern {pattern!r} {error}; it is searched for in a process of its own,"
@@ -125,3 +126,47 @@ def _known(tools: Registry, name: str) -> list[Tool]:
         return list(tools.of_tackle([name]))
     except WindlassError:
         return []
+
+
+# ---- what a phase asks of its model that the model does not take ------------------------------
+
+
+def model_warnings(cascade: Cascade, model_for: Callable[[str | None], str]) -> Iterator[Warned]:
+    """What a phase asks of its model that the model does not take, so that a run does without it.
+
+    `model_for` gives the model of a phase whose file says this of it.
+    """
+    seen: set[str] = set()
+    for tell in (_choice_not_taken, _uses_not_cleared):
+        for at, phase in enumerate(cascade.phases):
+            model = model_for(cascade.settings_for(phase).model)
+            place, text = tell(cascade, phase, model)
+            place = place.format(phase=f"phases[{at}]")
+            if text and place not in seen:
+                seen.add(place)
+                yield Warned(cascade.mistake_at(place, text), mended=True)
+
+
+def _choice_not_taken(cascade: Cascade, phase: Phase, model: str) -> tuple[str, str]:
+    """Where a tool choice is written that the model does not take, and what is said of it."""
+    choice = cascade.settings_for(phase).tool_choice or "auto"
+    place = "{phase}.tool_choice" if phase.tool_choice else "tool_choice"
+    if takes_choice(model, choice):
+        return place, ""
+    return place, (
+        f"{model} takes no tool_choice {choice!r}; a run sends 'auto', and asks for the call"
+        " at the end of the instructions"
+    )
+
+
+def _uses_not_cleared(cascade: Cascade, phase: Phase, model: str) -> tuple[str, str]:
+    """Where `server_clear` is written for a provider without it, and what is said of that."""
+    own, policy = phase.intra_context, window_policy(cascade, phase).value
+    says = isinstance(own, Model) and "server_clear" in own.model_fields_set
+    inside = "{phase}.intra_context" if says else "auto_context.intra_phase"
+    if policy is None or policy.server_clear is None or clears_tool_uses(model):
+        return inside, ""
+    return f"{inside}.server_clear", (
+        f"the provider of {model} clears no tool uses; models of anthropic/ do, and a run"
+        " of this one sends them all"
+    )

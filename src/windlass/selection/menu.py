@@ -2,21 +2,24 @@
 
 The answer is checked: what it names must be on the menu, and what it leaves out is filled up
 by score, so that a careless model loses little. Where it answers no list at all, the scores
-choose, and the reason is recorded. Nobody is asked here: the question is yielded.
+choose, and the reason is recorded. Nobody is asked here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 from windlass.safety.foreign import parse_json
 from windlass.selection.rank import ChosenUnits
-from windlass.selection.scoring import Picked, Scored, Selecting, SelectionRequest, cut
+from windlass.selection.scoring import Picked, Scored, SelectionRequest
 from windlass.text.prompts import selector_text
 
 MENU_LINES: Final = 100
+POOL: Final = 2
+"""What `hybrid` lets a model choose from holds so many budgets."""
 LINE_CHARS: Final = 200
 TASK_CHARS: Final = 1_000
 _SHORT: Final = 8
@@ -26,38 +29,54 @@ chosen get one part in so many of the budget: who reads one line wrong reads oth
 _SHOWN: Final = 5
 
 
-def ask(
-    request: SelectionRequest,
-    found: Scored,
-    menu: Sequence[int],
-    name: str,
-    note: str,
-    *,
-    alone: bool = False,
-) -> Selecting:
-    """Let a model choose from the units of a menu; `name` is what orders the rest.
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """Units by the short names under which a model is asked for them.
 
-    `alone`: the model was asked for by name, not as a part of `hybrid`.
+    `alone`: the model was asked for by name (strategy `llm`), not as a part of `hybrid`.
     """
-    if not menu:
-        return cut(request, found, name, note)
-    names = _names(request, menu)
-    lines = [_line(request, at, names[at]) for at in menu]
-    budget = request.options.max_tokens
-    answer = yield selector_text(request.task.text[:TASK_CHARS], lines, budget)
-    read = read_answer(answer, {known: at for at, known in names.items()})
-    if isinstance(read, str):
-        return cut(request, found, name, f"{read}; chosen by score alone")
-    picked = _combined(request, found, read)
-    return Picked(
-        found,
-        picked,
-        "llm" if alone else f"{name}+llm",
-        _told(read, note),
-        frozenset(read.units) & frozenset(picked.chosen),
-        read.reasoning,
-        read.refused,
-    )
+
+    scored: Scored
+    units: Mapping[str, int]
+    alone: bool
+
+    @property
+    def question(self) -> str:
+        """What the model is asked."""
+        request = self.scored.request
+        lines = [_line(request, at, name) for name, at in self.units.items()]
+        return selector_text(request.task.text[:TASK_CHARS], lines, request.options.max_tokens)
+
+    def pick(self, answer: Any) -> Picked:
+        """What is chosen by the model's answer, and by score where it holds no list."""
+        found = self.scored
+        read = read_answer(answer, self.units)
+        if isinstance(read, str):
+            return replace(found.pick(), note=f"{read}; chosen by score alone")
+        choice = _combined(found, read)
+        return Picked(
+            found,
+            choice,
+            "llm" if self.alone else f"{found.strategy}+llm",
+            _told(read, found.note),
+            frozenset(read.units) & frozenset(choice.chosen),
+            read.reasoning,
+            read.refused,
+        )
+
+
+def menu_of(found: Scored, *, alone: bool) -> Menu | None:
+    """What a model may choose from; None: nothing is left to choose.
+
+    The best 100 by score where it is asked `alone`, else what fits twice the budget.
+    """
+    order = found.order()
+    if not alone:
+        inside = frozenset(found.fill(POOL * found.request.options.max_tokens).chosen)
+        order = (at for at in order if at in inside)
+    menu = list(islice(order, MENU_LINES))
+    units = {name: at for at, name in _names(found.request, menu).items()}
+    return Menu(found, units, alone) if menu else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +119,9 @@ def read_answer(answer: Any, menu: Mapping[str, int]) -> MenuAnswer | str:
     return MenuAnswer(tuple(units), tuple(refused), reasoning if isinstance(reasoning, str) else "")
 
 
-def _combined(request: SelectionRequest, found: Scored, read: MenuAnswer) -> ChosenUnits:
+def _combined(found: Scored, read: MenuAnswer) -> ChosenUnits:
     """The picks first, of doubtful ones a part; then the rest by score."""
+    request = found.request
     options, units = request.options, request.index.units
     ranked = sorted(read.units, key=lambda at: -float(found.by_unit[at]))
     if not read.refused:
@@ -150,7 +170,7 @@ def _names(request: SelectionRequest, menu: Sequence[int]) -> dict[int, str]:
 
 def _line(request: SelectionRequest, at: int, name: str) -> str:
     unit = request.index.units[at]
-    cards = [request.index.card(place) for place in range(unit.first, unit.last + 1)]
+    cards = [request.index.card(place) for place in unit.places]
     told = " -> ".join(" ".join(card.summary.split()) for card in cards)
     where = f"{cards[0].phase}, " if cards[0].phase else ""
     return f"[{name}] {cards[0].role} ({where}~{unit.tokens} tok): {told[:LINE_CHARS]}"

@@ -1,0 +1,105 @@
+"""Values of cascades that a type alone cannot check: patterns, schemas, inputs of sub-cascades."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator
+
+from windlass.declared import Text, refuse
+from windlass.safety.patterns import BadPattern, compile_pattern, count_groups
+from windlass.safety.schemas import patterns_in, validator_for
+
+
+def working_pattern(pattern: str) -> str:
+    """A regular expression that has exactly one group."""
+    try:
+        groups = count_groups(pattern, re.DOTALL)
+    except BadPattern as error:
+        raise refuse(f"{pattern!r} {error}") from error
+    if groups != 1:
+        count = "none" if groups == 0 else str(groups)
+        raise refuse(
+            f"{pattern!r} needs exactly one group, the part in round brackets that is stored,"
+            f" but has {count}; write (?:...) for brackets that only group"
+        )
+    return pattern
+
+
+def fast_pattern(pattern: str) -> str:
+    """A regular expression that is searched for in linear time."""
+    try:
+        compile_pattern(pattern, re.MULTILINE)
+    except BadPattern as error:
+        raise refuse(f"{pattern!r} {error}") from error
+    return pattern
+
+
+def named_patterns(patterns: dict[str, str]) -> dict[str, str]:
+    """Patterns by the name of what they mark."""
+    if not all(name.strip() for name in patterns):
+        raise refuse("a callout needs a name, such as 'decision'")
+    return patterns
+
+
+Callouts: TypeAlias = Annotated[
+    dict[str, Annotated[Text, AfterValidator(fast_pattern)]], AfterValidator(named_patterns)
+]
+"""Regular expressions by the name that a message gets in which they are found."""
+
+
+def working_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """A JSON Schema (draft 2020-12) of an object that needs no other document."""
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        json.dumps(schema, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refuse(f"the schema cannot be written as JSON: {error}") from error
+    try:
+        validator_for(schema)
+    except SchemaError as error:
+        place = "/".join(str(step) for step in error.absolute_path)
+        raise refuse(
+            f"not a valid JSON Schema{f' at {place!r}' if place else ''}: {error.message}"
+        ) from error
+    for pattern in patterns_in(schema):
+        try:
+            count_groups(pattern)
+        except BadPattern as error:
+            raise refuse(f"the pattern {pattern!r} of the schema {error}") from error
+    if schema.get("type") != "object":
+        raise refuse("the schema must describe an object: write 'type': 'object' at its top")
+    for reference in _references(schema):
+        if not reference.startswith("#"):
+            raise refuse(
+                f"{reference!r} refers to another document; only references inside the schema,"
+                " such as '#/$defs/item', are followed"
+            )
+    return schema
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        for key, value in schema.items():
+            if key in {"$ref", "$dynamicRef"} and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
+
+
+def plain_values(values: dict[str, Any]) -> dict[str, Any]:
+    """The input of a sub-cascade: no value is a template, which would be taken as it stands."""
+    for name, value in values.items():
+        if isinstance(value, str) and ("{{" in value or "{%" in value):
+            raise refuse(
+                f"{name!r} holds the template {value!r}; write the name of a key of the state or of"
+                " the input, or a value as it is"
+            )
+    return values

@@ -1,0 +1,51 @@
+"""The JSON Schema of cascade files, for editors and for other programs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from windlass.cascade.model import Cascade
+
+ID: Final = "urn:windlass:cascade:1"
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a cascade file, as plain data.
+
+    It is as strict as the models on keys, types and ranges. What one part of a file
+    says of another (phases that exist, templates, tools) only `windlass check` knows.
+    """
+    schema = Cascade.model_json_schema(mode="validation", schema_generator=_Plain)
+    parts = schema["$defs"]
+    source = parts["ContextSource"]
+    for key, other in (("messages_filter", "filter"), ("condition", "if")):
+        field = source["properties"][key]
+        short = {**field, "description": f"The same as `{key}`, in short."}
+        source["properties"][other] = short
+        source.setdefault("allOf", []).append({"not": {"required": [key, other]}})
+    schema["properties"] = {
+        "$schema": {"type": "string", "description": "Names this schema, for editors."},
+        **_sorted_by_need(schema),
+    }
+    parts["Phase"]["properties"] = _sorted_by_need(parts["Phase"])
+    return {
+        "$schema": GenerateJsonSchema.schema_dialect,
+        "$id": ID,
+        **schema,
+        "title": "Windlass cascade",
+    }
+
+
+class _Plain(GenerateJsonSchema):
+    """Without a title for every field: it would only repeat the key."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's form
+        return False
+
+
+def _sorted_by_need(part: dict[str, Any]) -> dict[str, Any]:
+    required = part["required"]
+    properties: dict[str, Any] = part["properties"]
+    return dict(sorted(properties.items(), key=lambda item: item[0] not in required))

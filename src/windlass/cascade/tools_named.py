@@ -1,0 +1,68 @@
+"""What a cascade names of the world around it: tools, MCP servers, memory banks, judges."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from windlass.cascade.model import Cascade, MemoryBanks, Phase, as_banks, tool_names
+from windlass.cascade.sounding_options import Soundings
+
+REMEMBER: Final = "remember"
+SEARCH: Final = "search_memory"
+"""The tools that write to memory banks, and look into them."""
+
+
+def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
+    """The soundings that a cascade declares, by their place."""
+    found = {("phases", at, "soundings"): each.soundings for at, each in enumerate(cascade.phases)}
+    whole: dict[tuple[str | int, ...], Soundings | None] = {("soundings",): cascade.soundings}
+    return {at: each for at, each in (whole | found).items() if each is not None}
+
+
+def judges_of(cascade: Cascade) -> list[str]:
+    """The tools and functions that judge outputs."""
+    names = [name for each in all_soundings(cascade).values() for name in each.judges.values()]
+    validators = [phase.rules.loop_until for phase in cascade.phases]
+    return [*(name for name in validators if name is not None), *names]
+
+
+def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:
+    """The MCP servers that some phase needs: named in a tackle or as its validator.
+
+    A manifest may choose any tool, so it needs all that the cascade declares; of those that
+    are declared `elsewhere`, in the settings, only those that are named are needed.
+    """
+    every = any(phase.tackle == "manifest" for phase in cascade.phases)
+    names = judges_of(cascade)
+    names += [name for phase in cascade.phases for name in phase.tackle]
+    named = {name.partition(".")[0] for name in names if "." in name and ":" not in name}
+    own = [name for name in cascade.mcp_servers if every or name in named]
+    return own + [name for name in elsewhere if name in named and name not in own]
+
+
+def has_tool(cascade: Cascade, name: str) -> bool:
+    """Whether some phase may call the tool `name`, or has it as its validator.
+
+    A manifest may choose any tool.
+    """
+    if name in tool_names(judges_of(cascade)):
+        return True
+    return any(
+        phase.tackle == "manifest" or name in tool_names(phase.tackle) for phase in cascade.phases
+    )
+
+
+def memory_of(cascade: Cascade, phase: Phase) -> MemoryBanks | None:
+    """The banks of `phase`: its own, else the cascade's; None: it has none."""
+    banks = cascade.memory if phase.memory is None else phase.memory
+    return None if banks is None else as_banks(banks)
+
+
+def missing_bank(memory: MemoryBanks | None, tool: str) -> str | None:
+    """Why a phase can do nothing with `tool`; None where it can, or where it is another tool."""
+    if tool == REMEMBER and not (memory and memory.write):
+        return f"{tool!r} needs a bank to write; say which: 'memory': {{'write': ['notes']}}"
+    if tool == SEARCH and not (memory and memory.read):
+        return f"{tool!r} needs a bank to read; say which: 'memory': {{'read': ['notes']}}"
+    return None

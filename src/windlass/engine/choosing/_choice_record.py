@@ -1,0 +1,133 @@
+"""A choice in the record, and the sentence of it that people read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from windlass.engine._state import PhaseRun, Run
+from windlass.engine.choosing._anchors import Piece
+from windlass.engine.choosing._picking import Candidates, Choice
+from windlass.engine.choosing._worth import Worth
+from windlass.engine.choosing.selector import SelectorReply
+from windlass.engine.events import Noted
+from windlass.history.base import NodeType
+from windlass.history.details import AnchorDetails, PhaseChoice
+from windlass.window.assemble import assemble
+from windlass.window.entries import show
+from windlass.window.originals import reference
+
+
+def record_choice(
+    run: Run,
+    phase_run: PhaseRun,
+    candidates: Candidates,
+    choice: Choice,
+    worth: Worth,
+    *,
+    why_kept: str,
+    reply: SelectorReply | None,
+) -> None:
+    """Record what the phase sees and why, with the tokens and money of the choosing.
+
+    `why_kept` says why it sees all that was said before (empty: it sees its choice).
+    """
+    rule, progress = phase_run.rule.choosing, phase_run.progress
+    assert rule is not None
+    given = choice.anchors.input
+    anchors = [*([] if given is None else [given]), *choice.anchors.pieces]
+    shown = assemble(progress.blocks, show(progress.own, ""))
+    count = phase_run.info.counter.message
+    full = len(progress.whole or ()) + len(progress.blocks.system) + len(progress.own)
+    chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
+    way = worth.go_on if why_kept else worth.select
+    saved = worth.whole.tokens - way.tokens
+    text = _sentence(phase_run, candidates, choice, why_kept)
+    strategy = choice.strategy
+    if why_kept:
+        strategy = "go_on" if progress.chose else "snowball"
+    metadata: PhaseChoice = {
+        "semantic_actor": "auto_context",
+        "selection_type": "inter_phase",
+        "text": text,
+        "strategy": strategy,
+        "strategy_asked": rule.selection.strategy,
+        "note": choice.note,
+        "kept": why_kept,
+        "warning": choice.anchors.warning,
+        "full_history_size": full,
+        "context_size": len(shown),
+        "masked_count": sum(piece.because is not None for piece in choice.in_order()),
+        "tokens_saved": saved,
+        "candidates": candidates.count,
+        "candidate_tokens": candidates.tokens,
+        "budget": {
+            "max_tokens": rule.selection.max_tokens,
+            "cap": choice.anchors.cap,
+            "anchors": choice.anchors.tokens,
+            "selected": chosen_tokens,
+        },
+        "anchor_hashes": [piece.message.content_hash for piece in anchors],
+        "anchors": [_anchor_told(piece, count(piece.message)) for piece in anchors],
+        "selected_hashes": [row["hash"] for row in choice.told],
+        "selected": list(choice.told),
+        "left_out": list(choice.left_out),
+        "not_chosen": [] if why_kept else list(choice.not_chosen),
+        "reasoning": choice.reasoning,
+        "refused": list(choice.refused),
+        "worth": {**asdict(worth), "commit": "at_once" if rule.at_once else "priced"},
+        "outline": None
+        if choice.outline is None
+        else _anchor_told(choice.outline, count(choice.outline.message)),
+        "config": {
+            **asdict(rule.selection),
+            "share": rule.share,
+            "outline": rule.outline,
+            "selector_model": rule.selector,
+            "anchors": rule.anchors.model_dump(),
+        },
+    }
+    columns: dict[str, Any] = {"full_history_size": full, "context_size": len(shown)}
+    if phase_run.rule.policy is None:
+        columns["tokens_saved"] = saved  # else each call tells what it saved
+    if reply is not None:
+        columns |= reply.columns
+        metadata["asked"], metadata["answer"] = reply.question, reply.text
+    row = run.record.row(
+        NodeType.CONTEXT_SELECTION,
+        phase=phase_run.phase.name,
+        turn=0,
+        attempt=1,
+        parent_id=phase_run.trace_id,
+        metadata=metadata,
+        **columns,
+    )
+    run.record.append([row])
+    progress.choice_text = text
+    if warning := choice.anchors.warning:
+        name = phase_run.phase.name
+        run.emit(Noted(name, f"phase {name!r}: {warning}"))
+
+
+def _anchor_told(piece: Piece, tokens: int) -> AnchorDetails:
+    return {
+        "kind": piece.kind,
+        "id": piece.item.id if piece.item is not None else None,
+        "reference": reference(piece.original or (piece.item or piece).message),
+        "tokens": tokens,
+        "shortened": piece.because is not None,
+    }
+
+
+def _sentence(phase_run: PhaseRun, candidates: Candidates, choice: Choice, why_kept: str) -> str:
+    name = phase_run.phase.name
+    if why_kept:
+        goes_on = "goes on from what the phase before saw"
+        seen = goes_on if phase_run.progress.chose else "sees all that was said"
+        return f"phase {name!r} {seen}: {why_kept}"
+    anchors = len(choice.anchors.pieces) + (choice.anchors.input is not None)
+    text = (
+        f"phase {name!r} sees {anchors} anchors and {len(choice.chosen)} of"
+        f" {candidates.count:,} messages, chosen by {choice.strategy}"
+    )
+    return f"{text} ({choice.note})" if choice.note else text
