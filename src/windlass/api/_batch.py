@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from windlass.api._recorded import find_unedited
 from windlass.api._setup import RunSetup
@@ -15,7 +15,7 @@ from windlass.api.batches.inputs import BatchInput, hash_of, read_inputs
 from windlass.api.batches.results import ResultsFile, open_results
 from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, BatchWork, RunRow
 from windlass.api.loading import load_family
-from windlass.api.opening import EngineCall, OnEvent
+from windlass.api.opening import EngineBase, EngineCall, OnEvent
 from windlass.api.options import BatchOptions, CascadeSource
 from windlass.cascade.children import ReadyCascade, family_needs, make_ready, sources_without_parent
 from windlass.engine.cascade import run_cascade
@@ -28,9 +28,6 @@ from windlass.errors import CascadeError, Mistake, StepDiffers, UsageError
 from windlass.history.base import SessionFilter, Store
 from windlass.providers.spending import Allowance
 from windlass.safety.outputs import check_place
-
-if TYPE_CHECKING:
-    from windlass.api.engine import Engine
 
 
 class EventTeller:
@@ -53,7 +50,7 @@ class EventTeller:
 
 @asynccontextmanager
 async def start_batch(
-    engine: Engine,
+    engine: EngineBase,
     cascade: CascadeSource,
     inputs: str | Path | Iterable[Mapping[str, Any]],
     out: Path,

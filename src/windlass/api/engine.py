@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from windlass.api.opening import EngineCall, OnEvent, Resources, load_rooms, open_resources
-from windlass.api.options import (
-    BatchOptions,
-    CascadeSource,
-    CompareOptions,
-    EngineOptions,
-    RunLimits,
-)
+from windlass.api.opening import EngineBase, OnEvent, check_options, load_rooms
+from windlass.api.options import BatchOptions, CascadeSource, CompareOptions
 from windlass.api.sessions import Session
 from windlass.errors import UsageError, did_you_mean
 
@@ -25,24 +18,8 @@ if TYPE_CHECKING:
     from windlass.api.comparing.judging import JudgeFunction
     from windlass.engine.result import Result
 
-_DEFAULTS: Final[EngineOptions] = {
-    "model": None,
-    "store": None,
-    "root": None,
-    "search_folder": None,
-    "tools": (),
-    "providers": {},
-    "on_event": None,
-    "auto": False,
-    "trust": False,
-    "limits": {},
-    "allowances": (),
-    "approve": (),
-    "on_question": None,
-}
 
-
-class Engine:
+class Engine(EngineBase):
     """Runs cascades and tasks with what they share: model, store, tools, providers, limits, trust.
 
     With `async with` it reads the settings and opens store and providers once, and closes them at
@@ -53,68 +30,6 @@ class Engine:
 
     Raises TypeError for an option that does not exist.
     """
-
-    def __init__(self, **options: Unpack[EngineOptions]) -> None:
-        _check_options("Engine", options, EngineOptions)
-        self.options: EngineOptions = {**_DEFAULTS, **options}
-        """All options, with the defaults of those that were not given."""
-        self._resources: Resources | None = None
-        self._closing: AsyncExitStack | None = None
-
-    @property
-    def flags(self) -> dict[str, Any]:
-        """The options that are settings, by their names; None where they were not given."""
-        options: dict[str, Any] = {**self.options}
-        return {name: options[name] for name in ("model", "store", "root", "search_folder")}
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        """The limits of each run. Raises UsageError for one that does not exist."""
-        limits = self.options["limits"]
-        if not isinstance(limits, Mapping):
-            raise UsageError(f"limits must be a mapping such as {{'budget': 2.5}}, not {limits!r}")
-        for name in limits.keys() - RunLimits.__annotations__.keys():
-            near = did_you_mean(str(name), RunLimits.__annotations__)
-            raise UsageError(f"there is no limit {name!r}; {near}")
-        return {**limits}
-
-    async def __aenter__(self) -> Self:
-        """Open what calls share. Raises UsageError for settings that are wrong."""
-        if self._closing is not None:
-            raise UsageError("the engine is open already; use it, or make another one")
-        async with AsyncExitStack() as closing:
-            self._resources = await closing.enter_async_context(self._open())
-            self._closing = closing.pop_all()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close what was opened; the engine may be used and opened again."""
-        closing, self._closing, self._resources = self._closing, None, None
-        if closing is not None:
-            await closing.aclose()
-
-    def _open(self) -> AbstractAsyncContextManager[Resources]:
-        providers, trust = self.options["providers"] or {}, self.options["trust"]
-        return open_resources(self.flags, providers, trust=trust)
-
-    @asynccontextmanager
-    async def open_call(self, on_event: OnEvent | None) -> AsyncIterator[EngineCall]:
-        """Open what one call needs, with what the engine holds; `on_event` is told of it."""
-        async with AsyncExitStack() as closing:
-            resources = self._resources
-            if resources is None:
-                resources = await closing.enter_async_context(self._open())
-            yield EngineCall(self, resources, on_event, closing)
-
-    @asynccontextmanager
-    async def _call(self) -> AsyncIterator[EngineCall]:
-        """A call of which the user's own function is told."""
-        from windlass.engine.events import Listener
-
-        on_event = self.options["on_event"]
-        async with self.open_call(on_event and Listener(on_event)) as call:
-            with call.in_force():
-                yield call
 
     async def run(
         self,
@@ -136,7 +51,7 @@ class Engine:
         fails. Failures of phases, providers and limits are in the result's `error`.
         """
         check_input(input)
-        async with self._call() as call:
+        async with self.open_own_call() as call:
             from windlass.api._runs import run_new
 
             return await run_new(call, cascade, input or {}, name=session_id, answers=answers)
@@ -171,7 +86,7 @@ class Engine:
         before anything is sent, where the cascade, its tools, the policy or the model have changed
         so that a step differs, unless that is accepted.
         """
-        async with self._call() as call:
+        async with self.open_own_call() as call:
             from windlass.api._runs import run_resumed
 
             return await run_resumed(
@@ -204,7 +119,7 @@ class Engine:
 
         Raises UsageError for a call or a key that does not exist.
         """
-        async with self._call() as call:
+        async with self.open_own_call() as call:
             from windlass.api._runs import run_forked
 
             return await run_forked(
@@ -238,7 +153,7 @@ class Engine:
         """
         check_input(input)
         self._check_place(engine)
-        async with self._call() as call:
+        async with self.open_own_call() as call:
             from windlass.api._task_runs import run_new_task
 
             return await run_new_task(
@@ -271,7 +186,7 @@ class Engine:
         Raises UsageError for a session that cannot be resumed, or that ran another file.
         """
         self._check_place(engine)
-        async with self._call() as call:
+        async with self.open_own_call() as call:
             from windlass.api._task_runs import run_resumed_task
 
             return await run_resumed_task(
@@ -313,7 +228,7 @@ class Engine:
         Raises UsageError (FileError with every mistake in the inputs) for what the user wrote,
         before anything is sent, and StoreError where the store or the results cannot be written.
         """
-        _check_options("batch", options, BatchOptions)
+        check_options("batch", options, BatchOptions)
         await load_rooms()
         from windlass.api._batch import start_batch
         from windlass.api.batches.workers import line_of
@@ -361,7 +276,7 @@ class Engine:
         Raises UsageError for what the user wrote, before anything is sent, and StoreError where the
         store or the results cannot be written.
         """
-        _check_options("compare", options, CompareOptions)
+        check_options("compare", options, CompareOptions)
         await load_rooms()
         from windlass.api._batch import start_batch
         from windlass.api.comparing.judged_runs import ComparedBatch, read_policies
@@ -385,13 +300,6 @@ class Engine:
             resume: A session in the store to go on with: its id, the beginning of it, or `latest`.
         """
         return Session(self, cascade, resume=resume)
-
-
-def _check_options(name: str, given: Mapping[str, Any], options: type) -> None:
-    """Raise TypeError for an option that the callable of this name does not take."""
-    for unknown in given.keys() - options.__annotations__.keys():
-        near = did_you_mean(unknown, options.__annotations__)
-        raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}; {near}")
 
 
 def check_input(given: object) -> None:

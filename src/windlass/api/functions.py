@@ -18,8 +18,8 @@ from windlass.api.options import (
     CascadeSource,
     CompareCall,
     CompareOptions,
+    RunCall,
     RunLimits,
-    RunOptions,
 )
 from windlass.errors import UsageError
 from windlass.settings.settings import Settings
@@ -37,7 +37,7 @@ async def run(
     *,
     session_id: str | None = None,
     answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunOptions],
+    **options: Unpack[RunCall],
 ) -> Result:
     """Run a cascade and answer how it ended, as `Engine.run` does."""
     return await _engine(options).run(cascade, input, session_id=session_id, answers=answers)
@@ -50,7 +50,7 @@ async def resume(
     again: Collection[str] = (),
     accept: bool = False,
     answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunOptions],
+    **options: Unpack[RunCall],
 ) -> Result:
     """Go on with a session of a cascade that was broken off, as `Engine.resume` does."""
     engine = _engine(options)
@@ -65,7 +65,7 @@ async def fork(
     message: str = "",
     session_id: str | None = None,
     answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunOptions],
+    **options: Unpack[RunCall],
 ) -> Result:
     """Run a session of a cascade again from one of its calls on, as `Engine.fork` does."""
     return await _engine(options).fork(
@@ -81,7 +81,7 @@ async def evaluate(
     engine: str = "local",
     session_id: str | None = None,
     answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunOptions],
+    **options: Unpack[RunCall],
 ) -> Result:
     """Run a task file and answer how it ended, as `Engine.evaluate` does."""
     return await _engine(options).evaluate(
@@ -97,7 +97,7 @@ async def resume_task(
     accept: bool = False,
     engine: str = "local",
     answers: Mapping[str, Any] | Sequence[Any] = (),
-    **options: Unpack[RunOptions],
+    **options: Unpack[RunCall],
 ) -> Result:
     """Go on with a session of a task file, as `Engine.resume_task` does."""
     return await _engine(options).resume_task(

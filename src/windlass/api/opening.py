@@ -1,24 +1,30 @@
-"""What an engine holds open for its calls: settings, providers and the store."""
+"""What an engine holds for its calls: options, settings, providers and the store."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 
+from windlass.api.options import EngineOptions, RunLimits
 from windlass.caching.rates import override
+from windlass.errors import UsageError, did_you_mean
 from windlass.safety.fairness import preload, wait_for_turn
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from windlass.api.engine import Engine
-    from windlass.api.options import EngineOptions
     from windlass.engine.events import Event
     from windlass.history.base import Store
     from windlass.providers.at_hand import Providers
@@ -32,6 +38,22 @@ _MODULES: Final = (
     "windlass.history.sqlite",
     "windlass.tasks.parse",
 )
+
+_DEFAULTS: Final[EngineOptions] = {
+    "model": None,
+    "store": None,
+    "root": None,
+    "search_folder": None,
+    "tools": (),
+    "providers": {},
+    "on_event": None,
+    "auto": False,
+    "trust": False,
+    "limits": {},
+    "allowances": (),
+    "approve": (),
+    "on_question": None,
+}
 
 OnEvent: TypeAlias = "Callable[[Event], None]"
 
@@ -90,7 +112,7 @@ class EngineCall:
     `closing` closes what only this call holds.
     """
 
-    engine: Engine
+    engine: EngineBase
     resources: Resources
     on_event: OnEvent | None
     closing: AsyncExitStack
@@ -127,6 +149,79 @@ class EngineCall:
                 yield
         finally:
             _ON_EVENT.reset(token)
+
+
+class EngineBase:
+    """What an engine holds for its calls: options, and the resources that are open."""
+
+    def __init__(self, **options: Unpack[EngineOptions]) -> None:
+        check_options(type(self).__name__, options, EngineOptions)
+        self.options: EngineOptions = {**_DEFAULTS, **options}
+        """All options, with the defaults of those that were not given."""
+        self._resources: Resources | None = None
+        self._closing: AsyncExitStack | None = None
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The options that are settings, by their names; None where they were not given."""
+        options: dict[str, Any] = {**self.options}
+        return {name: options[name] for name in ("model", "store", "root", "search_folder")}
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits of each run. Raises UsageError for one that does not exist."""
+        limits = self.options["limits"]
+        if not isinstance(limits, Mapping):
+            raise UsageError(f"limits must be a mapping such as {{'budget': 2.5}}, not {limits!r}")
+        for name in limits.keys() - RunLimits.__annotations__.keys():
+            near = did_you_mean(str(name), RunLimits.__annotations__)
+            raise UsageError(f"there is no limit {name!r}; {near}")
+        return {**limits}
+
+    async def __aenter__(self) -> Self:
+        """Open what calls share. Raises UsageError for settings that are wrong."""
+        if self._closing is not None:
+            raise UsageError("the engine is open already; use it, or make another one")
+        async with AsyncExitStack() as closing:
+            self._resources = await closing.enter_async_context(self._open())
+            self._closing = closing.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close what was opened; the engine may be used and opened again."""
+        closing, self._closing, self._resources = self._closing, None, None
+        if closing is not None:
+            await closing.aclose()
+
+    def _open(self) -> AbstractAsyncContextManager[Resources]:
+        providers, trust = self.options["providers"] or {}, self.options["trust"]
+        return open_resources(self.flags, providers, trust=trust)
+
+    @asynccontextmanager
+    async def open_call(self, on_event: OnEvent | None) -> AsyncIterator[EngineCall]:
+        """Open what one call needs, with what the engine holds; `on_event` is told of it."""
+        async with AsyncExitStack() as closing:
+            resources = self._resources
+            if resources is None:
+                resources = await closing.enter_async_context(self._open())
+            yield EngineCall(self, resources, on_event, closing)
+
+    @asynccontextmanager
+    async def open_own_call(self) -> AsyncIterator[EngineCall]:
+        """A call of which the user's own function is told."""
+        from windlass.engine.events import Listener
+
+        on_event = self.options["on_event"]
+        async with self.open_call(on_event and Listener(on_event)) as call:
+            with call.in_force():
+                yield call
+
+
+def check_options(name: str, given: Mapping[str, Any], options: type) -> None:
+    """Raise TypeError for an option that the callable of this name does not take."""
+    for unknown in given.keys() - options.__annotations__.keys():
+        near = did_you_mean(unknown, options.__annotations__)
+        raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}; {near}")
 
 
 def _tell(event: Event) -> None:

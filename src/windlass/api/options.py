@@ -92,7 +92,7 @@ class EngineOptions(TypedDict, total=False):
     `approve` settles it; may be async. If it returns None, the run ends as `waiting`."""
 
 
-class RunOptions(EngineOptions, RunLimits, total=False):
+class RunCall(EngineOptions, RunLimits, total=False):
     """The options of a function that makes an engine for one run; its limits may stand alone."""
 
 

@@ -10,8 +10,7 @@ from windlass.api._sync import in_new_loop
 from windlass.errors import UsageError
 
 if TYPE_CHECKING:
-    from windlass.api.engine import Engine
-    from windlass.api.opening import EngineCall
+    from windlass.api.opening import EngineBase, EngineCall
     from windlass.api.options import CascadeSource
     from windlass.cascade.children import ReadyCascade
     from windlass.engine.cascade_run import CascadeRun
@@ -38,7 +37,7 @@ class Session:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: EngineBase,
         cascade: CascadeSource | None = None,
         *,
         resume: str | None = None,
