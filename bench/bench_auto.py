@@ -33,6 +33,7 @@ from bench.windows.recordings import Half, data_folder, load
 from windlass.api.opening import open_store
 from windlass.caching.rates import override
 from windlass.cascade.check import checked_cascade
+from windlass.cascade.children import ReadyCascade
 from windlass.engine.cascade import run_cascade
 from windlass.engine.setup import prepare
 from windlass.engine.turn.recall import recall
@@ -98,9 +99,8 @@ class Replayed(Ran):
         try:
             with override(settings.prices):
                 run = prepare(
-                    checked_cascade(cascade, tools=registry),
+                    ReadyCascade(checked_cascade(cascade, tools=registry), registry, {}),
                     {"task": session.task},
-                    registry=registry,
                     settings=settings,
                     store=store,
                     resolve=made.resolve,

@@ -158,7 +158,7 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
     prepare = _setup.prepare  # type: ignore[attr-defined]
 
     def watched(of: Any, *arguments: Any, **more: Any) -> Any:
-        made.cascades.append(of)
+        made.cascades.append(of.cascade)
         return prepare(of, *arguments, **more)
 
     monkeypatch.setattr(_setup, "prepare", watched)

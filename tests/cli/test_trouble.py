@@ -186,7 +186,7 @@ class TestTheUsersMistakes:
             (["prune"], "either --older-than AGE or --session"),
             (["prune", "--older-than", "1d", "--session", "s"], "either --older-than AGE or"),
             (["prune", "--older-than", "soon"], "must be a number with a unit"),
-            (["run", "c.json", "--root", "nowhere"], "is no folder"),
+            (["run", "c.json", "--root", "nowhere"], "is not a folder"),
         ],
     )
     def test_flags_and_commands(

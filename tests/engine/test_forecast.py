@@ -11,6 +11,7 @@ from tests.engine.harness import House, cascade, phase
 from tests.report.test_costs import Hosted
 from windlass.api.loading import load_cascade
 from windlass.caching.rates import cost, override
+from windlass.cascade.children import ReadyCascade
 from windlass.engine.setup import prepare
 from windlass.engine.turn.forecast import Forecast, forecast_cost
 from windlass.history.sqlite import SqliteStore
@@ -27,9 +28,8 @@ async def forecast(folder: Path, made: dict[str, Any], **models: Provider) -> Fo
     loaded, registry, _ = load_cascade({"model": "a/x", **made}, settings)
     with SqliteStore(folder / "store") as store:
         run = prepare(
-            loaded,
+            ReadyCascade(loaded, registry, {}),
             {},
-            registry=registry,
             settings=settings,
             store=store,
             resolve=lambda name: (models[name[0]], models[name[0]].model(name[2:])),

@@ -16,6 +16,7 @@ import pytest
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.tools.mcp_running import COMMAND, ROOT, is_alive, over_http
+from windlass.cascade.children import ReadyCascade
 from windlass.errors import CascadeError, ServerError, UsageError
 from windlass.history.base import NodeType
 from windlass.messages import Message, ToolSpec, assistant, tool, user
@@ -374,9 +375,8 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     provider = Scripted(lambda request: "x")
     store = SqliteStore(tmp_path / "store")
     run = prepare(
-        loaded,
+        ReadyCascade(loaded, registry, {}),
         {},
-        registry=registry,
         settings=settings,
         store=store,
         resolve=lambda name: (provider, provider.model(name)),

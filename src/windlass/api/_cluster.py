@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from windlass.api.loading import load_program
 from windlass.api.opening import open_resources
 from windlass.caching.rates import override
+from windlass.cascade.children import ReadyCascade
 from windlass.engine.cascade import add_server_tools, needed_servers
 from windlass.engine.setup import prepare
 from windlass.engine.tasks.frame import Frame
 from windlass.engine.tasks.job import Done, Job
-from windlass.engine.tasks.running import Inner, finished_before, run_one
 from windlass.engine.tasks.task_inputs import Given
+from windlass.engine.tasks.task_runner import Inner, finished_before, run_one
 from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.safety.imports import logging_unchanged
 from windlass.tasks.parse import read_task
@@ -152,7 +153,7 @@ class Cluster:
             raw=source.raw,
             session=run.record.session_id,
             input=run.input,
-            state=run.progress.state,
+            state=run.session.state,
             task=inner.task.path,
             frame=inner.frame,
             path=inner.path,
@@ -160,8 +161,7 @@ class Cluster:
             item=item.whole(),
         )
         reply = await self._send(order, path)
-        run.add_up(reply.usage, reply.cost)
-        run.progress.saved_tokens += reply.saved
+        run.totals.add(reply.usage, reply.cost, reply.saved)
         if reply.failure is not None:
             raise reply.failure
         assert reply.done is not None
@@ -194,17 +194,15 @@ async def _run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
         source = read_task(order.raw, order.file, name=Path(order.file).stem)
         program, registry = load_program(source, settings, shared.tools, auto=shared.auto)
         run = prepare(
-            program.cascade,
+            ReadyCascade(program.cascade, registry, {}),
             order.input,
-            registry=registry,
             settings=settings,
             store=resources.store(existing=True),
             resolve=resources.providers.resolve,
             session_id=order.session,
             resumed=True,
         )
-        progress = run.progress
-        progress.state.update(order.state)
+        run.session.state.update(order.state)
         servers = needed_servers(run)
         closing.push_async_callback(servers.stop)
         await add_server_tools(run, servers)
@@ -217,4 +215,5 @@ async def _run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
             done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
         except WindlassError as error:
             failure = error
-        return WorkerReply(done, failure, progress.usage, progress.cost, progress.saved_tokens)
+        totals = run.totals
+        return WorkerReply(done, failure, totals.usage, totals.cost, totals.saved_tokens)

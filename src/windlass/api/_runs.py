@@ -13,7 +13,7 @@ from windlass.api.opening import EngineCall
 from windlass.api.options import CascadeSource
 from windlass.api.sessions import Session
 from windlass.engine.cascade import run_cascade
-from windlass.engine.people.asking import recorded_answers
+from windlass.engine.people.talking import recorded_answers
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import (
     change_definition,

@@ -102,10 +102,8 @@ class RunSetup:
     ) -> CascadeRun:
         """A run of a checked cascade, not begun. `resumed`: the session is in the store already."""
         run = prepare(
-            ready.cascade,
+            ready,
             input,
-            registry=ready.registry,
-            children=ready.children,
             settings=self.settings,
             store=store,
             resolve=self.resolve,

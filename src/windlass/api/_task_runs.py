@@ -12,11 +12,11 @@ from windlass.api._setup import RunSetup
 from windlass.api.loading import load_program
 from windlass.api.opening import EngineCall
 from windlass.cascade.children import ReadyCascade
-from windlass.engine.people.asking import recorded_answers
+from windlass.engine.people.talking import recorded_answers
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import lock_session, restore_journal
 from windlass.engine.tasks.job import Done, Job
-from windlass.engine.tasks.running import rules_of, run_program, what_was_begun
+from windlass.engine.tasks.task_file import rules_of, run_program, what_was_begun
 from windlass.tasks.parse import read_task
 
 

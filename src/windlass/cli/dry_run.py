@@ -57,10 +57,8 @@ def show_forecast(
         try:
             with open_store(scratch) as store, override(settings.prices):
                 prepared = prepare(
-                    ready.cascade,
+                    ready,
                     values,
-                    registry=ready.registry,
-                    children=ready.children,
                     settings=settings,
                     store=store,
                     resolve=providers.resolve,

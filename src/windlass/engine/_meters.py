@@ -1,11 +1,12 @@
-"""What a run keeps of each model's prompt cache, and of what its windows saved and cost.
+"""The prompt cache of each model in a run, and what the run's windows saved and cost.
 
 Plain holders; `cache.py` fills them call by call.
 """
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+import copy
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from windlass.caching.meter import Billed, Meter
@@ -24,13 +25,15 @@ class ModelCache(CacheState):
 
     `paid` is the rate that is really billed (None: it costs nothing, or nobody knows). `meter`
     bills the requests as they were sent, `whole` as they would have been without windows; `spent`
-    and `spent_whole` are their sums, in fresh input tokens. `held` is the share of what the cache
-    should have given that the last report shows.
+    and `spent_whole` are their sums, in fresh input tokens, and `spent_before` both of them when
+    the cache was forked. `held` is the share of what the cache should have given that the last
+    report shows.
     """
 
     paid: Rate | None = None
     spent: float = 0.0
     spent_whole: float = 0.0
+    spent_before: tuple[float, float] = (0.0, 0.0)
     held: float = 1.0
 
     def __post_init__(self) -> None:
@@ -68,10 +71,71 @@ class ModelCache(CacheState):
         billed = cost(name, **asdict(replace(usage, tokens_out=0)))
         return (everything or 0.0) - (billed or 0.0)
 
+    def fork(self) -> ModelCache:
+        """A copy for a sounding; the meters are shared, since a provider caches for all of them."""
+        own = copy.copy(self)
+        own.spent_before = self.spent, self.spent_whole
+        return own
+
+    def add_spent(self, own: ModelCache) -> None:
+        """Add what was spent with a fork since it was made."""
+        self.spent += own.spent - own.spent_before[0]
+        self.spent_whole += own.spent_whole - own.spent_before[1]
+
+    def with_sums_of(self, whole: ModelCache) -> ModelCache:
+        """This fork, to go on in the place of the cache it was made from."""
+        self.spent, self.spent_whole = whole.spent, whole.spent_whole
+        self.spent_before = whole.spent_before
+        return self
+
+
+@dataclass(slots=True)
+class ModelCaches:
+    """The prompt caches of a run's models."""
+
+    by_model: dict[str, ModelCache] = field(default_factory=dict[str, ModelCache])
+    """The cache of each model that was called."""
+    previous: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    """The last request as (identity, tokens), tools first: what a cache may hold of it."""
+
+    def of(self, info: ModelInfo) -> ModelCache:
+        """The cache of a model, made at the first question."""
+        if info.name not in self.by_model:
+            self.by_model[info.name] = cache_of_model(info)
+        return self.by_model[info.name]
+
+    def fork(self) -> ModelCaches:
+        """A copy for a sounding: what the last call of each sounding was sent is its own."""
+        caches = {name: cache.fork() for name, cache in self.by_model.items()}
+        return ModelCaches(caches, list(self.previous))
+
+    def for_task(self, *, parallel: bool) -> ModelCaches:
+        """The caches for a task, which continues no earlier request.
+
+        `parallel`: others run beside it, so that it counts on nothing of what they are sent.
+        """
+        return ModelCaches() if parallel else ModelCaches(self.by_model)
+
+    def add_spent(self, own: ModelCaches) -> None:
+        """Add what was spent with a fork, whether it is taken or not."""
+        for name, cache in own.by_model.items():
+            counted = self.by_model.setdefault(name, cache)
+            if counted is not cache:
+                counted.add_spent(cache)
+
+    def adopt(self, taken: ModelCaches) -> None:
+        """Take over the fork that was taken: the next call goes on from what it was sent.
+
+        What all forks spent was added before.
+        """
+        for name, cache in taken.by_model.items():
+            self.by_model[name] = cache.with_sums_of(self.by_model[name])
+        self.previous = taken.previous
+
 
 @dataclass(slots=True)
 class Net:
-    """What the windows of a session saved, and what models were asked for them, in US dollars.
+    """The US dollars that a session's windows saved, and those spent on making them.
 
     `calls` are those that had a window and a price. `needed`: everything could not have been sent,
     because the model or the user's own limits do not let it.
@@ -89,7 +153,7 @@ class Net:
 
 
 def cache_of_model(info: ModelInfo) -> ModelCache:
-    """What is known of the cache of a model before its first call."""
+    """The cache of a model before its first call."""
     name = info.name
     assumed: list[str] = []
     billed_rate = rate(name)

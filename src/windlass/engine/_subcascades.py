@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from windlass.cascade.children import Place, ReadyCascade, output_names
-from windlass.cascade.model import Cascade, Phase, SubCascade
+from windlass.cascade.children import ReadyCascade, output_names
+from windlass.cascade.model import Phase, SubCascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
 from windlass.engine.phase.sources import last_said
@@ -23,7 +23,6 @@ from windlass.history.base import StateChange
 from windlass.history.decisions import Remark
 from windlass.messages import Message
 from windlass.text.templates import PhaseOutput
-from windlass.tools.registry import Registry
 from windlass.window.originals import meant, reference
 
 
@@ -31,32 +30,24 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
     """The run of a phase's sub-cascade, with nothing done yet."""
     index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
     held, sub = run.children[index, position], phase.sub_cascades[position]
-    child = opened_below(
+    child = open_below(
         run,
         f"{index + 1}.{position + 1}",
-        held.cascade,
+        held,
         child_input(run, sub),
-        registry=held.registry,
-        children=held.children,
         parent_phase=phase.name,
     )
     if sub.context_in:
-        child.progress.state.update(copy.deepcopy(run.progress.state))
-    child.progress.previous = run.progress.previous
-    child.progress.assumed = run.progress.assumed
-    child.progress.told = run.progress.told
-    child.progress.no_schemas = run.progress.no_schemas
-    return replace(child, caches=run.caches)
+        child.session.state.update(copy.deepcopy(run.session.state))
+    return replace(child, caches=run.caches, notices=run.notices)
 
 
-def opened_below(
+def open_below(
     run: CascadeRun,
     name: str,
-    cascade: Cascade,
+    ready: ReadyCascade,
     given: Mapping[str, Any],
     *,
-    registry: Registry,
-    children: Mapping[Place, ReadyCascade],
     on_event: Callable[[Event], None] | None = None,
     **more: Any,
 ) -> CascadeRun:
@@ -65,32 +56,30 @@ def opened_below(
     store = run.record.store
     began = run.record.recorded is not None and has_begun(store, session)
     child = prepare(
-        cascade,
+        ready,
         given,
-        registry=registry,
         settings=run.settings,
         store=store,
         resolve=run.resolve,
         on_event=on_event or run.emit,
         session_id=session,
         resumed=began,
-        children=children,
     )
     shared: dict[str, Any] = {"allowances": run.allowances, "answers": run.answers}
     child = replace(child, parent=run, **shared, **more)
     if began:
-        return resume_run(child, definition_of(cascade), run.journal.again)
+        return resume_run(child, definition_of(ready.cascade), run.journal.again)
     if (origin := run.journal.origin) and has_begun(store, f"{origin}.{name}"):
         return fork_run(child, f"{origin}.{name}", run.journal.before)
     return child
 
 
 def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
-    """What a sub-cascade has as its input.
+    """The input of a sub-cascade.
 
     A text of `input_map` that is a key of the state, or else of the input, stands for its value.
     """
-    state, given = run.progress.state, run.input
+    state, given = run.session.state, run.input
 
     def value_of(written: Any) -> Any:
         if not isinstance(written, str):
@@ -101,12 +90,12 @@ def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
     return copy.deepcopy({**(given if sub.context_in else {}), **mapped})
 
 
-def tell_of_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
+def tell_unknown_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
     """Say which words of `input_map` look like keys and are none: they are given as they are."""
     for name, written in sub.input_map.items():
         if not isinstance(written, str) or not written.isidentifier():
             continue
-        if written not in run.progress.state and written not in run.input:
+        if written not in run.session.state and written not in run.input:
             text = (
                 f"input_map of {sub.ref!r}: {written!r} is no key of the state or of the input, so"
                 f" the input {name!r} is that word"
@@ -116,39 +105,35 @@ def tell_of_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
 
 def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
     """Count what a sub-cascade took in the run above it; it may have ended in any way."""
-    done = child.progress
-    run.add_up(done.usage, done.cost)
-    run.progress.calls += done.calls
-    run.progress.saved_tokens += done.saved_tokens
-    run.progress.previous = done.previous
-    run.progress.remembered += done.remembered
+    run.totals.add_all(child.totals)
+    run.session.remembered += child.session.remembered
 
 
-def take_over(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
+def take_over_child(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
     """Lay a sub-cascade's state over that of the run above it, and put its outputs beside it.
 
     A phase of the run itself goes before an output of the same name.
     """
     take_state(run, phase.name, child)
     own = {each.name for each in run.cascade.phases}
-    done = child.progress
+    done = child.session
     whole = phase_output(done.said_in or child.record, None)
     for name, of_phase in output_names(child.cascade).items():
         begun = not of_phase or of_phase in done.outputs  # a limit may have ended it before
         if name not in own and begun:
-            run.progress.outputs[name] = done.outputs[of_phase] if of_phase else whole
+            run.session.outputs[name] = done.outputs[of_phase] if of_phase else whole
 
 
 def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:
     """Lay the state of a run below over that of the run above it, where it changed in `phase`."""
-    progress = run.progress
-    state = {key: value for key, value in child.progress.state.items() if key != "input"}
+    own = run.session.state
+    state = {key: value for key, value in child.session.state.items() if key != "input"}
     changed = {
         key: copy.deepcopy(value)
         for key, value in state.items()
-        if key not in progress.state or progress.state[key] != value
+        if key not in own or own[key] != value
     }
-    progress.state.update(changed)
+    own.update(changed)
     changes = [StateChange(phase, key, value) for key, value in changed.items()]
     run.record.append(state=changes)
 

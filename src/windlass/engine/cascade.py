@@ -15,8 +15,8 @@ from windlass.engine._subcascades import (
     add_up_child,
     open_child,
     phase_output,
-    take_over,
-    tell_of_names,
+    take_over_child,
+    tell_unknown_names,
 )
 from windlass.engine.cards.card_models import models_beside
 from windlass.engine.cards.indexer import CardIndexer, start_cards
@@ -27,7 +27,7 @@ from windlass.engine.result import Result
 from windlass.engine.resume.resuming import definition_of, describe_run
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
 from windlass.engine.soundings.soundings import run_sounded
-from windlass.engine.turn.approving import needing_approval
+from windlass.engine.turn.approving import tools_to_approve
 from windlass.engine.turn.breaker import check_breaker, windows_in_outcome
 from windlass.errors import (
     PersonNeeded,
@@ -86,16 +86,16 @@ async def run_cascade(run: CascadeRun) -> Result:
                     own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
                     endings.append(await attempt(own, phase, partial(run_children, own, phase)))
                 except (PersonNeeded, RunLimitReached):  # what it said by then is the output
-                    run.progress.outputs[phase.name] = phase_output(record, phase.name)
+                    run.session.outputs[phase.name] = phase_output(record, phase.name)
                     raise
-                run.progress.outputs[phase.name] = phase_output(record, phase.name)
+                run.session.outputs[phase.name] = phase_output(record, phase.name)
             return ending_of(endings)
 
         return await run_session(run, work(), cards)
 
 
 def whose_limits(run: CascadeRun) -> str:
-    """What the limits that a cascade declares are of."""
+    """Who has the limits that a cascade declares, in words."""
     return "the run" if run.parent is None else f"sub-cascade {run.cascade.cascade_id!r}"
 
 
@@ -107,7 +107,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
     """
     endings: list[Ending] = []
     for position, sub in enumerate(phase.sub_cascades):
-        tell_of_names(run, phase, sub)
+        tell_unknown_names(run, phase, sub)
         child = open_child(run, phase, position)
         name, session = child.cascade.cascade_id, child.record.session_id
         try:
@@ -124,7 +124,7 @@ async def run_children(run: CascadeRun, phase: Phase) -> Ending:
         words = f"{text} ended {status_text(*ended)}"
         run.record.decide(phase.name, words, SubCascadeRun(session))
         if sub.context_out:
-            take_over(run, phase, child)
+            take_over_child(run, phase, child)
         if (needed := person_needed(result.notes)) is not None:
             raise needed
         if "budget" in result.notes:
@@ -143,7 +143,7 @@ async def run_session(
     written raises StoreError. A cancelled run is recorded as interrupted and the
     cancellation goes on. The last of its `cards` are waited for.
     """
-    record, progress = run.record, run.progress
+    record, session, totals = run.record, run.session, run.totals
     error: WindlassError | None = None
     notes: dict[str, Any] = {}
     try:
@@ -184,16 +184,16 @@ async def run_session(
         raise
     record.set_time(None)
     record.append(outcomes=[_outcome(run, ending, str(error) if error else None)])
-    outputs = {name: str(output) for name, output in progress.outputs.items()}
+    outputs = {name: str(output) for name, output in session.outputs.items()}
     return Result(
         status=ending.status,
         output=None if error else next(reversed(outputs.values()), ""),
         outputs=outputs,
-        state=dict(progress.state),
+        state=dict(session.state),
         session_id=record.session_id,
-        usage=progress.usage,
-        cost=progress.cost,
-        saved=progress.saved_tokens,
+        usage=totals.usage,
+        cost=totals.cost,
+        saved=totals.saved_tokens,
         error=error,
         notes=notes,
         reason=ending.reason,
@@ -232,7 +232,7 @@ async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
     for tool in await servers.start():
         run.registry.register(tool)
     for phase in run.cascade.phases:
-        needing_approval(run.registry, phase, ())
+        tools_to_approve(run.registry, phase, ())
 
 
 def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:

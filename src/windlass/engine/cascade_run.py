@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
-from windlass.engine._state import Generation, Run
+from windlass.cascade.rules import Rule
+from windlass.engine._phase_run import Generation, PhaseRun
+from windlass.engine._session_run import Run
 from windlass.messages import Part
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
@@ -29,9 +31,9 @@ class CascadeRun(Run):
     or as one of its soundings (None: under none)."""
     parent_phase: str | None = None
     sounding: int | None = None
-    """Which of the soundings of a whole cascade it is (None: of none); `parent` asked for them."""
-    behind: tuple[Part, ...] = ()
-    """What stands behind the instructions of the first phase."""
+    """Its index among the soundings of a whole cascade, which `parent` is (None: it is none)."""
+    appended: tuple[Part, ...] = ()
+    """Parts appended to the instructions of the first phase."""
 
     @property
     def is_sounding(self) -> bool:
@@ -75,3 +77,11 @@ class CascadeRun(Run):
             reasoning_effort=written.reasoning_effort,
             output_schema=written.output_schema,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CascadePhaseRun(PhaseRun):
+    """A phase in hand that holds all that its user wrote of its context."""
+
+    rule: Rule
+    """The compiled rule of what it may see."""

@@ -1,4 +1,4 @@
-"""What a run tells while it runs: small frozen values, handed to one callable.
+"""Events of a run: small frozen values, handed to one callable.
 
 Events are for people watching. The record does not depend on them.
 """

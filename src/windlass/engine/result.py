@@ -1,4 +1,4 @@
-"""What a run answers."""
+"""The result of a run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Talk(Protocol):
     """A session with which a person goes on."""
 
     async def send(self, text: str) -> Result:
-        """What the session answers a message. Raises UsageError for an empty one."""
+        """Send a message; the session's answer. Raises UsageError for an empty one."""
 
     def send_sync(self, text: str) -> Result:
         """The same for code that is not async."""

@@ -1,4 +1,4 @@
-"""What a run is set up with, checked before anything is written or paid for."""
+"""A run is set up and checked before anything is written or paid for."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from windlass.caching.rates import split_model
-from windlass.cascade.children import Place, ReadyCascade
+from windlass.cascade.children import ReadyCascade
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
 from windlass.cascade.tools_named import all_soundings, has_tool
-from windlass.engine._state import RunProgress
+from windlass.engine._session_state import SessionState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
 from windlass.engine.turn.record import Recorder
@@ -29,26 +28,23 @@ from windlass.providers.spending import Allowance
 from windlass.safety.foreign import TOO_DEEP, is_too_deep
 from windlass.settings.settings import Settings
 from windlass.tools.base import WebSearch
-from windlass.tools.registry import Registry
 from windlass.window.entries import Item
 
 
 def prepare(
-    cascade: Cascade,
+    ready: ReadyCascade,
     input: Mapping[str, Any],  # noqa: A002
     *,
-    registry: Registry,
     settings: Settings,
     store: Store,
     resolve: Resolve,
     on_event: Callable[[Event], None] | None = None,
     session_id: str | None = None,
     resumed: bool = False,
-    children: Mapping[Place, ReadyCascade] = MappingProxyType({}),
 ) -> CascadeRun:
     """A run of a checked cascade with everything in its hands, and nothing done yet.
 
-    `resumed`: the session is there already and is taken up again. `children` are the sub-cascades.
+    `resumed`: the session is there already and is taken up again. Raises UsageError.
     """
     if session_id is not None and not resumed:
         _check_name(session_id, store)
@@ -62,27 +58,23 @@ def prepare(
         raise UsageError(f"the input: {TOO_DEEP}")
     root = settings.root.resolve()
     if not root.is_dir():
-        raise UsageError(f"root {str(root)!r} is no folder; it is where file tools may work")
+        raise UsageError(f"root {str(root)!r} is not a folder; file tools work in it")
     session = session_id or new_session_id()
     record = Recorder(store, session, time.time, lambda: secrets.token_hex(8))
     emit = on_event or (lambda _: None)
     if on_event is not None:
         record.on_append = partial(_tell, on_event)
-    results = (store.folder / "storage" / "tool_results").resolve()
     return CascadeRun(
-        cascade=cascade,
-        search=web_search_of(cascade, settings, resolve),
+        cascade=ready.cascade,
+        search=web_search_of(ready.cascade, settings, resolve),
         record=record,
         input=dict(input),
         resolve=resolve,
-        registry=registry,
+        registry=ready.registry,
         emit=emit,
         settings=settings,
-        children=children,
-        closed=store.folder,
-        # As tools name it: from their root where it lies inside.
-        results=results.relative_to(root) if results.is_relative_to(root) else results,
-        progress=RunProgress(readable=(store.folder / "images" / path_part(session),)),
+        children=ready.children,
+        session=SessionState(readable=(store.folder / "images" / path_part(session),)),
     )
 
 

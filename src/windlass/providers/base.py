@@ -6,11 +6,12 @@ nothing about the context. `async` once; a blocking backend runs in a thread.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from windlass.text.tokens import Counter
+from windlass.text.tokens import MARGIN, Counter
 from windlass.wire.base import Reply, Request
 from windlass.wire.web_search import SearchReply
 
@@ -34,6 +35,11 @@ class ModelInfo:
     free: bool = False
     tools_first: bool = True
     max_output_tokens: int = 1_024
+
+    def input_room(self, max_output_tokens: int) -> int:
+        """Input tokens that fit beside a reply, less the margin of a count that is not exact."""
+        room = self.window - max_output_tokens
+        return room if self.counter.exact else math.floor(room / (1 + MARGIN))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from windlass.caching.rates import cost
 from windlass.cascade.model import Cascade
-from windlass.engine.turn.fitting import input_room
 from windlass.errors import (
     BadRequest,
     ProviderError,
@@ -153,7 +152,7 @@ class _ByModel:
         """The messages that ask the model; task and answer are cut to fit its window."""
         _, info = self.resolve(self.name)
         task = "\n\n".join(phase.instructions for phase in self.cascade.phases)
-        room, longest = input_room(info, _ANSWER_TOKENS), max(len(task), len(answer))
+        room, longest = info.input_room(_ANSWER_TOKENS), max(len(task), len(answer))
         fence = fence_of(task, input_text(given), answer)
         role = system(told_of_fence(JUDGE_SYSTEM, fence))
         while True:

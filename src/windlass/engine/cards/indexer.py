@@ -59,7 +59,7 @@ class CardIndexer:
         self._queue = Queue(
             record.session_id,
             count=info.counter.message,
-            marks=lambda: CardMarks(dict(run.progress.callouts), {}),
+            marks=lambda: CardMarks(dict(run.session.callouts), {}),
             record=record.append,
             charge=run.charge_tool,
         )
@@ -134,7 +134,7 @@ class CardIndexer:
 
     async def _follow_marks(self) -> None:
         """Bring the cards up to what was called out since they were made."""
-        now = dict(self._run.progress.callouts)
+        now = dict(self._run.session.callouts)
         changed = {id_ for id_, name in now.items() if self._marked.get(id_) != name}
         if not changed:
             return

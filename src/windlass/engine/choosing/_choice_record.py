@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadePhaseRun
 from windlass.engine.choosing._anchors import Piece
 from windlass.engine.choosing._picking import Candidates, Choice
 from windlass.engine.choosing._worth import Worth
@@ -13,14 +14,12 @@ from windlass.engine.choosing.selector import SelectorReply
 from windlass.engine.events import Noted
 from windlass.history.base import NodeType
 from windlass.history.details import AnchorDetails, PhaseChoice
-from windlass.window.assemble import assemble
-from windlass.window.entries import show
 from windlass.window.originals import reference
 
 
 def record_choice(
     run: Run,
-    phase_run: PhaseRun,
+    phase_run: CascadePhaseRun,
     candidates: Candidates,
     choice: Choice,
     worth: Worth,
@@ -32,20 +31,20 @@ def record_choice(
 
     `why_kept` says why it sees all that was said before (empty: it sees its choice).
     """
-    rule, progress = phase_run.rule.choosing, phase_run.progress
+    rule, messages = phase_run.rule.choosing, phase_run.messages
     assert rule is not None
     given = choice.anchors.input
     anchors = [*([] if given is None else [given]), *choice.anchors.pieces]
-    shown = assemble(progress.blocks, show(progress.own, ""))
+    shown = messages.entries
     count = phase_run.info.counter.message
-    full = len(progress.whole or ()) + len(progress.blocks.system) + len(progress.own)
+    full = len(phase_run.choice.whole or ()) + len(messages.blocks.system) + len(messages.own)
     chosen_tokens = sum(count(piece.message) for piece in choice.chosen)
     way = worth.go_on if why_kept else worth.select
     saved = worth.whole.tokens - way.tokens
     text = _sentence(phase_run, candidates, choice, why_kept)
     strategy = choice.strategy
     if why_kept:
-        strategy = "go_on" if progress.chose else "snowball"
+        strategy = "go_on" if phase_run.choice.made else "snowball"
     metadata: PhaseChoice = {
         "semantic_actor": "auto_context",
         "selection_type": "inter_phase",
@@ -103,7 +102,7 @@ def record_choice(
         **columns,
     )
     run.record.append([row])
-    progress.choice_text = text
+    phase_run.choice.text = text
     if warning := choice.anchors.warning:
         name = phase_run.phase.name
         run.emit(Noted(name, f"phase {name!r}: {warning}"))
@@ -119,11 +118,13 @@ def _anchor_told(piece: Piece, tokens: int) -> AnchorDetails:
     }
 
 
-def _sentence(phase_run: PhaseRun, candidates: Candidates, choice: Choice, why_kept: str) -> str:
+def _sentence(
+    phase_run: CascadePhaseRun, candidates: Candidates, choice: Choice, why_kept: str
+) -> str:
     name = phase_run.phase.name
     if why_kept:
         goes_on = "goes on from what the phase before saw"
-        seen = goes_on if phase_run.progress.chose else "sees all that was said"
+        seen = goes_on if phase_run.choice.made else "sees all that was said"
         return f"phase {name!r} {seen}: {why_kept}"
     anchors = len(choice.anchors.pieces) + (choice.anchors.input is not None)
     text = (

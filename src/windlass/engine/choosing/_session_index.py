@@ -43,9 +43,9 @@ class ChoosingMemory:
 
 
 def _memory(run: CascadeRun) -> ChoosingMemory:
-    memory = run.progress.choosing
+    memory = run.session.choosing
     if not isinstance(memory, ChoosingMemory):
-        run.progress.choosing = memory = ChoosingMemory()
+        run.session.choosing = memory = ChoosingMemory()
     return memory
 
 

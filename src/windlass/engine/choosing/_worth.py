@@ -19,8 +19,7 @@ from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Phase
-from windlass.engine._state import PhaseRun
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.history.base import BORN, NodeType
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
@@ -96,9 +95,9 @@ class Ways:
     whole: Sequence[Message]
 
 
-def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
+def worth_of(run: CascadeRun, phase_run: CascadePhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
     """What each way costs; `asking` is what a selector takes, in fresh tokens."""
-    cache = run.cache_of(phase_run.info)
+    cache = run.caches.of(phase_run.info)
     phases = list(run.cascade.phases)
     at = [phase.name for phase in phases].index(phase_run.phase.name)
     calls = calls_expected(run, phases[at])
@@ -147,7 +146,7 @@ def calls_expected(run: CascadeRun, phase: Phase) -> int:
     return max(1, min(phase.rules.max_turns, min(with_tools, default=usual)))
 
 
-def _later_calls(run: CascadeRun, phase_run: PhaseRun, later: Sequence[Phase]) -> int:
+def _later_calls(run: CascadeRun, phase_run: CascadePhaseRun, later: Sequence[Phase]) -> int:
     """The calls of later phases that may go on from what this one sees."""
     calls = 0
     for phase in later:

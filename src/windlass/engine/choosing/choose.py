@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from windlass.cascade.rules import Choosing
-from windlass.engine._state import PhaseRun
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.choosing._anchors import (
     ChoosingView,
     Piece,
@@ -36,7 +35,6 @@ from windlass.engine.choosing._session_index import CachedEmbedder, embedder_for
 from windlass.engine.choosing._worth import LEAST_GAIN, Ways, Worth, asking_costs, worth_of
 from windlass.engine.choosing.selector import Selector, SelectorReply, ask_selector, selector_of
 from windlass.engine.phase.sources import Gathered, output_only
-from windlass.engine.turn.fitting import input_room
 from windlass.errors import WindlassError
 from windlass.history.base import NodeType
 from windlass.history.decisions import FromSource, Remark
@@ -69,7 +67,7 @@ class _Setting:
     """
 
     run: CascadeRun
-    phase_run: PhaseRun
+    phase_run: CascadePhaseRun
     rule: Choosing
     view: ChoosingView
     gathered: Gathered
@@ -79,7 +77,7 @@ class _Setting:
 
 async def choose(
     run: CascadeRun,
-    phase_run: PhaseRun,
+    phase_run: CascadePhaseRun,
     instructions: str,
     gathered: Gathered,
     snowball: tuple[Entry, ...],
@@ -90,7 +88,7 @@ async def choose(
     """
     rule = phase_run.rule.choosing
     assert rule is not None
-    phase_run.progress.whole = snowball
+    phase_run.choice.whole = snowball
     index = await index_in_thread(run, phase_run.info)
     view = _choosing_view(run, phase_run, index, gathered)
     setting = _Setting(
@@ -154,7 +152,7 @@ async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
 
 
 def _choosing_view(
-    run: CascadeRun, phase_run: PhaseRun, index: Index, gathered: Gathered
+    run: CascadeRun, phase_run: CascadePhaseRun, index: Index, gathered: Gathered
 ) -> ChoosingView:
     record, rule = run.record, phase_run.rule.choosing
     assert rule is not None
@@ -165,7 +163,7 @@ def _choosing_view(
         phases=[name for name in ran if name != phase_run.phase.name and name not in rule.exclude],
         outcomes=outcomes,
         rows=record.rows(),
-        callouts=run.progress.callouts,
+        callouts=run.session.callouts,
         held={entry.item.id for entry in gathered.sources},
         count=phase_run.info.counter.message,
     )
@@ -197,7 +195,7 @@ def _anchored(setting: _Setting) -> AnchorSet:
 
 def _outline(setting: _Setting, choice: Choice) -> Piece | None:
     """What tells of the messages that are not shown whole, within its share of the room."""
-    view, progress, anchors = setting.view, setting.phase_run.progress, choice.anchors
+    view, phase_run, anchors = setting.view, setting.phase_run, choice.anchors
     chosen = sum(view.count(piece.message) for piece in choice.chosen)
     places = list(dict.fromkeys([*shortened_places(choice, view), *choice.order]))
     tokens = sum(view.index.tokens_at(place) for place in places)
@@ -205,10 +203,11 @@ def _outline(setting: _Setting, choice: Choice) -> Piece | None:
     room = min(most, anchors.cap - anchors.tokens - chosen)
     if not setting.rule.outline or not places:
         return None
-    shown = [entry.message for entry in (*progress.blocks.system, *setting.gathered.sources)]
-    shown += [item.message for item in progress.own]
+    system = phase_run.messages.blocks.system
+    shown = [entry.message for entry in (*system, *setting.gathered.sources)]
+    shown += [item.message for item in phase_run.messages.own]
     shown += [piece.message for piece in (anchors.input, *choice.in_order()) if piece is not None]
-    recall = RECALL.name in progress.tools
+    recall = RECALL.name in phase_run.tools.by_name
     return outline_of(view, places, shown, room, _role(setting), can_recall=recall)
 
 
@@ -217,9 +216,9 @@ def _role(setting: _Setting) -> Role:
     return setting.rule.anchors.as_role if setting.phase_run.info.system_anywhere else "user"
 
 
-def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
+def _cap(phase_run: CascadePhaseRun, rule: Choosing) -> int:
     """The most tokens of anchors and chosen messages: the user's, or half of what fits."""
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     policy, budget = phase_run.rule.policy, phase_run.rule.budget.limit
     limit = min(room, (policy and policy.max_input_tokens) or room, budget or room)
     return min(rule.selection.max_tokens, max(1, int(CHOSEN_SHARE * limit)))
@@ -230,8 +229,8 @@ def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
 
 def _worth(setting: _Setting, choice: Choice, selector: Selector | None, question: str) -> Worth:
     """What choosing costs beside going on; the question to a selector included."""
-    phase_run, system = setting.phase_run, setting.phase_run.progress.blocks.system
-    own = show(phase_run.progress.own, "")
+    phase_run, system = setting.phase_run, setting.phase_run.messages.blocks.system
+    own = show(phase_run.messages.own, "")
     given = () if choice.anchors.input is None else (_trial(choice.anchors.input),)
     middle = tuple(_trial(piece) for piece in choice.in_order())
     select = assemble(Blocks(system, given, setting.gathered.sources, middle), own)
@@ -294,7 +293,7 @@ def _why_kept(setting: _Setting, worth: Worth) -> str:
     excluded = any(entry.item.phase in rule.exclude for entry in base.entries)
     if (rule.at_once and not rule.only_to_fit) or excluded or not base.entries:
         return ""
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     if worth.go_on.tokens > min(room, phase_run.rule.budget.limit or room):
         return ""
     if rule.only_to_fit:
@@ -320,17 +319,19 @@ def _why_kept(setting: _Setting, worth: Worth) -> str:
 
 def _go_on(setting: _Setting, choice: Choice) -> None:
     """What the phase before saw, with the sources behind it, and what is missing there."""
-    progress, base = setting.phase_run.progress, setting.base
+    phase_run, base = setting.phase_run, setting.base
     more = tuple(_entry(setting, piece) for piece in _missing(setting, choice))
     sources = (*without_repeats(setting.gathered.sources, *held_by(base.entries)), *more)
-    progress.blocks = Blocks(progress.blocks.system, (), sources, base.entries, "end")
-    progress.chose = base.chosen
+    phase_run.messages.blocks = Blocks(
+        phase_run.messages.blocks.system, (), sources, base.entries, "end"
+    )
+    phase_run.choice.made = base.chosen
 
 
-def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
+def _is_said(values: Any, entries: Sequence[Entry], phase_run: CascadePhaseRun) -> bool:
     """Whether each value of the input stands in what the phase sees anyway."""
     messages = [entry.message for entry in entries] + [
-        item.message for item in phase_run.progress.own
+        item.message for item in phase_run.messages.own
     ]
     text = "\n".join(message.text for message in messages)
     return all(leaf in text for leaf in _leaves(values))
@@ -346,7 +347,7 @@ def _leaves(value: Any) -> list[str]:
 
 def _see_chosen(setting: _Setting, choice: Choice) -> None:
     """The input, the sources, then anchors and chosen messages in session order."""
-    progress, sources = setting.phase_run.progress, setting.gathered.sources
+    phase_run, sources = setting.phase_run, setting.gathered.sources
     task = choice.anchors.input
     given = () if task is None else (_entry(setting, task),)
     entries = tuple(_entry(setting, piece) for piece in choice.in_order())
@@ -355,12 +356,12 @@ def _see_chosen(setting: _Setting, choice: Choice) -> None:
     if first is not None and first.message.role != "user":
         # Some providers refuse a conversation that begins with the assistant.
         entries = (_entry(setting, _header()), *entries)
-    progress.blocks = Blocks(progress.blocks.system, given, sources, entries)
-    progress.chose = True
+    phase_run.messages.blocks = Blocks(phase_run.messages.blocks.system, given, sources, entries)
+    phase_run.choice.made = True
     # What was asked for stands for the phase; anchors age as they would have in a snowball.
     picked = {piece.item.id for piece in choice.chosen if piece.item is not None}
-    count = setting.phase_run.info.counter.message
-    progress.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
+    count = phase_run.info.counter.message
+    phase_run.choice.chosen = {e.item.id: count(e.message) for e in entries if e.item.id in picked}
 
 
 def _entry(setting: _Setting, piece: Piece) -> Entry:
@@ -393,14 +394,16 @@ class EarlierView:
         return frozenset(shown.union(*({item.id for item in e.covers} for e in self.entries)))
 
 
-def earlier_view(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> EarlierView:
+def earlier_view(
+    run: CascadeRun, phase_run: CascadePhaseRun, snowball: tuple[Entry, ...]
+) -> EarlierView:
     """What a phase can go on from."""
-    last = run.progress.last
-    if last is None or not last.progress.chose or last.info.name != phase_run.info.name:
+    last = run.session.last_phase
+    if last is None or not last.choice.made or last.info.name != phase_run.info.name:
         return EarlierView(snowball)
     reason = f"goes on from what {last.phase.name} saw"
-    own = show(last.progress.own, reason)
+    own = show(last.messages.own, reason)
     if last.rule.output_only:
-        own = output_only(last.progress.own, reason)
-    before = assemble(replace(last.progress.blocks, system=()), own)
-    return EarlierView(apply(before, last.progress.edits), chosen=True)
+        own = output_only(last.messages.own, reason)
+    before = assemble(replace(last.messages.blocks, system=()), own)
+    return EarlierView(apply(before, last.window.edits), chosen=True)

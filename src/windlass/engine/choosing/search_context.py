@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from windlass.engine._state import PhaseRun
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.choosing._picking import output_alone
 from windlass.engine.choosing._session_index import (
     CachedEmbedder,
@@ -49,7 +48,7 @@ def search_context(query: str, context: ToolContext, max_results: int = 5) -> st
     return context.search_session(query, max_results)
 
 
-def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) -> str:
+def search_session(run: CascadeRun, phase_run: CascadePhaseRun, query: str, most: int) -> str:
     """The messages of the session that say most of a query: reference, place, summary.
 
     Calls and their results are named together. Phases whose rule excludes others, and what a

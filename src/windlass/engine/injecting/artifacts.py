@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine.injecting.injected import Injected
+from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError, did_you_mean
 from windlass.history.decisions import PictureDescribed
-from windlass.injectors.base import LOOK, Artifact
+from windlass.injectors.base import Artifact
 from windlass.messages import Picture
 from windlass.tools.base import ToolOutput
-from windlass.window.entries import Entry
+from windlass.window.entries import Entry, Item
 
 PICTURE = "picture_"
-"""What references of pictures begin with; the beginning of their SHA-256 follows."""
+"""The prefix of references to pictures; the beginning of their SHA-256 follows."""
 _DIGITS = 12
 _SAID = 160
 _LONGEST = 12_000
 """Characters of a file that `look_again` shows."""
 
 
-def artifacts(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tuple[Artifact, ...]:
-    """The pictures of the session and the files that tools wrote, newest first, each once."""
-    if LOOK not in phase_run.progress.tools:
-        return ()
+def artifacts(
+    born: Sequence[Item], injected: Injected, shown: Sequence[Entry] = ()
+) -> tuple[Artifact, ...]:
+    """The pictures of the session and the files that tools wrote, newest first, each once.
+
+    `born` is what was said in the session, `shown` what the next call sees of it.
+    """
     in_sight = {one.sha256 for entry in shown for one in entry.message.pictures}
     by_name: dict[str, Artifact] = {}
-    for item in reversed(run.record.born):
+    for item in reversed(born):
         about = item.message.text.strip().partition("\n")[0][:_SAID]
         for picture in item.message.pictures:
             ref = reference_of(picture)
-            description = run.injected.described.get(ref)
+            description = injected.described.get(ref)
             by_name.setdefault(
                 ref,
                 Artifact(
@@ -42,8 +47,8 @@ def artifacts(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tup
                     in_sight=picture.sha256 in in_sight,
                 ),
             )
-    for name in reversed(run.injected.files):
-        description = run.injected.described.get(name)
+    for name in reversed(injected.files):
+        description = injected.described.get(name)
         by_name.setdefault(
             name, Artifact(name, "file", description or "", described=description is not None)
         )
@@ -51,51 +56,54 @@ def artifacts(run: Run, phase_run: PhaseRun, shown: Sequence[Entry] = ()) -> tup
 
 
 def reference_of(picture: Picture) -> str:
-    """What a picture is called."""
+    """The reference to a picture."""
     return f"{PICTURE}{(picture.sha256 or picture.url)[:_DIGITS]}"
 
 
-def look_callback(run: Run) -> Callable[[str], ToolOutput]:
-    """What the tool `look_again` asks: a picture comes as a picture, a file as its text."""
+def look_callback(record: Recorder, injected: Injected, root: Path) -> Callable[[str], ToolOutput]:
+    """Answers the tool `look_again`: a picture comes as a picture, a file as its text."""
 
     def look(ref: str) -> ToolOutput:
-        name = _known(run, ref)
-        if name in run.injected.files:
-            text = (run.settings.root.resolve() / name).read_text("utf-8", errors="replace")
+        pictures = _pictures(record.born)
+        name = _meant(ref, pictures, injected.files)
+        if name in injected.files:
+            text = (root.resolve() / name).read_text("utf-8", errors="replace")
             left = f"\n[{len(text) - _LONGEST:,} characters more]" if len(text) > _LONGEST else ""
             return ToolOutput(f"{name}:\n{text[:_LONGEST]}{left}")
-        picture = _pictures(run)[name]
-        data = run.record.store.picture(picture.sha256) if picture.sha256 else None
-        description = run.injected.described.get(name, "")
+        picture = pictures[name]
+        data = record.store.picture(picture.sha256) if picture.sha256 else None
+        description = injected.described.get(name, "")
         caption = f"{name}: {picture.describe()}{'. ' if description else ''}{description}"
         return ToolOutput(caption, (replace(picture, data=data),))
 
     return look
 
 
-def describe_callback(run: Run, phase: str) -> Callable[[str, str], str]:
-    """What the tool `describe_picture` asks: the words are kept, and recorded."""
+def describe_callback(
+    record: Recorder, injected: Injected, phase: str
+) -> Callable[[str, str], str]:
+    """Answers the tool `describe_picture`: the words are kept and recorded."""
 
     def describe(ref: str, text: str) -> str:
-        name, description = _known(run, ref), " ".join(text.split())
+        name = _meant(ref, _pictures(record.born), injected.files)
+        description = " ".join(text.split())
         if not description:
             raise ToolError("say in words what it shows")
-        run.injected.described[name] = description
-        run.record.decide(phase, f"{name}: {description}", PictureDescribed(name))
+        injected.described[name] = description
+        record.decide(phase, f"{name}: {description}", PictureDescribed(name))
         return f"kept for {name}"
 
     return describe
 
 
-def _pictures(run: Run) -> dict[str, Picture]:
-    pictures = [one for item in run.record.born for one in item.message.pictures]
+def _pictures(born: Sequence[Item]) -> dict[str, Picture]:
+    pictures = [one for item in born for one in item.message.pictures]
     return {reference_of(one): one for one in pictures}
 
 
-def _known(run: Run, ref: str) -> str:
+def _meant(ref: str, pictures: Mapping[str, Picture], files: Sequence[str]) -> str:
     """The reference that is meant: itself, its beginning, or the name of a picture's file."""
-    pictures, target = _pictures(run), ref.strip()
-    names = [*pictures, *run.injected.files]
+    target, names = ref.strip(), [*pictures, *files]
     matches = [name for name in names if name == target or (target and name.startswith(target))]
     matches += [
         name for name, one in pictures.items() if target and one.describe().startswith(target)

@@ -1,7 +1,7 @@
 """Injectors when a phase begins: its system prompt with STABLE blocks, its user context.
 
 Every block becomes a row of the record, so that what a call saw can be made again. What each
-call adds is `blocks.py`'s.
+call adds is in `dynamic_block.py`.
 """
 
 from __future__ import annotations
@@ -10,24 +10,27 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from windlass.caching.rates import money
 from windlass.cascade.layers import PhaseInjectors, injectors_of
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.injecting.injected import Injected, PhaseInjected
 from windlass.engine.injecting.session_tier import (
     ROLE,
     moments_of,
     new_context,
     record_blocks,
-    share,
+    share_left,
     situation,
     tell_changes,
 )
+from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
 from windlass.history.decisions import InjectorWarning
 from windlass.injectors.base import Situation, Tier
@@ -39,6 +42,7 @@ from windlass.injectors.volatile import Moved, looks_volatile, move_volatile
 from windlass.memory.banks import Banks, Memory
 from windlass.messages import Message, Text, canonical_json
 from windlass.providers.base import ModelInfo
+from windlass.settings.modules import Modules
 from windlass.text.templates import render
 from windlass.window.entries import Entry
 
@@ -58,7 +62,11 @@ def open_head(
     """
     prompt = phase.system or run.cascade.system or ""
     injectors = injectors_of(run.cascade, phase)
-    values = {**run.template_values(), "moments": moments_of(run), "where": where}
+    values = {
+        **run.template_values(),
+        "moments": moments_of(run.record, run.totals),
+        "where": where,
+    }
     if injectors is None:
         if volatile := move_volatile(prompt, state=False).values:
             text = (
@@ -72,7 +80,13 @@ def open_head(
     # Values that change by themselves leave the stable part.
     moved = move_volatile(prompt, state=not phase.system)
     look = partial(_situation, run, phase, task)
-    held = PhaseInjected(_placed(run, injectors), look, prompt, where, vary=injectors.vary)
+    held = PhaseInjected(
+        _placed(run.injected, run.registry.modules, injectors),
+        look,
+        prompt,
+        where,
+        vary=injectors.vary,
+    )
     if injectors.volatile == "in_place":
         held.in_place, moved = bool(moved.values), Moved(prompt, {})
     elif VALUES not in injectors.specs:
@@ -84,7 +98,7 @@ def open_head(
 
     others = [each for each in held.placed if not isinstance(each.injector, ToolDefinitions)]
     blocks = render_blocks(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
-    held.stable = record_blocks(run, phase.name, 0, blocks)
+    held.stable = record_blocks(run.record, phase.name, 0, blocks)
     for block in blocks:
         if block.over:
             _warn(run, phase.name, _too_long(block))
@@ -100,28 +114,28 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     A message that stands in a request that goes on stays as it is: what is different for this
     phase is told behind all that is cached. Else it is made anew.
     """
-    held, progress = phase_run.injection, phase_run.progress
+    held, messages = phase_run.injection, phase_run.messages
     if held is None:
         return
     count, name = phase_run.info.counter.text, phase_run.phase.name
     now = situation(run, phase_run, held)
     tools = [each for each in held.placed if isinstance(each.injector, ToolDefinitions)]
-    held.stable += record_blocks(run, name, 0, render_blocks(tools, Tier.STABLE, now, count))
+    held.stable += record_blocks(run.record, name, 0, render_blocks(tools, Tier.STABLE, now, count))
     for placed in tools:
         if text := long_tools_text(phase_run.allowed, count, placed.cap):
             _warn(run, name, text)
-    blocks = render_blocks(held.placed, Tier.SESSION, now, count, share(run, phase_run, held))
-    first = progress.blocks.system[0].message.key if progress.blocks.system else ""
+    blocks = render_blocks(held.placed, Tier.SESSION, now, count, share_left(run, phase_run, held))
+    first = messages.blocks.system[0].message.key if messages.blocks.system else ""
     specs = [spec.to_openai() for spec in phase_run.allowed]
     head, last = canonical_json([phase_run.info.name, first, specs]), run.injected.context
     goes_on = last is not None and last.head == head and phase_run.rule.mode == "snowball"
-    if last is None or not goes_on or not run.cache_of(phase_run.info).prices.caches:
-        run.injected.context = last = new_context(run, phase_run, blocks, head)
+    if last is None or not goes_on or not run.caches.of(phase_run.info).prices.caches:
+        run.injected.context = last = new_context(run.record, phase_run, blocks, head)
     else:
         tell_changes(run, phase_run, held, blocks)
     if last.item is not None and last.message is not None:
         entry = Entry(last.item, last.message, USER_CONTEXT)
-        progress.blocks = replace(progress.blocks, context=(entry,))
+        messages.blocks = replace(messages.blocks, context=(entry,))
 
 
 def _situation(run: CascadeRun, phase: Phase, task: str) -> Situation:
@@ -130,50 +144,52 @@ def _situation(run: CascadeRun, phase: Phase, task: str) -> Situation:
         session_id=run.record.session_id,
         phase=phase.name,
         task=task,
-        call=run.progress.calls + 1,
+        call=run.totals.call_number + 1,
         input=run.input,
-        state=run.progress.state,
+        state=run.session.state,
         root=run.settings.root.resolve(),
-        closed=run.closed,
+        closed=run.record.store.folder,
         banks=tuple(banks.read) if banks else (),
-        memories=_memories(run),
+        memories=_memories(run.record),
         failures=run.injected.failures,
         skills=run.injected.skills if phase.context is not None else (),
         tools=tuple(phase.tackle) if phase.tackle != "manifest" else (),
     )
 
 
-def _memories(run: Run) -> Callable[[Sequence[str]], Sequence[Memory]]:
-    banks = Banks(run.record.store, run.record.clock, run.record.new_id)
+def _memories(record: Recorder) -> Callable[[Sequence[str]], Sequence[Memory]]:
+    banks = Banks(record.store, record.clock, record.new_id)
     return lambda names: [memory for name in names for memory in banks.memories(name)]
 
 
-def skill_callback(run: Run, held: PhaseInjected | None) -> Callable[[str], str] | None:
-    """What `use_skill` asks; None: the phase has no skills."""
+def skill_callback(
+    injected: Injected, root: Path, held: PhaseInjected | None
+) -> Callable[[str], str] | None:
+    """Answers the tool `use_skill` (None: the phase has no skills)."""
     injectors = [each.injector for each in held.placed] if held else []
     skills = next((each for each in injectors if isinstance(each, Skills)), None)
     if skills is None:
         return None
 
     def ask(name: str) -> str:
-        listed = skills.skills(run.settings.root.resolve())
+        listed = skills.skills(root.resolve())
         if not listed:
             raise ToolError(f"there are no skills in the folder {skills.folder!r}")
         text = ask_for_skill(listed, name)
-        run.injected.skills = tuple(dict.fromkeys([*run.injected.skills, name.strip()]))
+        injected.skills = tuple(dict.fromkeys([*injected.skills, name.strip()]))
         return text
 
     return ask
 
 
-def _placed(run: Run, injectors: PhaseInjectors) -> tuple[Placed, ...]:
+def _placed(injected: Injected, modules: Modules, injectors: PhaseInjectors) -> tuple[Placed, ...]:
     """The phase's injectors in order; the same declaration is made once a run."""
     placed: list[Placed] = []
     for spec in injectors.specs.values():
         key = json.dumps([spec.use, spec.cap, spec.priority, spec.options], default=str)
-        if key not in run.injected.placed:
-            run.injected.placed[key] = make_injector(spec, run.registry.modules)
-        placed.append(run.injected.placed[key])
+        if key not in injected.placed:
+            injected.placed[key] = make_injector(spec, modules)
+        placed.append(injected.placed[key])
     return tuple(sort_injectors(placed))
 
 
@@ -201,7 +217,7 @@ def _tell_volatile(run: Run, phase: str, moved: Moved, where: str) -> None:
 
 def _tell_written(run: Run, phase: str, info: ModelInfo, system: str, where: str) -> None:
     """Report what the user wrote and looks volatile, with its place and the price of a change."""
-    paid = run.cache_of(info).paid
+    paid = run.caches.of(info).paid
     for volatile in looks_volatile(system):
         tokens = info.counter.text(system[volatile.at :])
         price = f"{tokens:,} tokens written anew"

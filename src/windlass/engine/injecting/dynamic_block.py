@@ -12,20 +12,21 @@ from dataclasses import replace
 from typing import Final
 
 from windlass.caching.meter import Meter, weigh
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.injecting.artifacts import artifacts
-from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.injecting.injected import Injected, PhaseInjected, UserContext
 from windlass.engine.injecting.session_tier import (
     ROLE,
     new_context,
     record_blocks,
     role_now,
-    share,
+    share_left,
     situation,
     tell_changes,
 )
 from windlass.history.details import BlockDetails, CallDetails, InjectorDetails, OldBlocks
-from windlass.injectors.base import Tier
+from windlass.injectors.base import LOOK, Tier
 from windlass.injectors.orchestrate import render_blocks
 from windlass.messages import Message, Text, ToolSpec
 from windlass.window.blocks import with_blocks
@@ -40,70 +41,72 @@ def prepare_blocks(
 ) -> None:
     """Render the blocks of the next call and put them into the record, once a turn."""
     held = phase_run.injection
-    if held is None or held.turn == phase_run.progress.turn or not entries:
+    if held is None or held.turn == phase_run.now.turn or not entries:
         return
-    entries = as_it_stands(run, phase_run, entries)
+    entries = with_current_values(run, phase_run, entries)
     _look_again(run, phase_run, held)
-    _keep_news(run, held, entries)
-    gap = run.cache_of(phase_run.info).pauses.gap_at(run.record.clock())
-    shown, start, _ = phase_run.progress.driver.with_older_blocks(entries, tools, gap)
+    _keep_news(run.injected, held, entries)
+    gap = run.caches.of(phase_run.info).pauses.gap_at(run.record.clock())
+    shown, start, _ = phase_run.window.driver.with_older_blocks(entries, tools, gap)
     if not shown.gone and _rewrite(run, phase_run, held, shown.entries, start):
-        shown = with_blocks(_with_context(run, entries), run.injected.attached)
+        shown = with_blocks(_with_context(run.injected.context, entries), run.injected.attached)
     _render(run, phase_run, held, shown.entries)
 
 
 def block_details(run: Run, phase_run: PhaseRun, call: NextCall) -> InjectorDetails | None:
-    """What the record says of the blocks of a call (None: there are none)."""
+    """The record of a call's blocks (None: there are none)."""
     held, blocks = phase_run.injection, call.with_blocks
-    if held is None and not _has_blocks(run):
+    if held is None and not _has_blocks(run.injected):
         return None
     old: OldBlocks = {
         "blocks": len(blocks.older),
         "gone": blocks.gone,
         "because": call.gone_because,
     }
-    return {"blocks": _details(run, held, call.entries), "old": old}
+    return {"blocks": _details(run.injected.context, held, call.entries), "old": old}
 
 
-def _has_blocks(run: Run) -> bool:
+def _has_blocks(injected: Injected) -> bool:
     """Whether anything stands at the end of messages that injectors brought."""
-    return any(one.block or one.lasting for one in run.injected.attached.values())
+    return any(one.block or one.lasting for one in injected.attached.values())
 
 
 def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[Entry]) -> None:
     """Make the DYNAMIC blocks of this call, and put them into the record."""
-    seen = replace(situation(run, phase_run, held), artifacts=artifacts(run, phase_run, shown))
-    left = share(run, phase_run, held, shown)
+    looks = LOOK in phase_run.tools.by_name
+    known = artifacts(run.record.born, run.injected, shown) if looks else ()
+    seen = replace(situation(run, phase_run, held), artifacts=known)
+    left = share_left(run, phase_run, held, shown)
     blocks = render_blocks(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
     held.now = record_blocks(
-        run,
+        run.record,
         phase_run.phase.name,
-        phase_run.progress.turn,
+        phase_run.now.turn,
         blocks,
-        attempt=phase_run.progress.attempt,
+        attempt=phase_run.now.attempt,
         parent_id=phase_run.trace_id,
     )
     held.text = seen.style.separator.join(block.text for block in blocks if block.text)
     held.lasting, held.changes = held.changes, ""
-    held.turn = phase_run.progress.turn
+    held.turn = phase_run.now.turn
 
 
 def _look_again(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> None:
     """Have the call told what has changed of what the SESSION tier shows."""
     again = [one for one in held.placed if one.injector.refreshes and one.tier is Tier.SESSION]
-    if again and run.injected.context is not None and phase_run.progress.turn > 1:
-        seen, left = situation(run, phase_run, held), share(run, phase_run, held)
+    if again and run.injected.context is not None and phase_run.now.turn > 1:
+        seen, left = situation(run, phase_run, held), share_left(run, phase_run, held)
         blocks = render_blocks(again, Tier.SESSION, seen, phase_run.info.counter.text, left)
         tell_changes(run, phase_run, held, blocks)
 
 
-def _keep_news(run: Run, held: PhaseInjected, entries: Sequence[Entry]) -> None:
+def _keep_news(injected: Injected, held: PhaseInjected, entries: Sequence[Entry]) -> None:
     """Let what was told of the user context stand, though its message is shown otherwise now.
 
     At the end of what is shown in its place, where all is written anew in any case; at the end
     of this call where nothing is.
     """
-    context, attached = run.injected.context, run.injected.attached
+    context, attached = injected.context, injected.attached
     if context is None or not context.news:
         return
     places = {entry.item.id: entry.message for entry in entries}
@@ -119,12 +122,14 @@ def _keep_news(run: Run, held: PhaseInjected, entries: Sequence[Entry]) -> None:
             attached[ident] = replace(one, bare=now, block="", tokens=0)
 
 
-def as_it_stands(run: Run, phase_run: PhaseRun, entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries with what is made anew at each call in its place."""
+def with_current_values(
+    run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
+) -> tuple[Entry, ...]:
+    """The entries, with the user context and the system role as they are now."""
     held = phase_run.injection
     if held is None:
         return tuple(entries)
-    shown = _with_context(run, entries)
+    shown = _with_context(run.injected.context, entries)
     if not held.in_place or not shown or not shown[0].message.is_system:
         return shown
     names = [one.block.injector for one in held.stable if one.block.text]
@@ -134,9 +139,8 @@ def as_it_stands(run: Run, phase_run: PhaseRun, entries: Sequence[Entry]) -> tup
     return (first, *shown[1:])
 
 
-def _with_context(run: Run, entries: Sequence[Entry]) -> tuple[Entry, ...]:
+def _with_context(context: UserContext | None, entries: Sequence[Entry]) -> tuple[Entry, ...]:
     """The entries with the user context as it stands now."""
-    context = run.injected.context
     if context is None or context.item is None or context.message is None:
         return tuple(entries)
     return tuple(
@@ -158,9 +162,9 @@ def _rewrite(
     at = next((at for at, one in enumerate(shown) if one.item.id == context.item.id), -1)
     if at < start:
         return False
-    seen, left = situation(run, phase_run, held), share(run, phase_run, held)
+    seen, left = situation(run, phase_run, held), share_left(run, phase_run, held)
     blocks = render_blocks(held.placed, Tier.SESSION, seen, phase_run.info.counter.text, left)
-    anew = new_context(run, phase_run, blocks, context.head)
+    anew = new_context(run.record, phase_run, blocks, context.head)
     if anew.message is None:
         return False
     context.message, context.told, context.known = anew.message, anew.told, anew.known
@@ -177,7 +181,9 @@ def _rewrite(
 # ---- what is told -----------------------------------------------------------------------
 
 
-def _details(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> list[BlockDetails]:
+def _details(
+    context: UserContext | None, held: PhaseInjected | None, shown: Sequence[Entry]
+) -> list[BlockDetails]:
     """The blocks of the call with their places: message and part, from 0."""
     if held is None:
         return []
@@ -185,7 +191,6 @@ def _details(run: Run, held: PhaseInjected | None, shown: Sequence[Entry]) -> li
     before = len(shown[0].message.parts) - len(texts)  # the role, where it is no block
     details = [one.details(0, before + at) for at, one in enumerate(texts)]
     details += [one.details() for one in held.stable if one not in texts]
-    context = run.injected.context
     if context is not None:
         ids = [entry.item.id for entry in shown]
         at = ids.index(context.item.id) if context.item and context.item.id in ids else None
@@ -222,9 +227,9 @@ def note_sent(
     ):
         state.context.news |= {last} & state.attached.keys()
     messages = [entry.message for entry in entries]
-    if phase_run.injection is None and not _has_blocks(run):
+    if phase_run.injection is None and not _has_blocks(run.injected):
         return {}
-    prices = run.cache_of(info).prices
+    prices = run.caches.of(info).prices
     notes = {ident: one.note_alone for ident, one in state.attached.items()}
     noted = with_blocks(bare, {ident: one for ident, one in notes.items() if one}).entries
     short = [one.message for one in (entries[0], *noted[1:-1], entries[-1])][-len(bare) :]

@@ -1,9 +1,10 @@
-"""What a run and a phase hold of injectors; `begin.py`, `context.py` and `blocks.py` fill it."""
+"""The state of injectors in a session and in a phase."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.caching.meter import Meter
 from windlass.history.details import BlockDetails
@@ -22,7 +23,7 @@ class RecordedBlock:
     id: str | None = None
 
     def details(self, message: int | None = None, part: int | None = None) -> BlockDetails:
-        """What a call's record tells of it, with its place in the request (None: it has none)."""
+        """Its details in a call's record, with its place in the request (None: it has none)."""
         block = self.block
         details: BlockDetails = {
             "injector": block.injector,
@@ -42,73 +43,107 @@ class RecordedBlock:
 
 @dataclass(slots=True)
 class UserContext:
-    """The message of the SESSION tier as it stands, and what the model knows by it.
-
-    `head` identifies the beginning of the request before it. `item` and `message` are None where
-    there was nothing to say. `known` are the items that were shown in it or told since, by
-    injector; `news` are the occurrences at whose end something of it was told.
-    """
+    """The message of the SESSION tier as it stands, and what the model knows by it."""
 
     head: str
+    """Identifies the beginning of the request before it."""
     item: Occurrence | None
+    """Its occurrence in the record (None: there was nothing to say)."""
     message: Message | None
+    """The message as it is shown (None: there was nothing to say)."""
     told: tuple[RecordedBlock, ...]
+    """The blocks that it is made of."""
     known: dict[str, tuple[BlockItem, ...]]
+    """The items that were shown in it or told since, by injector."""
     news: set[str] = field(default_factory=set[str])
+    """Occurrences of messages at whose end a change of it was told."""
 
 
 @dataclass(slots=True)
 class Injected:
-    """What lasts for the session.
-
-    `placed` are injectors that were made, by what they were made of. `attached` are the blocks
-    at the end of messages, by occurrence. `failures` are calls that failed, `touched` what each
-    was about; `skills` those that the model asked for. `kept` and `dropped` meter the requests, by
-    model, with all older blocks in place and without them. `described` is what the model said of
-    pictures and files, by reference; `files` are those that tools wrote; `warned` what was told
-    already.
-    """
+    """The state of injectors that lasts for the session."""
 
     placed: dict[str, Placed] = field(default_factory=dict[str, Placed])
+    """Injectors that were made, by their declaration."""
     attached: dict[str, Attached] = field(default_factory=dict[str, Attached])
+    """The blocks at the end of messages, by occurrence."""
     failures: tuple[FailedCall, ...] = ()
+    """Calls of tools that failed."""
     touched: dict[FailedCall, frozenset[str]] = field(
         default_factory=dict[FailedCall, frozenset[str]]
     )
+    """The names that each of them was about."""
     skills: tuple[str, ...] = ()
+    """Skills that the model asked for."""
     context: UserContext | None = None
+    """The message of the SESSION tier (None: there is none yet)."""
     kept: dict[str, Meter] = field(default_factory=dict[str, Meter])
+    """Bills requests with all older blocks in place, by model."""
     dropped: dict[str, Meter] = field(default_factory=dict[str, Meter])
+    """Bills requests without older blocks, by model."""
     described: dict[str, str] = field(default_factory=dict[str, str])
+    """Descriptions that the model gave of pictures and files, by reference."""
     files: list[str] = field(default_factory=list[str])
+    """Files that tools wrote."""
     warned: set[str] = field(default_factory=set[str])
+    """Warnings that are not told again."""
+
+    def fork(self) -> Injected:
+        """A copy for a sounding; injectors that were made and what was told are shared."""
+        return replace(
+            self,
+            attached=dict(self.attached),
+            touched=dict(self.touched),
+            context=copy.deepcopy(self.context),
+            kept=copy.deepcopy(self.kept),
+            dropped=copy.deepcopy(self.dropped),
+            described=dict(self.described),
+            files=list(self.files),
+        )
+
+    def for_task(self) -> Injected:
+        """The state for a task, which continues nothing that was said before."""
+        return Injected(placed=self.placed, warned=self.warned)
+
+    def adopt(self, taken: Injected) -> None:
+        """Take over all that the sounding that was taken holds."""
+        self.attached = taken.attached
+        self.failures, self.touched = taken.failures, taken.touched
+        self.skills, self.context = taken.skills, taken.context
+        self.kept, self.dropped = taken.kept, taken.dropped
+        self.described, self.files = taken.described, taken.files
 
 
 @dataclass(slots=True)
 class PhaseInjected:
-    """What lasts for a phase.
-
-    `look` gives what its injectors may look at, but for what its calls bring about. `role` is the
-    template of its system prompt and `where` its place; `moved` are the expressions of values that
-    were moved out of it, by name; with `in_place` its values are made anew at each call. `stable`
-    are the blocks of the head. `changes` is what must be told of the user context at the next
-    call. `turn` is the call for which the DYNAMIC blocks `now` were made; `text` is what they say
-    and `lasting` the changes told with them.
-    """
+    """The state of injectors that lasts for a phase."""
 
     placed: tuple[Placed, ...]
+    """Its injectors, in order."""
     look: Callable[[], Situation]
+    """Gives the situation that they look at, without what its calls change."""
     role: str = ""
+    """The template of its system prompt."""
     where: str = ""
+    """The place of that template in the cascade."""
     vary: bool = False
+    """Whether the form of blocks varies from call to call."""
     in_place: bool = False
+    """Whether the values of the system prompt are rendered again at each call."""
     moved: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Expressions of values that were moved out of the system prompt, by name."""
     stable: tuple[RecordedBlock, ...] = ()
+    """The blocks of the head."""
     changes: str = ""
+    """Changes of the user context that the next call must be told."""
     turn: int = 0
+    """The call for which the DYNAMIC blocks were made."""
     now: tuple[RecordedBlock, ...] = ()
+    """Those blocks."""
     text: str = ""
+    """Their text."""
     lasting: str = ""
+    """The changes told with them."""
 
     @property
     def reserve(self) -> int:

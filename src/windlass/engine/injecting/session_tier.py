@@ -1,7 +1,7 @@
-"""Injectors at any call of a phase: what they look at, and the message of the SESSION tier.
+"""Injectors at any call of a phase: their situation, and the message of the SESSION tier.
 
 Every block becomes a row of the record, so that what a call saw can be made again. Where blocks
-stand in a request is `blocks.py`'s.
+stand in a request is decided in `dynamic_block.py`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
+from windlass.engine._session_state import SessionTotals
 from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
-from windlass.engine.turn.fitting import input_room
+from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType
 from windlass.history.decisions import InjectedBlock, UserContextChanged, UserContextMade
 from windlass.injectors.base import Situation, Tier
@@ -22,8 +24,7 @@ from windlass.injectors.variation import PLAIN, style_of
 from windlass.messages import Message, Text, system, user
 from windlass.text.templates import render
 from windlass.text.tokens import request_tokens
-from windlass.window.assemble import assemble
-from windlass.window.entries import Entry, show
+from windlass.window.entries import Entry
 
 ROLE = "system_role"
 
@@ -32,14 +33,14 @@ ROLE = "system_role"
 
 
 def situation(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> Situation:
-    """What the injectors of a phase may look at, now."""
-    specs, turn = phase_run.allowed, phase_run.progress.turn
+    """The situation that the injectors of a phase look at now."""
+    specs, turn = phase_run.allowed, phase_run.now.turn
     templates = [f"{{{{ {expression} }}}}" for expression in held.moved.values()]
     values = _render_now(run, phase_run, held, templates) if templates else []
     return replace(
         held.look(),
         turn=max(1, turn),
-        state=phase_run.progress.state,
+        state=phase_run.now.state,
         tools=tuple(spec.name for spec in specs),
         definitions=specs,
         style=style_of(run.record.seed, phase_run.phase.name, turn) if held.vary else PLAIN,
@@ -55,30 +56,30 @@ def role_now(run: Run, phase_run: PhaseRun, held: PhaseInjected) -> str:
 def _render_now(
     run: Run, phase_run: PhaseRun, held: PhaseInjected, templates: Iterable[str]
 ) -> list[str]:
-    values = {**run.template_values(), "state": phase_run.progress.state}
-    moments = moments_of(run)
+    values = {**run.template_values(), "state": phase_run.now.state}
+    moments = moments_of(run.record, run.totals)
     return [render(each, **values, where=held.where, moments=moments) for each in templates]
 
 
-def moments_of(run: Run) -> dict[str, str]:
-    """What `now`, `call` and `session_id` are in templates: the time in UTC to the second."""
-    now = datetime.fromtimestamp(run.record.clock(), UTC)
+def moments_of(record: Recorder, totals: SessionTotals) -> dict[str, str]:
+    """The values of `now` (UTC, to the second), `call` and `session_id` in templates."""
+    now = datetime.fromtimestamp(record.clock(), UTC)
     return {
         "now": f"{now:%Y-%m-%dT%H:%M:%SZ}",
-        "call": str(run.progress.calls + 1),
-        "session_id": run.record.session_id,
+        "call": str(totals.call_number + 1),
+        "session_id": record.session_id,
     }
 
 
-def share(
+def share_left(
     run: Run, phase_run: PhaseRun, held: PhaseInjected, entries: Sequence[Entry] = ()
 ) -> float:
     """The share of their caps that blocks have: less where little room is left."""
     counter = phase_run.info.counter
-    shown = entries or assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
+    shown = entries or phase_run.messages.entries
     messages = [entry.message for entry in shown]
     sent = request_tokens(counter, messages, run.definitions(phase_run.allowed, messages))
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     limit = phase_run.rule.budget.limit
     room = min(room, limit) if limit is not None else room
     return share_of_caps(held.placed, room - sent)
@@ -88,24 +89,24 @@ def share(
 
 
 def record_blocks(
-    run: Run, phase: str, turn: int, blocks: Iterable[Block], **columns: Any
+    record: Recorder, phase: str, turn: int, blocks: Iterable[Block], **columns: Any
 ) -> tuple[RecordedBlock, ...]:
     """The blocks as rows of the record; one of which nothing fitted is a decision."""
-    return tuple(_record_block(run, phase, turn, block, columns) for block in blocks)
+    return tuple(_record_block(record, phase, turn, block, columns) for block in blocks)
 
 
 def _record_block(
-    run: Run, phase: str, turn: int, block: Block, columns: Mapping[str, Any]
+    record: Recorder, phase: str, turn: int, block: Block, columns: Mapping[str, Any]
 ) -> RecordedBlock:
     recorded = RecordedBlock(block)
     details = recorded.details()
     if not block.text:
         left = ", ".join(block.cut)
         text = f"injector {block.injector}: nothing fits its cap of {block.cap:,}: {left}"
-        run.record.decide(phase, text, InjectedBlock(details, turn))
+        record.decide(phase, text, InjectedBlock(details, turn))
         return recorded
     del details["id"]  # it is that of the row
-    item = run.record.add(
+    item = record.add(
         NodeType.CONTEXT_INJECTION,
         # What stands at the head of every request is no message of anybody's.
         system(block.text) if block.tier is Tier.STABLE else user(block.text),
@@ -117,10 +118,12 @@ def _record_block(
     return replace(recorded, id=item.id)
 
 
-def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: str) -> UserContext:
+def new_context(
+    record: Recorder, phase_run: PhaseRun, blocks: Sequence[Block], head: str
+) -> UserContext:
     """The SESSION message out of its blocks, in the record."""
-    turn = phase_run.progress.turn
-    recorded = record_blocks(run, phase_run.phase.name, turn, blocks)
+    turn = phase_run.now.turn
+    recorded = record_blocks(record, phase_run.phase.name, turn, blocks)
     shown = {block.injector: block.items for block in blocks}
     parts = tuple(Text(block.text) for block in blocks if block.text)
     if not parts:
@@ -128,7 +131,7 @@ def new_context(run: Run, phase_run: PhaseRun, blocks: Sequence[Block], head: st
     message = Message("user", parts)
     details = UserContextMade([block.id for block in recorded if block.id])
     name = phase_run.phase.name
-    item = run.record.add(
+    item = record.add(
         NodeType.CONTEXT_INJECTION, message, phase=name, turn=turn, metadata=details.as_json()
     )
     return UserContext(head, item, message, recorded, shown)
@@ -156,12 +159,12 @@ def tell_changes(
     changes = "\n".join(texts)
     held.changes = "\n".join(filter(None, (held.changes, changes)))
     tokens = phase_run.info.counter.text(changes)
-    prices = run.cache_of(phase_run.info).prices
-    behind = sum(size for _, size in run.progress.previous)
+    prices = run.caches.of(phase_run.info).prices
+    behind = sum(size for _, size in run.caches.previous)
     rewrite = round((prices.write - prices.read) * behind)
     run.record.decide(
         phase_run.phase.name,
         f"the user context has changed: told in {tokens:,} tokens at the end of the next call;"
         f" written anew in its place it would cost the worth of up to {rewrite:,}",
-        UserContextChanged(phase_run.progress.turn, tokens, rewrite, changes),
+        UserContextChanged(phase_run.now.turn, tokens, rewrite, changes),
     )

@@ -6,14 +6,12 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.events import QuestionAsked
 from windlass.engine.people.questions import YES, Question, ask_human
 from windlass.engine.resume.journal import AskingCall
 from windlass.errors import AnswerNeeded, UsageError
-from windlass.history.base import Store
-from windlass.history.nesting import sessions_below
-from windlass.history.row_details import Answer
 from windlass.history.step import Step
 from windlass.messages import ToolCall
 from windlass.tools.base import Tool, ToolOutput
@@ -54,14 +52,6 @@ async def _ask_person(run: Run, question: Question) -> str:
     return answer
 
 
-def recorded_answers(store: Store, session_id: str) -> list[tuple[str, str]]:
-    """The questions of models that a session, or one under it, has answers to, as they came."""
-    below = (info.session_id for info in sessions_below(store, [session_id]))
-    rows = (each.row for name in (session_id, *below) for each in store.rows(name))
-    answers = map(Answer.read, sorted(rows, key=lambda row: row.timestamp))
-    return [(each.question, each.answer) for each in answers if each is not None]
-
-
 async def answers_to(
     run: Run, phase_run: PhaseRun, turn: Step, calls: Sequence[ToolCall]
 ) -> dict[int, ToolOutput]:
@@ -71,7 +61,7 @@ async def answers_to(
     """
     answers: dict[int, ToolOutput] = {}
     for at, call in enumerate(calls):
-        tool = phase_run.progress.tools.get(call.name)
+        tool = phase_run.tools.by_name.get(call.name)
         if tool is None:
             continue
         asking = AskingCall(turn, at, call)
@@ -91,7 +81,7 @@ async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: To
         asked.append(Question(phase_run.phase.name, question, options))
         return ""
 
-    output = await run_tool(tool, asking.call, replace(phase_run.progress.context, ask=ask))
+    output = await run_tool(tool, asking.call, replace(phase_run.tools.context, ask=ask))
     return ToolOutput(await _answer(run, asking, asked[0])) if asked else output
 
 
@@ -104,7 +94,7 @@ async def _refusal_of(
     says so.
     """
     name, phase = asking.call.name, phase_run.phase.name
-    known_as = phase_run.progress.approve.get(name)
+    known_as = phase_run.tools.approve.get(name)
     if known_as is None:
         return None
     if (wrong := await wrong_arguments(tool, asking.call)) is not None:

@@ -7,14 +7,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.cascade.model import Cascade, Phase, Rules
-from windlass.engine._state import PhaseRun
+from windlass.engine._phase_run import PhaseRun
 from windlass.engine._subcascades import phase_output
 from windlass.engine.cascade import run_session
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.phase.phase import begin, settle, try_phase
+from windlass.engine.phase.phase import settle, try_phase
+from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.result import Result
 from windlass.errors import UsageError
-from windlass.history.base import CHAT, RAN, Ending, NodeType
+from windlass.history.base import CHAT, RAN, Ending, NodeType, Store
+from windlass.history.nesting import sessions_below
+from windlass.history.row_details import Answer
 from windlass.messages import Text, ToolCall, tool
 from windlass.tasks.model import OPERATORS
 from windlass.window.entries import Drop, Item, Replace
@@ -63,9 +66,17 @@ def recorded_cascade(recorded: Mapping[str, Any], session_id: str) -> dict[str, 
     return {**{key: value for key, value in recorded.items() if key != RAN}, "phases": phases}
 
 
+def recorded_answers(store: Store, session_id: str) -> list[tuple[str, str]]:
+    """The questions of models that a session, or one under it, has answers to, as they came."""
+    below = (info.session_id for info in sessions_below(store, [session_id]))
+    rows = (each.row for name in (session_id, *below) for each in store.rows(name))
+    answers = map(Answer.read, sorted(rows, key=lambda row: row.timestamp))
+    return [(each.question, each.answer) for each in answers if each is not None]
+
+
 def restore_session(run: CascadeRun) -> None:
     """Restore to a run what the record of its session holds."""
-    record, progress, store = run.record, run.progress, run.record.store
+    record, session, store = run.record, run.session, run.record.store
     rows = record.rows()
     for stored in rows:
         if stored.id is not None:
@@ -74,39 +85,38 @@ def restore_session(run: CascadeRun) -> None:
         if stored.row.tokens_in is not None:
             row = stored.row
             used = Usage(row.tokens_in or 0, row.tokens_out or 0, row.tokens_cached or 0)
-            run.add_up(used, row.cost)
-            progress.saved_tokens += row.tokens_saved or 0
+            run.totals.add(used, row.cost, row.tokens_saved or 0)
     record.born = record.items()
     for edit in store.edits(record.session_id):
         because: Any = edit.because
         if edit.kind == "drop" or edit.replacement is None:
-            progress.edits[edit.message_id] = Drop(edit.message_id, because, edit.reason)
+            session.edits[edit.message_id] = Drop(edit.message_id, because, edit.reason)
         else:
-            progress.edits[edit.message_id] = Replace(
+            session.edits[edit.message_id] = Replace(
                 edit.message_id, edit.replacement, because, edit.reason
             )
     for change in store.state(record.session_id):
-        progress.state[change.key] = change.value
+        session.state[change.key] = change.value
     for outcome in store.outcomes(record.session_id):
         if outcome.phase is not None:
-            progress.outputs[outcome.phase] = phase_output(record, outcome.phase)
+            session.outputs[outcome.phase] = phase_output(record, outcome.phase)
 
 
 async def answer_message(run: CascadeRun, text: str) -> Result:
     """The answer of a run's last phase to a message of a person."""
-    phase, progress = run.cascade.phases[-1], run.progress
+    phase, session = run.cascade.phases[-1], run.session
 
     async def beginning() -> PhaseRun:
         _close_calls(run)
         before = [stored.row.turn or 0 for stored in run.record.rows(phase.name)]
-        phase_run = await begin(run, phase, message=text)
-        phase_run.progress.turn = max(before, default=0)
+        phase_run = await begin_phase(run, phase, message=text)
+        phase_run.now.turn = max(before, default=0)
         return phase_run
 
     async def work() -> Ending:
         ending, _ = await settle(run, phase, try_phase(run, phase, beginning()))
-        progress.outputs.pop(phase.name, None)  # so that it is the last
-        progress.outputs[phase.name] = phase_output(run.record, phase.name)
+        session.outputs.pop(phase.name, None)  # so that it is the last
+        session.outputs[phase.name] = phase_output(run.record, phase.name)
         return ending
 
     return await run_session(run, work())
@@ -139,5 +149,7 @@ def continue_session(held: CascadeRun, run: CascadeRun) -> CascadeRun:
         caches=held.caches,
         net=held.net,
         injected=held.injected,
-        progress=held.progress,
+        session=held.session,
+        totals=held.totals,
+        notices=held.notices,
     )

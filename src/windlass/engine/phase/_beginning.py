@@ -1,45 +1,45 @@
-"""The conversation of a phase that begins: what it begins with, and who decides on it."""
+"""The conversation of a phase at its start, and the policies and the planner that edit it."""
 
 from __future__ import annotations
 
 from collections import ChainMap
+from pathlib import Path
 from typing import Final
 
 from windlass.caching.claims import SHARE
 from windlass.caching.meter import Cleared, pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.cascade.compile import compile_rule
-from windlass.engine._state import PhaseRun
-from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.events import Noted
-from windlass.engine.turn.fitting import input_room
 from windlass.engine.turn.windows import room_for_messages
 from windlass.messages import Message
 from windlass.window.assemble import assemble
 from windlass.window.conversation import Conversation
 from windlass.window.driver import Driver
-from windlass.window.entries import Item, show
+from windlass.window.entries import Item
 from windlass.window.kinds import Facts
-from windlass.window.options import Policy
+from windlass.window.options import Policy, plain
 from windlass.window.originals import file_name, reference
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.thoughts import Thinking
 from windlass.window.window_rules import WindowRules
+from windlass.wire.editing import ServerClear, clears_tool_uses
 from windlass.wire.thinking import drops_thinking
 
 READ: Final = "read_file"
 """The tool that opens the files of shortened results."""
 
 
-def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
-    """What drives the phase's conversation: what it begins with, and who decides on it."""
-    cache, policy = run.cache_of(phase_run.info), phase_run.rule.policy
+def open_driver(run: CascadeRun, phase_run: CascadePhaseRun) -> Driver:
+    """The driver of a phase's conversation, which holds all that the phase sees at its start."""
+    cache, policy = run.caches.of(phase_run.info), phase_run.rule.policy
     counter = phase_run.info.counter
     if policy is None:
         conversation = Conversation(rules=WindowRules(count=counter.message, uses_names=False))
     else:
         conversation = _shortened(run, phase_run, policy)
-    for entry in assemble(phase_run.progress.blocks, ()):
+    for entry in assemble(phase_run.messages.blocks, ()):
         conversation.append_entry(entry, at=run.record.times.get(entry.item.id))
     if policy is not None and not _goes_on(run, phase_run, conversation):
         conversation.cool()
@@ -56,16 +56,26 @@ def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
     return driver
 
 
-def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversation:
+def server_clear_of(policy: Policy | None, model: str) -> ServerClear | None:
+    """The tool uses that a model's provider is asked to clear from calls (None: none)."""
+    if policy is None or not policy.enabled or not clears_tool_uses(model):
+        return None
+    wanted = policy.server_clear
+    return None if wanted is None else ServerClear(**plain(wanted))
+
+
+def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> Conversation:
     """An empty conversation that the policy decides on."""
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     limit = min(room, policy.max_input_tokens or room)
-    can_read = READ in phase_run.progress.tools
+    can_read = READ in phase_run.tools.by_name
     prices = _prices(run, phase_run)
+    results = run.record.store.folder / "storage" / "tool_results"
+    results = _as_tools_name_it(results, run.settings.root)
 
     def recall_hint(message: Message) -> str:
         if message.role == "tool" and can_read:
-            return str(run.results / f"{file_name(message)}.json")
+            return str(results / f"{file_name(message)}.json")
         return reference(message)
 
     policies = steps(
@@ -80,11 +90,11 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
     rules = WindowRules(
         count=phase_run.info.counter.message,
         kept=ChainMap(
-            phase_run.progress.kept, phase_run.progress.chosen
+            phase_run.window.kept, phase_run.choice.chosen
         ),  # what was chosen stands for the phase
         facts={
             name: Facts(None, *(next(iter(names), None) for names in (tool.reads, tool.writes)))
-            for name, tool in phase_run.progress.tools.items()
+            for name, tool in phase_run.tools.by_name.items()
         },
         recall_hint=recall_hint,
         bound=bound_thinking(policy, phase_run.info.name),
@@ -92,8 +102,8 @@ def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversa
     return Conversation(policies, planner, rules)
 
 
-def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:
-    """What becomes of edits that make thinking invalid; stripped where none can be dropped."""
+def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:
+    """How to treat thinking that an edit makes invalid: stripped where it cannot be dropped."""
     wanted: Thinking = "keep" if policy is None else policy.thinking
     provider, _, model = phase_run.info.name.partition("/")
     asked = phase_run.generation
@@ -104,7 +114,7 @@ def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:
     return "strip"
 
 
-def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
+def _calls_to_come(run: CascadeRun, phase_run: CascadePhaseRun) -> int:
     """The least calls that later phases make of the same model with all that this one says."""
     name, phases = phase_run.phase.name, run.cascade.phases
     later = [at for at, phase in enumerate(phases, start=1) if phase.name == name]
@@ -121,30 +131,27 @@ def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
     return calls
 
 
-def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
-    """What the cache of the phase's model charges; what is assumed of it is told once a run."""
-    name, cache = phase_run.info.name, run.cache_of(phase_run.info)
-    if cache.assumed and name not in run.progress.assumed:
-        run.progress.assumed.add(name)
+def _prices(run: CascadeRun, phase_run: CascadePhaseRun) -> Prices:
+    """The prices of the cache of the phase's model; assumptions are told once a run."""
+    name, cache = phase_run.info.name, run.caches.of(phase_run.info)
+    if cache.assumed and name not in run.notices.assumed_caches:
+        run.notices.assumed_caches.add(name)
         run.emit(Noted(phase_run.phase.name, cache.assumed, detail=True))
     return cache.prices
 
 
-def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -> bool:
+def _goes_on(run: CascadeRun, phase_run: CascadePhaseRun, conversation: Conversation) -> bool:
     """Whether the model was sent most of what counts as sent, so that it is cached.
 
     It was not where the phase begins with other tools, another system prompt or another
     model, or with a context that is no continuation of what was sent before.
     """
-    messages = [
-        entry.message
-        for entry in assemble(phase_run.progress.blocks, show(phase_run.progress.own, ""))
-    ]
+    messages = [entry.message for entry in phase_run.messages.entries]
     tools = run.definitions(phase_run.allowed, messages)
     counter, first = phase_run.info.counter, phase_run.info.tools_first
     request = weigh(counter, messages, tools, tools_first=first)
     request = pieces(counter, messages, tools, request)
-    cache = run.cache_of(phase_run.info)
+    cache = run.caches.of(phase_run.info)
     cleared = cache.cleared if phase_run.server_clear else Cleared()
     left = cleared.left(request, messages)
     expected = cache.meter.expect(left, run.record.clock())
@@ -157,11 +164,16 @@ def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -
 def _picture_file(run: CascadeRun, item: Item, number: int) -> str | None:
     """The visible file of a message's picture, as tools name it; None: there is none."""
     digest = item.message.pictures[number].sha256
-    store, root = run.record.store, run.settings.root.resolve()
+    store, root = run.record.store, run.settings.root
     # An injected picture lies with the phase that made it.
     for phase in dict.fromkeys([item.phase or "", *(each.name for each in run.cascade.phases)]):
         for sha, file in store.picture_names(run.record.session_id, phase):
             if sha == digest:
-                real = file.resolve()
-                return (real.relative_to(root) if real.is_relative_to(root) else real).as_posix()
+                return _as_tools_name_it(file, root).as_posix()
     return None
+
+
+def _as_tools_name_it(path: Path, root: Path) -> Path:
+    """A path from the folder of the tools, `root`, where it lies inside, else from the top."""
+    path, root = path.resolve(), root.resolve()
+    return path.relative_to(root) if path.is_relative_to(root) else path

@@ -1,14 +1,16 @@
-"""`tackle: "manifest"`: the phase's model chooses its tools, once, at phase start."""
+"""The tools of a phase: those it names, or with `tackle: "manifest"` those its model chooses."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of, missing_bank
-from windlass.engine._state import PhaseRun
+from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.choosing.search_context import SEARCH
 from windlass.engine.events import Noted
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import send
@@ -16,12 +18,33 @@ from windlass.history.decisions import ToolsChosen
 from windlass.messages import ToolSpec, system, user
 from windlass.safety.foreign import parse_json
 from windlass.text.prompts import MANIFEST_SYSTEM, manifest_text
+from windlass.tools.base import TIMEOUT_S, Tool
+from windlass.window.originals import RECALL
 from windlass.wire.base import Request
 
 MOST = 8
 """Tools a manifest may choose."""
 
 _WORD = re.compile(r"[a-z]{3,}")
+
+
+async def tools_of(
+    run: CascadeRun, phase: Phase, phase_run: PhaseRun, instructions: str
+) -> Mapping[str, Tool]:
+    """The tools of a phase by name, `recall` among them where something may be shortened."""
+    tackle = phase.tackle
+    if tackle == "manifest":
+        tackle = await choose_tools(run, phase, phase_run, instructions)
+    policy = phase_run.rule.policy
+    finds = SEARCH in tackle  # what it finds, recall brings
+    shortens = policy is not None and policy.enabled
+    if tackle and (shortens or finds) and RECALL.name not in tackle:
+        tackle = (*tackle, RECALL.name)  # from the start: a list that changes breaks the cache
+    timeout = run.settings.tool_timeout_s
+    return {
+        tool.spec.name: replace(tool, timeout_s=timeout) if tool.timeout_s == TIMEOUT_S else tool
+        for tool in run.registry.of_tackle(tackle)
+    }
 
 
 async def choose_tools(
@@ -60,7 +83,7 @@ async def choose_tools(
         asks="choice of tools",
     )
     reply = taken.reply
-    price = run.charge(phase_run.info, reply.usage, saved=0)
+    price = run.charge(phase_run.info, reply.usage)
     chosen, by = _chosen(reply.message.text, names), "model"
     if not chosen:
         chosen, by = by_words(instructions, specs), "words in common"

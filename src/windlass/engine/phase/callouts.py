@@ -12,8 +12,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from windlass.engine._state import PhaseRun, Run
-from windlass.engine.turn.fitting import input_room
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.callout_rows import (
@@ -60,15 +60,15 @@ async def callout(context: ToolContext, ref: str, name: str) -> str:
         raise ToolError(str(error)) from error
 
 
-def refresh(run: Run, phase_run: PhaseRun) -> None:
+def refresh_callouts(run: Run, phase_run: PhaseRun) -> None:
     """Read anew what is marked, and keep it in the phase that begins.
 
     Somebody outside may have marked more since the last phase began.
     """
     rows = run.record.rows()
-    run.progress.callouts = {callout.message_id: callout.name for callout in find_callouts(rows)}
-    for entry in assemble(phase_run.progress.blocks, ()):
-        if entry.item.id in run.progress.callouts:
+    run.session.callouts = {callout.message_id: callout.name for callout in find_callouts(rows)}
+    for entry in assemble(phase_run.messages.blocks, ()):
+        if entry.item.id in run.session.callouts:
             _keep(phase_run, entry.item.id, entry.message)
 
 
@@ -77,7 +77,7 @@ def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
     called = check_callout_name(name)
     word = ref.strip().casefold()
     if word in (THIS, LAST):
-        own = phase_run.progress.own
+        own = phase_run.messages.own
         reply = max(at for at, item in enumerate(own) if item.message.role == "assistant")
         item = own[reply if word == THIS else reply - 1]
         message_id, message = item.id, item.message
@@ -107,20 +107,20 @@ def pin(phase_run: PhaseRun) -> None:
     """Keep what the phase's window holds already, and what was marked after it was said."""
     conversation = phase_run.conversation
     pins = conversation.standing.pins
-    if not phase_run.progress.kept:
+    if not phase_run.window.kept:
         return
     for at, item in enumerate(conversation.items):
-        if item.id in phase_run.progress.kept and pins.get(at, 0) != _FOR_EVER:
+        if item.id in phase_run.window.kept and pins.get(at, 0) != _FOR_EVER:
             conversation.pin(item.id)
 
 
 def _keep(phase_run: PhaseRun, message_id: str, message: Message) -> bool:
     """Have a message stay as it is in the phase's windows; False: there is no room for it."""
     policy = phase_run.rule.policy
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     limit = min(room, (policy and policy.max_input_tokens) or room)
     tokens = phase_run.info.counter.message(message)
-    kept = phase_run.progress.kept
+    kept = phase_run.window.kept
     if sum(kept.values()) - kept.get(message_id, 0) + tokens > KEPT_SHARE * limit:
         return False
     kept[message_id] = tokens
@@ -141,12 +141,10 @@ def _mark(
     kept = _keep(phase_run, message_id, message)
     row = run.record.row(
         NodeType.DECISION,
-        phase=phase_run.phase.name,
-        turn=phase_run.progress.turn,
-        attempt=phase_run.progress.attempt,
+        **phase_run.columns,
         parent_id=run.record.traces.get(message_id),
         metadata=callout_metadata(message_id, name, by, kept, pattern),
     )
     run.record.append([row])
-    run.progress.callouts[message_id] = name
+    run.session.callouts[message_id] = name
     return kept

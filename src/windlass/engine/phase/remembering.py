@@ -30,14 +30,14 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
     banks = Banks(run.record.store, run.record.clock, run.record.new_id)
 
     def keep(text: str, bank: str, key: str, expires: str) -> str:
-        _must_be_open(bank, declared.write, "written")
+        _check_open(bank, declared.write, "written")
         by = f"session {run.record.session_id}, phase {phase.name}"
         try:
             until = expiry_of(expires, banks.clock())
             if run.is_sounding:
                 check_memory(text, key)
                 write = partial(banks.remember, bank, text, key=key, expires=until, by=by)
-                run.progress.remembered.append(write)
+                run.session.remembered.append(write)
                 return f"to be remembered in bank {bank!r} if this attempt is the one taken"
             kept = banks.remember(bank, text, key=key, expires=until, by=by)
         except (UsageError, StoreError) as error:
@@ -47,7 +47,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
     def search(query: str, bank: str) -> str:
         if bank:
-            _must_be_open(bank, declared.read, "read")
+            _check_open(bank, declared.read, "read")
         names = (bank,) if bank else tuple(declared.read)
         if not names:
             raise ToolError("this phase may read no memory bank")
@@ -63,7 +63,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
 
 
 def _listed(query: str, names: Sequence[str], held: Sequence[Memory]) -> str:
-    """What is said of the memories that belong to a query, out of those held."""
+    """The result of a search: the memories among those held that belong to a query."""
     texts = {number: searched(memory) for number, memory in enumerate(held)}
     matching = match_texts(query, texts, most=MOST_FOUND)
     where = " and ".join(repr(name) for name in names)
@@ -78,7 +78,7 @@ def _listed(query: str, names: Sequence[str], held: Sequence[Memory]) -> str:
     return "\n\n".join([f"memory {where}: {len(matching)} found.", *shown])
 
 
-def _must_be_open(bank: str, allowed: Sequence[str], verb: str) -> None:
+def _check_open(bank: str, allowed: Sequence[str], verb: str) -> None:
     if bank not in allowed:
         raise ToolError(
             f"bank {bank!r} may not be {verb} in this phase; {did_you_mean(bank, allowed)}"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from windlass.cascade.model import PARENT
 from windlass.cascade.rules import PhaseSource, Rule
-from windlass.engine._state import Run
+from windlass.engine._session_run import Run
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType, Outcome
 from windlass.history.decisions import FromSource, SourceSkipped
@@ -25,13 +25,13 @@ from windlass.text.prompts import (
     output_text,
     state_text,
 )
-from windlass.window.entries import Entry, Item
+from windlass.window.entries import Edit, Entry, Item, apply, show
 from windlass.window.replayed import held_by, replay, text_only, without_repeats
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """What a rule's sources came to."""
+    """The messages that a rule's sources brought."""
 
     input: tuple[Entry, ...] = ()
     sources: tuple[Entry, ...] = ()
@@ -89,7 +89,7 @@ class _Ended(NamedTuple):
 
     @property
     def items(self) -> list[Item]:
-        """What was said in it."""
+        """The messages said in it."""
         return self.record.items(self.phase)
 
 
@@ -230,8 +230,21 @@ def last_said(items: Sequence[Item]) -> Item | None:
 
 
 def output_only(items: Sequence[Item], reason: str) -> tuple[Entry, ...]:
-    """What is left of a phase whose `context_retention` is `output_only`."""
+    """The output alone, of a phase whose `context_retention` is `output_only`."""
     output = last_said(items)
     if output is None:
         return ()
     return (text_only(Entry(output, output.message, reason), "retention"),)
+
+
+def snowball_of(record: Recorder, edits: Mapping[str, Edit]) -> tuple[Entry, ...]:
+    """All that was said in earlier phases, less what their retention hides, under these edits."""
+    hidden = {o.phase for o in record.store.outcomes(record.session_id) if o.hidden}
+    entries: list[Entry] = []
+    by_phase: dict[str, list[Item]] = {}
+    for stored in record.items():
+        by_phase.setdefault(stored.phase or "", []).append(stored)
+    for name, items in by_phase.items():
+        reason = f"snowball: said in {name}"
+        entries += output_only(items, reason) if name in hidden else show(items, reason)
+    return apply(entries, edits)

@@ -16,8 +16,8 @@ from typing import Any, Final
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Evaluator
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.phase.phase import Tried, arguments_of, judge
-from windlass.engine.turn.fitting import input_room
+from windlass.engine.phase.phase import Tried
+from windlass.engine.phase.validating import arguments_of, judge
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import StoreError, WindlassError
@@ -72,12 +72,12 @@ class Sounding:
     @property
     def pictures(self) -> tuple[Picture, ...]:
         """The pictures that were made in it, each once."""
-        own = self.tried.phase_run.progress.own[1:] if self.tried else []
+        own = self.tried.phase_run.messages.own[1:] if self.tried else []
         found = {p.sha256 or p.url: p for item in own for p in item.message.pictures}
         return tuple(found.values())
 
 
-async def accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator: str) -> bool:
+async def is_accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validator: str) -> bool:
     """Whether a validator accepts an output; where it fails itself it refuses nothing."""
     assert sounding.tried is not None
     try:
@@ -109,7 +109,7 @@ async def evaluate(
         return first
     if picks.validator is not None:
         for each in standing:
-            if await accepted(run, phase, each, picks.validator):
+            if await is_accepted(run, phase, each, picks.validator):
                 return each
         why = f"{picks.validator} accepts none"
     else:
@@ -136,12 +136,12 @@ async def _picked_by_function(
     """The index a function picks (None: a tie), or why its answer says none."""
     tool = run.registry.resolve(name) if ":" in name else run.registry.get(name)
     outputs = [each.text for each in standing]
-    given = {"outputs": outputs, "state": dict(run.progress.state), "input": dict(run.input)}
+    given = {"outputs": outputs, "state": dict(run.session.state), "input": dict(run.input)}
     arguments = arguments_of(tool, given, phase.name, "outputs")
     call = ToolCall("evaluation", tool.spec.name, json.dumps(arguments, default=str))
     first = standing[0].tried
     assert first is not None
-    answer = await run_tool(tool, call, first.phase_run.progress.context)
+    answer = await run_tool(tool, call, first.phase_run.tools.context)
     if answer.error:
         return f"the evaluator {name!r} failed: {answer.text}"
     place = read_winner(answer.text, range(len(standing)))
@@ -238,7 +238,7 @@ def _question(
     role: str,
     asked: str | None,
 ) -> tuple[Message, ...]:
-    """What a model is asked about outputs; each is cut where it could not take all of them."""
+    """The question to a model about outputs, each cut where it could not take all of them."""
     _, info = run.resolve(_model_of(run, phase, model))
     first = shown[0].tried
     assert first is not None
@@ -246,7 +246,7 @@ def _question(
     texts = (task.text if isinstance(task, Text) else "", asked or "")
     fence = fence_of(run.record.seed, *texts, *(each.text for each in shown))
     asks = task_text(*texts, fence)
-    room = input_room(info, ANSWER_TOKENS)
+    room = info.input_room(ANSWER_TOKENS)
     longest = max((len(each.text) for each in shown), default=0)
     while True:
         parts: list[Part] = [Text(asks)]
@@ -275,7 +275,7 @@ async def _ask(
     details: Evaluation,
     schema: Mapping[str, Any] | None = None,
 ) -> str:
-    """What a model answers, charged and in the record."""
+    """Ask a model, charge the call and record it; the answer."""
     name = _model_of(run, phase, model)
     provider, info = run.resolve(name)
     request = Request(
@@ -296,6 +296,6 @@ async def _ask(
     answer = reply.message.text
     text = f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}"
     details = replace(details, asked=[message.text for message in question], answer=answer)
-    columns = usage_columns(info.name, reply.usage, run.charge(info, reply.usage, saved=0))
+    columns = usage_columns(info.name, reply.usage, run.charge(info, reply.usage))
     run.record.decide(phase.name, text, details, turn=0, **columns)
     return answer

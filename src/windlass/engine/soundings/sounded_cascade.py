@@ -7,16 +7,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Soundings
-from windlass.engine._subcascades import opened_below, phase_output, take_state
+from windlass.engine._subcascades import open_below, phase_output, take_state
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
 from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.sources import last_said
 from windlass.engine.result import Result
 from windlass.engine.soundings.evaluating import Sounding
-from windlass.engine.soundings.soundings import SoundedPhase, own_caches, spent_by, standing_of
+from windlass.engine.soundings.soundings import SoundedPhase, with_answers
 from windlass.errors import RunLimitReached, person_needed
 from windlass.history.base import Ending, StateChange
 from windlass.messages import Part
@@ -45,48 +46,49 @@ class _SoundedCascade(SoundedPhase):
         super().__init__(run, run.cascade.phases[-1], wanted)
         self._attempt = attempt
 
-    async def _sound(
+    async def _run_sounding(
         self,
         index: int,
         number: int,
         model: str | None,
-        behind: Sequence[Part],
+        appended: Sequence[Part],
         emit: Callable[[Event], None],
     ) -> Sounding:
         """One attempt in a session of its own; what it used is added to the whole."""
-        own = open_attempt(self.run, index, model, behind, emit)
-        spent, tried, session = spent_by(own), None, own.record.session_id
+        own = open_attempt(self.run, index, model, appended, emit)
+        tried, session_id = None, own.record.session_id
         try:
             result = await self._attempt(own)
         finally:
-            self._add_up(own, 0, spent)
+            self._add_up(own)
         error = result.error
         if "budget" in result.notes:
             error = RunLimitReached(**result.notes["budget"])
         if (needed := person_needed(result.notes)) is not None:
             raise needed
-        last = own.progress.last
+        last = own.session.last_phase
         if error is None and last is not None:
             output = last_said(own.record.items(self.phase.name))
             tried = Tried(last, Ending(result.status, result.reason), output)
         ended = Sounding(index, own, tried, error)
         named = own.generation_of(own.cascade.phases[-1]).model
-        self._tell_of(ended, self.run, number, model=named, session_id=session)
+        self._tell_of(ended, self.run, number, model=named, session_id=session_id)
         return ended
 
     async def _extracted(self, _output: Item) -> Sequence[StateChange]:
         """Nothing: each attempt took its own; the state is that of the first that stands."""
-        self._take_over(standing_of(self.all.values())[0])
-        progress, name = self.run.progress, self.phase.name
-        progress.said_in, progress.outputs[name] = None, phase_output(self.run.record, name)
+        self._take_over(with_answers(self.all.values())[0])
+        session, name = self.run.session, self.phase.name
+        session.said_in, session.outputs[name] = None, phase_output(self.run.record, name)
         return ()
 
     def _take_over(self, won: Sounding) -> None:
-        """What the winner put out and holds is the run's; what was said stays in its session."""
+        """Make the winner's outputs and state the run's; its messages stay in its own session."""
         take_state(self.run, self.phase.name, won.run)
-        progress, own = self.run.progress, won.run.progress
-        progress.outputs.update(own.outputs)
-        progress.said_in, progress.previous = own.said_in or won.run.record, own.previous
+        session, own = self.run.session, won.run.session
+        session.outputs.update(own.outputs)
+        session.said_in = own.said_in or won.run.record
+        self.run.caches.previous = won.run.caches.previous
         if self.wanted.joins is None:
             self._remember([won])
 
@@ -99,25 +101,19 @@ def open_attempt(
     run: CascadeRun,
     index: int,
     model: str | None,
-    behind: Sequence[Part],
+    appended: Sequence[Part],
     emit: Callable[[Event], None],
 ) -> CascadeRun:
     """The run of one attempt at a cascade, with nothing done yet."""
     changes: dict[str, Any] = {} if model is None else {"model": model}
-    own = opened_below(
+    own = open_below(
         run,
         f"s{index}",
-        run.cascade.model_copy(update=changes),
+        ReadyCascade(run.cascade.model_copy(update=changes), run.registry, run.children),
         copy.deepcopy(dict(run.input)),
-        registry=run.registry,
-        children=run.children,
         on_event=emit,
         sounding=index,
-        behind=tuple(behind),
+        appended=tuple(appended),
     )
-    own.progress.state.update(copy.deepcopy(run.progress.state))
-    own.progress.previous = list(run.progress.previous)
-    own.progress.assumed = run.progress.assumed
-    own.progress.told = run.progress.told
-    own.progress.no_schemas = run.progress.no_schemas
-    return replace(own, caches=own_caches(run))
+    own.session.state.update(copy.deepcopy(run.session.state))
+    return replace(own, caches=run.caches.fork(), notices=run.notices)

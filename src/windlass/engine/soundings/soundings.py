@@ -2,22 +2,20 @@
 
 Each attempt at a phase has a run of its own on the same history: it builds its own context, works
 on a copy of the state, and its rows carry its index. One at a cascade has a session of its own.
-They differ only behind their instructions, and the first is sent alone until its first token is
-back, so that the others read from the cache what it wrote.
+They differ only in what is appended to their instructions, and the first is sent alone until its
+first token is back, so that the others read from the cache what it wrote.
 """
 
 from __future__ import annotations
 
 import asyncio
-import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
-from typing import Any, Final
+from typing import Any
 
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Evaluator, Reforge, Soundings, Variations
-from windlass.engine._meters import ModelCache
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
     CallEnded,
@@ -28,9 +26,16 @@ from windlass.engine.events import (
     TextArrived,
     Waiting,
 )
-from windlass.engine.injecting.injected import Injected
-from windlass.engine.phase.phase import Children, Tried, after, begin, extracted, settle, try_phase
-from windlass.engine.soundings.evaluating import Sounding, accepted, evaluate, join_outputs
+from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.phase import (
+    Children,
+    Tried,
+    run_after_children,
+    settle,
+    try_phase,
+)
+from windlass.engine.phase.phase_setup import begin_phase
+from windlass.engine.soundings.evaluating import Sounding, evaluate, is_accepted, join_outputs
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -59,7 +64,6 @@ from windlass.safety.fairness import wait_for_turn
 from windlass.text.prompts import VARIATIONS, refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
-from windlass.wire.base import Usage
 
 
 async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Ending:
@@ -67,7 +71,7 @@ async def run_sounded(run: CascadeRun, phase: Phase, children: Children) -> Endi
     await wait_for_turn()
     assert phase.soundings is not None
     work = SoundedPhase(run, phase, phase.soundings)
-    trying = after(children, work.carry_out)
+    trying = run_after_children(children, work.carry_out)
     ending, _ = await settle(run, phase, trying, lambda _: {"soundings": work.decided.summary})
     return ending
 
@@ -92,7 +96,7 @@ class SoundedPhase:
         run, wanted = self.run, self.wanted
         self._warn_of_writes()
         first = await self._round(0, wanted.factor, wanted.mutate)
-        self._must_stand(first)
+        self._check_not_all_failed(first)
         if wanted.joins is not None:
             return await self._joined(wanted.joins)
         best = await self._best(first, wanted.evaluator_instructions)
@@ -118,8 +122,8 @@ class SoundedPhase:
                 break
             where = self.run.cascade.where(place)
             honing = render(reforge.honing_prompt, **self.run.template_values(), where=where)
-            behind: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
-            found = await self._round(number, reforge.factor_per_step, reforge.mutate, behind)
+            appended: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
+            found = await self._round(number, reforge.factor_per_step, reforge.mutate, appended)
             standing = [each for each in found if each.stands]
             if not standing:
                 text = f"all refinements of round {number} failed; sounding {best.index} stands"
@@ -133,7 +137,7 @@ class SoundedPhase:
     async def _is_good_enough(self, best: Sounding, threshold: str | None) -> bool:
         if threshold is None:
             return False
-        good = await accepted(self.run, self.phase, best, threshold)
+        good = await is_accepted(self.run, self.phase, best, threshold)
         if good:
             text = f"sounding {best.index} passes {threshold!r}: no further round"
             self.run.tell(self.phase.name, text, Evaluation())
@@ -143,7 +147,7 @@ class SoundedPhase:
         self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
     ) -> Sounding:
         """The one that the evaluator picks among those that stand."""
-        standing = standing_of(found)
+        standing = with_answers(found)
         if self.wanted.validator is not None:
             standing = await self._not_refused(standing, self.wanted.validator)
         where = self.run.cascade.where(self._written_at(key or "evaluator_instructions"))
@@ -152,13 +156,13 @@ class SoundedPhase:
         return await evaluate(self.run, self.phase, self._picks, standing, looked_for)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
-        """Those that the validator accepts; all of them where it accepts none."""
-        good = [each for each in found if await accepted(self.run, self.phase, each, validator)]
+        """The soundings that the validator accepts; all of them where it accepts none."""
+        good = [each for each in found if await is_accepted(self.run, self.phase, each, validator)]
         return good or found
 
     async def _joined(self, joins: Any) -> Tried:
         """The outputs of all made one, which is said in the phase in their place."""
-        standing = standing_of(self.all.values())
+        standing = with_answers(self.all.values())
         first = standing[0]
         assert first.tried is not None
         phase_run = first.tried.phase_run
@@ -183,13 +187,13 @@ class SoundedPhase:
         return Tried(phase_run, ending, output, await self._extracted(output))
 
     async def _extracted(self, output: Item) -> Sequence[StateChange]:
-        """What is taken from the joined output."""
-        return await extracted(self.run, self.phase, output)
+        """The state that is taken from the joined output."""
+        return await extract_state(self.run, self.phase, output)
 
     # ---- one round -------------------------------------------------------------------
 
     async def _round(
-        self, number: int, factor: int, mutate: Variations, behind: Sequence[Part] = ()
+        self, number: int, factor: int, mutate: Variations, appended: Sequence[Part] = ()
     ) -> list[Sounding]:
         """So many attempts side by side, each to its end; the first of each model goes ahead."""
         begun, models = len(self.all), self._models(factor)
@@ -200,13 +204,13 @@ class SoundedPhase:
         async def one(index: int, model: str | None, variation: str | None) -> None:
             leads = (model or "") not in sent
             gate = sent.setdefault(model or "", asyncio.Event())
-            parts = [*behind, *([Text(variation)] if variation else [])]
+            parts = [*appended, *([Text(variation)] if variation else [])]
             if not leads:
                 await gate.wait()
             async with slots:
                 try:
-                    told = self._quiet(gate)
-                    ended = await self._sound(index, number, model, parts, told)
+                    told = self._tell_only_unusual(gate)
+                    ended = await self._run_sounding(index, number, model, parts, told)
                 except PersonNeeded as needed:
                     waiting.append(needed)  # what the others are sent is not sent in vain
                     return
@@ -225,54 +229,43 @@ class SoundedPhase:
         self.all = dict(sorted(self.all.items()))
         return [self.all[index] for index in range(begun, begun + factor)]
 
-    async def _sound(
+    async def _run_sounding(
         self,
         index: int,
         number: int,
         model: str | None,
-        behind: Sequence[Part],
+        appended: Sequence[Part],
         emit: Callable[[Event], None],
     ) -> Sounding:
         """One attempt with a run of its own; what it used is added to the whole."""
-        name, calls = self.phase.name, self.run.progress.calls
+        name = self.phase.name
         changes: dict[str, Any] = {} if model is None else {"model": model}
         if self.wanted.joins is not None:
             changes["output_extraction"] = None  # it is of what is made of all
         phase, whole = self.phase.model_copy(update=changes), self.run.cascade
         phases = tuple(phase if each is self.phase else each for each in whole.phases)
-        self.run.cache_of(self.run.resolve(self.run.generation_of(phase).model)[1])
-        own = own_run(self.run, name, index, emit)
-        spent = spent_by(own)
+        self.run.caches.of(self.run.resolve(self.run.generation_of(phase).model)[1])
+        own = fork_for_sounding(self.run, name, index, emit)
         own = replace(own, cascade=whole.model_copy(update={"phases": phases}))
         tried: Tried | None = None
         error: WindlassError | None = None
         try:
-            tried = await try_phase(own, phase, begin(own, phase, behind))
+            tried = await try_phase(own, phase, begin_phase(own, phase, appended))
         except (PersonNeeded, StepDiffers, StoreError):
             raise
         except WindlassError as failure:
             error = failure
             own.record.append([own.record.failure(name, failure)])
         finally:
-            self._add_up(own, calls, spent)
+            self._add_up(own)
         ended = Sounding(index, own, tried, error)
         self._tell_of(ended, own, number, model=own.generation_of(phase).model)
         return ended
 
-    def _add_up(
-        self, own: CascadeRun, calls: int, spent: Mapping[str, tuple[float, float]]
-    ) -> None:
-        """Count what an attempt took; it began with so many calls, and with so much spent."""
-        progress, total = own.progress, self.run.progress
-        self.run.add_up(progress.usage, progress.cost)
-        total.saved_tokens += progress.saved_tokens
-        total.calls += progress.calls - calls
-        for used, cache in own.caches.items():
-            before = spent.get(used, (0.0, 0.0))
-            counted = self.run.caches.setdefault(used, cache)
-            if counted is not cache:
-                counted.spent += cache.spent - before[0]
-                counted.spent_whole += cache.spent_whole - before[1]
+    def _add_up(self, own: CascadeRun) -> None:
+        """Count what an attempt took."""
+        self.run.totals.add_all(own.totals)
+        self.run.caches.add_spent(own.caches)
 
     def _tell_of(
         self,
@@ -292,7 +285,7 @@ class SoundedPhase:
     def _models(self, factor: int) -> list[str | None]:
         return list(islice(cycle(self.wanted.models or (None,)), factor))
 
-    def _quiet(self, gate: asyncio.Event) -> Callable[[Event], None]:
+    def _tell_only_unusual(self, gate: asyncio.Event) -> Callable[[Event], None]:
         """Of attempts side by side only what is out of the ordinary is told.
 
         The first token of the one that goes ahead lets the others go.
@@ -306,9 +299,9 @@ class SoundedPhase:
 
         return emit
 
-    # ---- what is left behind ---------------------------------------------------------
+    # ---- what they leave ---------------------------------------------------------
 
-    def _must_stand(self, found: Sequence[Sounding]) -> None:
+    def _check_not_all_failed(self, found: Sequence[Sounding]) -> None:
         """Raise PhaseFailed where all failed, or what ended the budget."""
         if any(each.tried is not None for each in found):
             return
@@ -321,24 +314,18 @@ class SoundedPhase:
         raise PhaseFailed(f"{sentence}; the first: {error}") from error
 
     def _take_over(self, won: Sounding) -> None:
-        """What the winner said, and what it holds, is the phase's."""
+        """Make the winner's messages and holders those of the phase."""
         run, own = self.run, won.run
         run.record.take_over(own.record)
-        for each in fields(Injected):
-            setattr(run.injected, each.name, getattr(own.injected, each.name))
-        for model, cache in own.caches.items():  # the next call goes on from what it was sent
-            total = run.caches[model]
-            cache.spent, cache.spent_whole = total.spent, total.spent_whole
-            run.caches[model] = cache
-        progress = own.progress
-        run.progress.callouts, run.progress.previous = progress.callouts, progress.previous
-        run.progress.readable = progress.readable
+        run.injected.adopt(own.injected)
+        run.caches.adopt(own.caches)
+        run.session.adopt(own.session)
         self._remember([won])
 
     def _remember(self, soundings: Sequence[Sounding]) -> None:
-        writes = [write for each in soundings for write in each.run.progress.remembered]
+        writes = [write for each in soundings for write in each.run.session.remembered]
         if self.run.is_sounding:
-            self.run.progress.remembered += writes
+            self.run.session.remembered += writes
             return
         for write in writes:
             try:
@@ -372,65 +359,33 @@ class SoundedPhase:
         return f"{self.place.format(names.index(self.phase.name))}.{key}"
 
 
-_OWN: Final[Mapping[str, Any]] = {"usage": Usage(0, 0), "cost": 0.0, "saved_tokens": 0}
-
-
-def standing_of(found: Iterable[Sounding]) -> list[Sounding]:
-    """Those that have an answer; where none has, those that did not fail."""
+def with_answers(found: Iterable[Sounding]) -> list[Sounding]:
+    """The soundings that have an answer; where none has, those that did not fail."""
     listed = list(found)
     return [each for each in listed if each.stands] or [each for each in listed if each.tried]
 
 
-def own_run(run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]) -> CascadeRun:
+def fork_for_sounding(
+    run: CascadeRun, phase: str, index: int, emit: Callable[[Event], None]
+) -> CascadeRun:
     """A run for one sounding: what it says, sets and marks is no burden to the others.
 
     What a provider caches is shared: the meters of models' caches are. What the last call was sent
     is its own.
     """
-    whole, injected = run.progress, run.injected
-    progress = replace(
-        whole,
-        state=dict(whole.state),
-        outputs=dict(whole.outputs),
-        edits=dict(whole.edits),
-        callouts=dict(whole.callouts),
-        previous=list(whole.previous),
-        remembered=[],
-        choosing=None,
-        **_OWN,
-    )
-    own = replace(
-        injected,
-        attached=dict(injected.attached),
-        touched=dict(injected.touched),
-        context=copy.deepcopy(injected.context),
-        kept=copy.deepcopy(injected.kept),
-        dropped=copy.deepcopy(injected.dropped),
-        described=dict(injected.described),
-        files=list(injected.files),
-    )
     return replace(
         run,
         record=run.record.recorder_of_sounding(phase, index),
-        injected=own,
-        progress=progress,
+        injected=run.injected.fork(),
+        session=run.session.fork(),
+        totals=run.totals.fork(),
+        caches=run.caches.fork(),
         emit=emit,
-        caches=own_caches(run),
     )
 
 
-def own_caches(run: CascadeRun) -> dict[str, ModelCache]:
-    """What is known of the models' caches, to be changed by one attempt."""
-    return {name: copy.copy(cache) for name, cache in run.caches.items()}
-
-
-def spent_by(run: CascadeRun) -> dict[str, tuple[float, float]]:
-    """What a run spent with each model so far, and what it would have without windows."""
-    return {name: (cache.spent, cache.spent_whole) for name, cache in run.caches.items()}
-
-
 def variations(mutate: Variations, factor: int) -> list[str | None]:
-    """What stands behind the instructions of each attempt; nothing behind those of the first.
+    """The text appended to the instructions of each attempt; the first has none.
 
     >>> variations(["Be brief.", "Be bold."], 4)
     [None, 'Be brief.', 'Be bold.', 'Be brief.']

@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.cascade.model import Phase
-from windlass.engine._state import PhaseRun
+from windlass.engine._phase_run import PhaseRun
 from windlass.engine.injecting.begin import open_head
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.phase.phase import carry_out, open_phase
+from windlass.engine.phase.phase import settle, try_phase
+from windlass.engine.phase.phase_setup import Opening, open_phase
 from windlass.engine.tasks.frame import (
+    Assignment,
     ContextPiece,
     Found,
     Frame,
@@ -20,9 +22,8 @@ from windlass.engine.tasks.frame import (
     section_text,
 )
 from windlass.engine.tasks.job import Done, Job
-from windlass.engine.tasks.task_inputs import Given, digest, given_by
-from windlass.engine.turn.fitting import input_room
-from windlass.engine.turn.in_words import with_asks
+from windlass.engine.tasks.task_inputs import Given, digest, read_inputs
+from windlass.engine.turn.in_words import with_asks_in_words
 from windlass.errors import NoContext
 from windlass.history.base import NodeType
 from windlass.history.decisions import FreshContext, Resumed, TaskSection
@@ -41,7 +42,7 @@ MATCHED_CHARS: Final = 4_000
 
 
 def described(job: Job, task: Task) -> str:
-    """What a task asks for: its description, rendered. Raises NoContext where that is nothing."""
+    """The description of a task, rendered. Raises NoContext where it is empty."""
     where = f"{job.program.source.file}:{task.line}, the description of {task.path!r}"
     text = render(task.description, **job.run.template_values(), where=where).strip()
     if not text:
@@ -49,20 +50,13 @@ def described(job: Job, task: Task) -> str:
     return text
 
 
-async def run_atomic(
-    job: Job,
-    task: Task,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    *,
-    path: str,
-    item: Given | None = None,
-) -> Done:
-    """Run an atomic task to its end; `item` is its input where it is the inner task of a reduce.
+async def run_atomic(job: Job, assigned: Assignment) -> Done:
+    """Run an atomic task to its end.
 
     Raises what its phase raises; the outcome is in the record then, too.
     """
     await wait_for_turn()
+    task, path = assigned.task, assigned.path
     assert task.leaf is not None
     template = job.program.cascade.phases[task.leaf]
     phase = template if path == template.name else template.model_copy(update={"name": path})
@@ -78,62 +72,44 @@ async def run_atomic(
         done.append(Done(path, "completed", key, tokens, digest("".join(worked_on))))
         return done[-1].details
 
-    beginning = _begin(job, task, phase, parent, previous, item=item, worked_on=worked_on)
-    ending, _ = await carry_out(job.run, phase, beginning, details)
+    beginning = _begin(job, assigned, phase, worked_on)
+    trying = try_phase(job.run, phase, beginning)
+    ending, _ = await settle(job.run, phase, trying, details)
     return replace(done[-1], status=ending.status, reason=ending.reason)
 
 
-async def _begin(
-    job: Job,
-    task: Task,
-    phase: Phase,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    *,
-    item: Given | None,
-    worked_on: list[str],
-) -> PhaseRun:
+async def _begin(job: Job, assigned: Assignment, phase: Phase, worked_on: list[str]) -> PhaseRun:
     """Fix what the task sees: its sections, its description, its inputs.
 
-    `parent` is its parent's context, `previous` what earlier steps left. The texts of its inputs
-    are put into `worked_on`.
+    The texts of its inputs are put into `worked_on`.
     """
-    run = job.run
+    run, task = job.run, assigned.task
     rule = job.program.rule(task, run.settings)
     generation = run.generation_of(phase)
     info = run.resolve(generation.model)[1]
     text = described(job, task)
-    given = _inputs(job, task, item)
+    given = _inputs(job, task, assigned.item)
     worked_on += [content for _, content in given]
     about = "\n\n".join([text, *worked_on])[: len(text) + MATCHED_CHARS]
-    room = input_room(info, generation.max_output_tokens)
-    frame, fresh = assemble(
-        job.material,
-        task,
-        about,
-        parent,
-        previous,
-        counter=info.counter,
-        room=room,
-    )
+    room = info.input_room(generation.max_output_tokens)
+    frame, fresh = assemble(job.material, assigned, about, counter=info.counter, room=room)
     frame = _without(frame, worked_on)
-    tell_fresh(job, phase.name, fresh)
+    tell_unused_context(job, phase.name, fresh)
     parts = [Text(f"{job.material.heading('task')}\n\n{text}")]
     parts += [Text(f"[Input: {name}]\n{content}") for name, content in given]
-    opening = with_asks(run, phase, user(*parts))
-    if run.record.recorded is not None and run.record.recorded.differs(phase.name, opening):
-        run_anew(job, phase.name, "what it works on has changed since")
+    instructions = with_asks_in_words(run, phase, user(*parts))
+    if run.record.recorded is not None and run.record.recorded.differs(phase.name, instructions):
+        run_again(job, phase.name, "what it works on has changed since")
     system, injection = _system(job, phase, info, text)
     sections = _sections(job, task, phase.name, frame)
     # What a snowball would have sent is counted from what the task was given.
     run.record.born += [entry.item for entry in sections]
     blocks = Blocks(system=system, sources=sections)
-    return await open_phase(
-        run, phase, rule, blocks, opening, injected=sections, injection=injection
-    )
+    opening = Opening(rule, blocks, instructions, injected=sections, injection=injection)
+    return await open_phase(run, phase, opening)
 
 
-def run_anew(job: Job, path: str, why: str) -> None:
+def run_again(job: Job, path: str, why: str) -> None:
     """Have a task of a resumed run asked all of it again, and tell why."""
     job.run.journal.forget(path)
     job.run.record.recorded = None
@@ -143,7 +119,9 @@ def run_anew(job: Job, path: str, why: str) -> None:
 
 def _inputs(job: Job, task: Task, item: Given | None) -> list[tuple[str, str]]:
     root, file = job.run.settings.root, job.program.source.file
-    own = given_by(task.inputs, root, values=job.run.template_values(), file=file, apart=False)
+    own = read_inputs(
+        task.inputs, root, values=job.run.template_values(), file=file, split_lists=False
+    )
     both = [*([item] if item is not None else []), *own]
     return [(each.name, each.read()) for each in both]
 
@@ -155,7 +133,7 @@ def _without(frame: Frame, inputs: Sequence[str]) -> Frame:
     return replace(frame, fresh=fresh)
 
 
-def tell_fresh(job: Job, name: str, fresh: Found) -> None:
+def tell_unused_context(job: Job, name: str, fresh: Found) -> None:
     """Record what a look for fresh context left out: the memory ranks nothing, the engine does."""
     left = fresh.matches - len(fresh.pieces)
     if not left and not fresh.unread:
@@ -177,7 +155,7 @@ def _system(
     if message is None:
         return (), injection
     reason = "the system prompt"
-    return _once(job, NodeType.SYSTEM, message, reason, phase=phase.name), injection
+    return _add_once(job, NodeType.SYSTEM, message, reason, phase=phase.name), injection
 
 
 def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:
@@ -195,7 +173,7 @@ def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...
             metadata = TaskSection("operators", section, sources[:_LISTED]).as_json()
             reason = f"{called}: {_named(sources)}"
             node = NodeType.CONTEXT_INJECTION
-            entries += _once(job, node, message, reason, phase=name, metadata=metadata)
+            entries += _add_once(job, node, message, reason, phase=name, metadata=metadata)
     return entries
 
 
@@ -209,7 +187,7 @@ def _named(sources: Sequence[str]) -> str:
     return ", ".join(sources[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
-def _once(
+def _add_once(
     job: Job, node: NodeType, message: Message, reason: str, **columns: Any
 ) -> tuple[Entry, ...]:
     """An entry for a message, which the record has once for all tasks that see it."""

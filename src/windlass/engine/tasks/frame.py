@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.tasks.task_inputs import Given
 from windlass.errors import MatchingFailed
 from windlass.memory.association import (
     HEADINGS,
@@ -51,7 +52,7 @@ class ContextPiece:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What a task sees beside its own description and inputs."""
+    """The context of a task, without its own description and inputs."""
 
     inherited: tuple[ContextPiece, ...] = ()
     previous: tuple[ContextPiece, ...] = ()
@@ -63,9 +64,24 @@ class Frame:
         return self.inherited + self.previous + self.fresh
 
 
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """A task that is to run, and what it is given."""
+
+    task: Task
+    path: str
+    """Its name with those of the tasks above it, and with the numbers of inner tasks."""
+    parent: Frame = Frame()
+    """The context of its parent."""
+    previous: tuple[ContextPiece, ...] = ()
+    """Outputs of earlier steps, or notes on them."""
+    item: Given | None = None
+    """Its input, where it is the inner task of a reduce."""
+
+
 @dataclass(slots=True)
 class Found:
-    """What a look for fresh context came to: the pieces taken, and how many matched."""
+    """The result of a search for fresh context: the pieces taken, and how many matched."""
 
     pieces: tuple[ContextPiece, ...] = ()
     matches: int = 0
@@ -74,7 +90,7 @@ class Found:
 
 @dataclass(slots=True)
 class Material:
-    """What tasks are given their context from: the memory, and sections made so far."""
+    """The sources of tasks' context: the memory, and the sections made so far."""
 
     run: CascadeRun
     looks: dict[tuple[tuple[str, ...], tuple[str, ...]], Associations] = field(
@@ -83,7 +99,7 @@ class Material:
     sections: OrderedDict[str, Item] = field(default_factory=OrderedDict[str, Item])
 
     def heading(self, name: str) -> str:
-        """What stands above a section, by the settings."""
+        """The heading of a section, by the settings."""
         return getattr(self.run.settings.headings, name) or HEADINGS[name]
 
     def fresh(
@@ -96,7 +112,7 @@ class Material:
         counter: Counter,
         room: int,
     ) -> Found:
-        """What of banks and folders belongs to a task and it does not have, within `room` tokens.
+        """Pieces of banks and folders that belong to a task and are new, within `room` tokens.
 
         The memory matches and does not rank; of what it found, what shares most words with the
         task is taken. Raises MatchingFailed where it could not be searched twice.
@@ -116,7 +132,7 @@ class Material:
             root, here = self.run.settings.root, Path.cwd()
             folders = [root / name for name in task.folders]
             folders = [f.relative_to(here) if f.is_relative_to(here) else f for f in folders]
-            closed = [self.run.closed] if self.run.closed is not None else []
+            closed = [record.store.folder]
             self.looks[key] = Associations(banks, task.banks, folders, closed=closed)
         return self.looks[key]
 
@@ -139,7 +155,7 @@ def _joined(pieces: Sequence[ContextPiece]) -> str:
 def _best(
     text: str, matches: frozenset[MemoryMatch], counter: Counter, room: int
 ) -> tuple[ContextPiece, ...]:
-    """Those of the matches that share most with the task and fit, in the order of their names."""
+    """The matches that share most words with the task and fit, in the order of their names."""
     listed = sorted(matches, key=lambda match: (match.source, match.reference))
     index = Index()
     sizes = [counter.text(match.excerpt) for match in listed]
@@ -172,7 +188,7 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...]:
-    """What of a parent's context belongs to a task: the passages that match, in their order.
+    """The passages of a parent's context that belong to a task, in their order.
 
     The look is tried once more where it fails, and then raises MatchingFailed.
     """
@@ -197,14 +213,7 @@ def subset(text: str, pieces: Sequence[ContextPiece]) -> tuple[ContextPiece, ...
 
 
 def assemble(
-    material: Material,
-    task: Task,
-    text: str,
-    parent: Frame,
-    previous: tuple[ContextPiece, ...],
-    *,
-    counter: Counter,
-    room: int,
+    material: Material, assigned: Assignment, text: str, *, counter: Counter, room: int
 ) -> tuple[Frame, Found]:
     """A task's context: inherited, then what earlier steps left, then what the memory has.
 
@@ -212,6 +221,7 @@ def assemble(
     by inheritance or accumulation is not brought again. Accumulated outputs are always carried,
     whether or not the memory is asked.
     """
+    task, parent, previous = assigned.task, assigned.parent, assigned.previous
     context = task.context
     match context.inherit_context:
         case "full":

@@ -1,4 +1,4 @@
-"""What is in hand while a task file runs, and what a finished task leaves for others."""
+"""A task file that runs, and the outputs and notes that finished tasks leave for others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from windlass.engine._meters import ModelCache
 from windlass.engine.cards.card_models import card_options
 from windlass.engine.cards.maker import Summariser
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.injecting.injected import Injected
 from windlass.engine.tasks.frame import ContextPiece, Material
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
@@ -30,13 +28,12 @@ from windlass.tasks.compile import Program
 from windlass.tasks.model import Format, Task
 from windlass.text.tokens import Counter
 from windlass.window.originals import reference
-from windlass.wire.base import Usage
 
 NOTES_TOKENS: Final = 300
 """The most tokens that `notes_only` carries of a step."""
 
 _REFERENCE_TOKENS: Final = 40
-"""What the reference to the full output takes of them, at most."""
+"""The most of them that the reference to the full output takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class Done:
 
     @property
     def details(self) -> OutcomeDetails:
-        """What the record's outcome says of it, so that a resumed run finds it."""
+        """The details of its outcome in the record, by which a resumed run finds it."""
         return {"key": self.key, "tokens": self.tokens, "input": self.input}
 
 
@@ -102,38 +99,29 @@ class Job:
         return self.run.record.store.message(done.key).text if done.key else ""
 
     @contextmanager
-    def apart(self, *, aside: bool = False, **changes: Any) -> Iterator[Job]:
+    def for_task(self, *, parallel: bool = False, **changes: Any) -> Iterator[Job]:
         """The same job with a run of its own: what one task says is no burden to the next.
 
-        What it used is added to the whole. `aside`: it runs beside others, so that it has its own
-        state and knows its own part of the models' caches only.
+        What it used is added to the whole. `parallel`: it runs beside others, so that it has its
+        own state and knows its own part of the models' caches only.
         """
-        run, whole = self.run, self.run.progress
-        progress = replace(
-            whole,
-            state=dict(whole.state) if aside else whole.state,
-            outputs=dict(whole.outputs) if aside else whole.outputs,
-            edits={},
-            callouts={},
-            previous=[],
-            usage=Usage(0, 0),
-            cost=0.0,
-            saved_tokens=0,
-        )
-        if aside:
-            changes["caches"] = dict[str, ModelCache]()
-        injected = Injected(placed=run.injected.placed, warned=run.injected.warned)
+        run, totals = self.run, self.run.totals.fork()
+        changes |= {
+            "session": run.session.for_task(parallel=parallel),
+            "caches": run.caches.for_task(parallel=parallel),
+            "injected": run.injected.for_task(),
+            "totals": totals,
+        }
         try:
             with run.record.fresh_recorder() as record:
-                changes |= {"record": record, "injected": injected, "progress": progress}
-                yield replace(self, run=replace(run, **changes))
+                yield replace(self, run=replace(run, record=record, **changes))
         finally:
-            run.add_up(progress.usage, progress.cost)
-            whole.saved_tokens += progress.saved_tokens
+            # Calls are numbered from the first of each task.
+            run.totals.add(totals.usage, totals.cost, totals.saved_tokens)
 
 
-def carried(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:
-    """What a later step is handed of a finished one: its full output, or notes on it."""
+def hand_on(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece:
+    """Hand a later step the full output of a finished one, or notes on it."""
     text = job.text(done)
     if how == "full_output":
         return ContextPiece(f"output of {done.path}", text or "(it said nothing)")
@@ -144,9 +132,9 @@ def carried(job: Job, done: Done, how: Format, counter: Counter) -> ContextPiece
 
 
 def notes_of(message: Message, counter: Counter) -> str:
-    """What an output says of itself in short, in at most 300 tokens.
+    """The notes on an output, in at most 300 tokens.
 
-    That are the notes it declares (`notes` in a JSON object, or `<notes>...</notes>`), else the
+    They are those that it declares (`notes` in a JSON object, or `<notes>...</notes>`), else the
     summary its card has.
     """
     notes = declared_notes(message.text)
@@ -184,7 +172,7 @@ def declared_notes(text: str) -> str | None:
 # ---- notes by the user's helper model --------------------------------------------------------
 
 
-def helper_of(job: Job) -> str | None:
+def notes_model(job: Job) -> str | None:
     """The model that writes notes where steps see notes on those before them; None: nobody does."""
     sees_notes = any(
         task.context.accumulation_format == "notes_only" and len(task.steps) > 1
@@ -217,6 +205,6 @@ async def write_notes(job: Job, done: Done) -> None:
     summary = summary_in(answer, options)
     if summary is not None:
         job.summaries[done.key] = summary
-    columns = usage_columns(name, usage, run.charge(info, usage, saved=0))
+    columns = usage_columns(name, usage, run.charge(info, usage))
     text = f"notes on {done.path} by {name}"
     run.record.decide(done.path, text, TaskNotes(done.path, answer), turn=0, **columns)

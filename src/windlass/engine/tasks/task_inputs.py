@@ -1,4 +1,4 @@
-"""What the declarations in `<inputs>` come to: names, and texts that are read when they are wanted.
+"""The inputs that `<inputs>` declares: names, and texts that are read when they are wanted.
 
 Ten thousand inputs are ten thousand small values here, and no text that is not being worked on.
 Files lie in the allowed folder and nowhere else.
@@ -62,17 +62,17 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def given_by(
+def read_inputs(
     inputs: Sequence[Input],
     root: Path,
     *,
     values: Mapping[str, Any],
     file: str,
-    apart: bool,
+    split_lists: bool,
 ) -> list[Given]:
     """The inputs that the declarations come to, in order.
 
-    `root` is the folder that files must lie in, `values` what templates see; `apart`: a list
+    `root` is the folder that files must lie in, `values` what templates see; `split_lists`: a list
     that an expression gives is so many inputs (a reduce), else one. Raises NoContext where a
     declaration comes to nothing, ContextError where it is wrong.
     """
@@ -90,7 +90,7 @@ def given_by(
             case "glob":
                 given += _files(root, render(declared.template, **values, where=where), where)
             case "expression":
-                given += _expression(declared.value, values, where, apart=apart)
+                given += _expression(declared.value, values, where, split_lists=split_lists)
         if len(given) > MOST:
             raise ContextError(f"{where}: more than {MOST:,} inputs")
     return given
@@ -137,7 +137,7 @@ _AS_JSON: Final = (
 
 
 def _expression(
-    expression: str, values: Mapping[str, Any], where: str, *, apart: bool
+    expression: str, values: Mapping[str, Any], where: str, *, split_lists: bool
 ) -> Iterator[Given]:
     # As JSON, which is what inputs, states and outputs are made of.
     text = render(_AS_JSON % expression, **values, where=where)
@@ -147,14 +147,14 @@ def _expression(
         raise ContextError(
             f"{where}: the expression {expression!r} comes to no value: {error}"
         ) from error
-    if apart and isinstance(value, str):
+    if split_lists and isinstance(value, str):
         try:
             value = parse_json(value)  # the output of an earlier task may be a list
         except ValueError:
             value = [value]
     if value is None or value in ("", [], {}):
         raise NoContext(f"{where}: the expression {expression!r} comes to nothing")
-    each = value if apart and isinstance(value, list) else [value]
+    each = value if split_lists and isinstance(value, list) else [value]
     for number, item in enumerate(each):
         name = f"{expression}[{number}]" if each is value else expression
         yield Given(name, _as_text(item), value=item)

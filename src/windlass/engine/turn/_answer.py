@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.callouts import mark_matches
@@ -35,35 +36,35 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     a person is asked and nobody answers.
     """
     name = phase_run.phase.name
-    progress = phase_run.progress
-    turn = run.record.turn(name, progress.attempt, progress.turn)
+    now, tools = phase_run.now, phase_run.tools
+    turn = run.record.turn(name, now.attempt, now.turn)
     recorded = run.journal.tools_at(turn, reply.tool_calls)
     if recorded is not None:
-        await _answer_again(run, phase_run, reply, recorded, parent)
+        await _answer_from_record(run, phase_run, reply, recorded, parent)
         return
     run.check_time()
     run.record.set_time(None)
-    started, before = run.record.clock(), dict(progress.state.snapshot())
+    started, before = run.record.clock(), dict(now.state.snapshot())
     try:
         # A person is asked before anything is done: without an answer nothing of it is.
         answers = await answers_to(run, phase_run, turn, reply.tool_calls)
         calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
         for call in calls:
             run.emit(ToolStarted(name, call.name, call.arguments))
-        named = [call.name for call in calls if call.name in progress.tools]
-        if lasting := [each for each in named if progress.tools[each].effects == "external"]:
+        named = [call.name for call in calls if call.name in tools.by_name]
+        if lasting := [each for each in named if tools.by_name[each].effects == "external"]:
             run.record.decide(
                 name, f"{turn}: {', '.join(lasting)} run", ToolsStarted(turn, lasting)
             )
-        ran = iter(await run_tools(calls, progress.tools, progress.context))
+        ran = iter(await run_tools(calls, tools.by_name, tools.context))
         outputs = [answers.get(at) or next(ran) for at in range(len(reply.tool_calls))]
     except asyncio.CancelledError:
         stopped = [(call, _INTERRUPTED) for call in reply.tool_calls]
-        _record(run, phase_run, parent, stopped, started)
+        _record_results(run, phase_run, parent, stopped, started)
         raise
     answered = list(zip(reply.tool_calls, outputs, strict=True))
-    state = progress.state.changed_since(before)
-    _record(run, phase_run, parent, answered, started, state)
+    state = now.state.changed_since(before)
+    _record_results(run, phase_run, parent, answered, started, state)
     note_results(run, phase_run, answered)
     for call, output in answered:
         names = tuple(picture.describe() for picture in output.pictures)
@@ -71,28 +72,28 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
         run.emit(ToolEnded(name, call.name, output.error, summary, names))
 
 
-async def _answer_again(
+async def _answer_from_record(
     run: Run, phase_run: PhaseRun, reply: Message, recorded: TurnRecord, parent: str
 ) -> None:
     """Answer with the results that are in the record, and bring back what they changed.
 
     Tools that act on the run itself run again; they cost nothing and touch nothing outside.
     """
-    progress = phase_run.progress
+    now, tools = phase_run.now, phase_run.tools
     inner = [
         call
         for call, each in zip(reply.tool_calls, recorded.results, strict=True)
-        if call.name in _INNER and call.name in progress.tools and not each.failed
+        if call.name in _INNER and call.name in tools.by_name and not each.failed
     ]
     if inner:
-        await run_tools(inner, progress.tools, progress.context)
+        await run_tools(inner, tools.by_name, tools.context)
     for key, value in recorded.state.items():
-        progress.state[key] = value
+        now.state[key] = value
     answered = [
         (call, ToolOutput(each.text, each.pictures, each.failed))
         for call, each in zip(reply.tool_calls, recorded.results, strict=True)
     ]
-    _record(run, phase_run, parent, answered, run.record.clock(), recorded.state)
+    _record_results(run, phase_run, parent, answered, run.record.clock(), recorded.state)
     note_results(run, phase_run, answered)
 
 
@@ -103,10 +104,10 @@ async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     """
     refused = ToolOutput("[not run: the phase has used up its turns]", error=True)
     now = run.record.clock()
-    _record(run, phase_run, parent, [(call, refused) for call in reply.tool_calls], now)
+    _record_results(run, phase_run, parent, [(call, refused) for call in reply.tool_calls], now)
 
 
-def _record(  # noqa: PLR0917
+def _record_results(  # noqa: PLR0917
     run: Run,
     phase_run: PhaseRun,
     parent: str,
@@ -115,14 +116,12 @@ def _record(  # noqa: PLR0917
     state: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     milliseconds = (run.record.clock() - started) * 1_000
-    tools = phase_run.progress.tools
+    tools = phase_run.tools.by_name
     rows = [
         run.record.row(
             NodeType.TOOL_RESULT,
             tool(call, Text(output.text), *output.pictures, failed=output.error),
-            phase=phase_run.phase.name,
-            turn=phase_run.progress.turn,
-            attempt=phase_run.progress.attempt,
+            **phase_run.columns,
             parent_id=parent,
             keep_pictures=True,
             duration_ms=milliseconds,
@@ -144,14 +143,14 @@ def _record(  # noqa: PLR0917
         for at, (call, output) in enumerate(answered)
     ]
     results = run.record.append(rows)
-    phase_run.progress.own += results
+    phase_run.messages.own += results
     mark_matches(run, phase_run, results)
     forced = phase_run.generation.tool_choice
-    phase_run.progress.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
+    phase_run.now.forced_done |= any(forced in ("required", call.name) for call, _ in answered)
 
 
 _INTERRUPTED: Final = ToolOutput(INTERRUPTED_TEXT, error=True)
-"""What the call of a tool has that ran when the user stopped the run."""
+"""The result of a tool that was running when the user stopped the run."""
 
 _INNER: Final = frozenset({"callout", "describe_picture", "look_again", "use_skill"})
 """Tools that act on the run itself beside its state."""
@@ -165,7 +164,7 @@ def note_results(
     """Take note of the results of a turn's calls, in their order."""
     state = run.injected
     for call, output in answered:
-        names = names_touched(phase_run.progress.tools.get(call.name), call)
+        names = names_touched(phase_run.tools.by_name.get(call.name), call)
         about = frozenset(f"{call.name} {name}" for group in names.values() for name in group)
         result = FailedCall(call.name, call.arguments, output.text.strip().partition("\n")[0])
         mended: list[FailedCall] = []
@@ -181,7 +180,7 @@ def note_results(
 
 def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     """Show the plan as it is now, and put it into the record."""
-    plan = plan_in(phase_run.progress.state)
+    plan = plan_in(phase_run.now.state)
     if plan is None:
         return
     steps = tuple((step.status, step.text, step.conclusion) for step in plan.steps)
@@ -191,7 +190,7 @@ def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
     run.record.decide(
         phase_run.phase.name,
         plan.in_line(),
-        PlanKept(phase_run.progress.turn, plan.as_state()),
+        PlanKept(phase_run.now.turn, plan.as_state()),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the prompt cache of a model should give of each call, and what it gave.
+"""The prompt cache of a model at each call: what it should give, and what it gave.
 
 Before a call: how long its head is to be cached, and whether anything is counted on. After it:
 the tokens that should have been read beside those that were, what the windows saved in the
@@ -13,10 +13,10 @@ from dataclasses import asdict, replace
 from windlass.caching.claims import Trust
 from windlass.caching.meter import Billed, Cleared, Weighed, pieces, weigh
 from windlass.engine._meters import ModelCache
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.events import Noted
 from windlass.engine.turn._plan import Plan
-from windlass.engine.turn.fitting import input_room
 from windlass.history.decisions import CacheTrust
 from windlass.history.details import CallDetails, MarkDetails, TierDetails
 from windlass.text.tokens import Reading
@@ -31,12 +31,12 @@ from windlass.wire.usage import contradiction, possible
 def take_report(
     run: Run, phase_run: PhaseRun, plan: Plan, reply: Reply, at: float
 ) -> tuple[Reply, CallDetails]:
-    """What the record tells of the cache at a call that was sent at `at` seconds.
+    """Compare what a call's cache gave with what it should have; it was sent at `at` seconds.
 
     Returns the reply, with a usage that is possible, and what to record of the call.
     """
-    cache, driver = run.cache_of(phase_run.info), phase_run.progress.driver
-    run.progress.calls += 1
+    cache, driver = run.caches.of(phase_run.info), phase_run.window.driver
+    run.totals.calls += 1
     cache.pauses.note(at, answer=False)
     driver.call_made(plan.call)
     trust = cache.trust if driver.planner is not None else None  # else nothing is counted on
@@ -66,11 +66,11 @@ def take_report(
     assumed.append(trust.assumed if trust else "")
     # What a compaction took is in the usage, and says nothing of the call's own cache.
     if not wrong and "iterations" not in reply.provider_edits:
-        _hear(run, phase_run, cache, reply, expected=expected, billed=billed)
-    whole = cache.whole.bill(_whole(phase_run, plan), at)
+        _update_trust(run, phase_run, cache, reply, expected=expected, billed=billed)
+    whole = cache.whole.bill(_weigh_whole(phase_run, plan), at)
     cache.spent += billed.units
     cache.spent_whole += whole.units
-    if cache.paid is not None and _saves(run, phase_run):
+    if cache.paid is not None and _saves_money(run, phase_run):
         run.net.calls += 1
         report = None if wrong or reply.estimated else reply.usage
         run.net.saved += cache.saved(billed, whole, report)
@@ -93,7 +93,7 @@ def take_report(
 
 
 def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
-    """What the provider cleared of the tool uses of a call."""
+    """The tool uses of a call that the provider cleared."""
     asked = phase_run.server_clear
     if asked is None:
         return Cleared()
@@ -101,11 +101,11 @@ def _cleared(phase_run: PhaseRun, reply: Reply) -> Cleared:
     return Cleared(uses, frozenset(asked.exclude_tools))
 
 
-def _saves(run: Run, phase_run: PhaseRun) -> bool:
+def _saves_money(run: Run, phase_run: PhaseRun) -> bool:
     """Whether the phase leaves anything out to save money, and not only to keep to limits."""
     policy = phase_run.rule.policy
     shortens = policy is not None and policy.enabled
-    return (shortens or phase_run.progress.whole is not None) and not run.settings.tripped
+    return (shortens or phase_run.choice.whole is not None) and not run.settings.tripped
 
 
 def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
@@ -114,10 +114,10 @@ def _needs_window(phase_run: PhaseRun, whole: int) -> bool:
     The model takes less, or the user's limits do, or the user had messages leave by themselves.
     """
     policy, budget = phase_run.rule.policy, phase_run.rule.budget
-    most = [input_room(phase_run.info, phase_run.generation.max_output_tokens)]
+    most = [phase_run.room]
     most += [policy.max_input_tokens] if policy and policy.max_input_tokens else []
     most += [budget.limit] if budget.limit and budget.on_exceed != "warn" else []
-    edits = [*phase_run.progress.edits.values(), *phase_run.conversation.pending.edits.values()]
+    edits = [*phase_run.window.edits.values(), *phase_run.conversation.pending.edits.values()]
     leave = {"expire"}
     if policy and (policy.keep_recent_turns or policy.images.keep_recent_images):
         leave.add("prune")
@@ -128,7 +128,7 @@ def _planned_as(trust: Trust) -> str:
     return "without a cache" if trust.absent else "cold" if trust.cold else "warm"
 
 
-def _hear(
+def _update_trust(
     run: Run,
     phase_run: PhaseRun,
     cache: ModelCache,
@@ -140,7 +140,7 @@ def _hear(
     """Change what is counted on from now on, and tell where that is another thing."""
     before = cache.trust
     cache.trust = before.heard(
-        run.progress.calls,
+        run.totals.call_number,
         expected=expected,
         total=billed.tokens,
         cached=reply.usage.tokens_cached,
@@ -148,27 +148,25 @@ def _hear(
         goes_on=billed.goes_on,
     )
     was, now = _planned_as(before), _planned_as(cache.trust)
-    if was == now or phase_run.progress.driver.planner is None:
+    if was == now or phase_run.window.driver.planner is None:
         return
     name = phase_run.phase.name
     text = cache.trust.assumed or "the cache holds again, and is counted on"
     notice = f"phase {name!r}: {phase_run.info.name}: {text}"
-    run.record.decide(name, notice, CacheTrust(phase_run.progress.turn, now))
+    run.record.decide(name, notice, CacheTrust(phase_run.now.turn, now))
     run.emit(Noted(name, notice, detail=True))
 
 
-def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
+def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
     """The call as it would have been without a window."""
-    if phase_run.rule.policy is None and phase_run.progress.whole is None:
+    if phase_run.rule.policy is None and phase_run.choice.whole is None:
         return plan.weighed
     blocks = (
-        phase_run.progress.blocks
-        if phase_run.progress.whole is None
-        else Blocks(phase_run.progress.blocks.system)
+        phase_run.messages.blocks
+        if phase_run.choice.whole is None
+        else Blocks(phase_run.messages.blocks.system)
     )
-    entries = assemble(
-        blocks, (*(phase_run.progress.whole or ()), *show(phase_run.progress.own, ""))
-    )
+    entries = assemble(blocks, (*(phase_run.choice.whole or ()), *show(phase_run.messages.own, "")))
     messages = [entry.item.message for entry in entries]
     first = phase_run.info.tools_first
     return weigh(phase_run.info.counter, messages, plan.tools, tools_first=first)
@@ -176,7 +174,7 @@ def _whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
 
 def _tiers(phase_run: PhaseRun, call: NextCall) -> Mapping[str, TierDetails]:
     """How each tier of the injectors is cached: the place of its mark, and for how long."""
-    marks, count = call.sent.marks, len(phase_run.progress.blocks.system)
+    marks, count = call.sent.marks, len(phase_run.messages.blocks.system)
     head = next((place for place in marks.places if place[0] < count), None)
     kept = "long" if marks.long else "short"
     return {

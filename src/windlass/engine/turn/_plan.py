@@ -1,4 +1,4 @@
-"""What one call would send: the context under its edits, the tools, and what they weigh."""
+"""The plan of one call: the context under its edits, the tools, and their tokens."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 from windlass.caching.breakpoints import cache_key
 from windlass.caching.meter import prefix_report, weigh
-from windlass.engine._state import PhaseRun, Run
-from windlass.engine.injecting.dynamic_block import as_it_stands, block_details
-from windlass.engine.turn.fitting import check_budget, check_fits, input_room
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
+from windlass.engine.injecting.dynamic_block import block_details, with_current_values
+from windlass.engine.turn.fitting import check_budget, check_fits
+from windlass.engine.turn.record import Recorder
 from windlass.history.details import CallDetails
 from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.text.tokens import request_tokens
@@ -24,22 +26,26 @@ from windlass.wire.thinking import is_thinking
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A call that can be sent.
-
-    `call` is what it shows and marks, `bare` its entries without blocks. `sent` are its tokens by
-    our count, `weighed` the same piece by piece; `saved` what a snowball would have
-    sent beyond them, `snowball` how many messages that has.
-    """
+    """A call that can be sent."""
 
     call: NextCall
+    """The messages and the marks of the request."""
     bare: tuple[Entry, ...]
+    """Its entries without blocks."""
     tools: tuple[ToolSpec, ...]
+    """The tools that it defines."""
     choice: str
+    """Which of them the model may or must call."""
     weighed: list[tuple[str, int]]
+    """The tokens of each piece, by our count."""
     sent: int
+    """The sum of them."""
     saved: int
+    """Tokens that a snowball would have sent in addition."""
     snowball: int
+    """Messages that a snowball would have sent."""
     details: CallDetails
+    """What the record keeps of the decisions behind it."""
     rest_of: Item | None = None
     """The reply that was cut, where the call asks for its rest."""
 
@@ -68,19 +74,19 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     weighed = weigh(counter, messages, tools, tools_first=phase_run.info.tools_first)
     sent = sum(tokens for _, tokens in weighed)
     # What a snowball would have sent here: all that was said, unedited, and its tools.
-    snowball = [entry.message for entry in phase_run.progress.blocks.system]
+    snowball = [entry.message for entry in phase_run.messages.blocks.system]
     snowball += [item.message for item in run.record.born]
     whole = request_tokens(counter, snowball, run.definitions(phase_run.allowed, snowball))
     check_fits(phase_run, call.entries, sent)
     details: CallDetails = {
         "tool_choice": choice,
-        "prefix": prefix_report(run.progress.previous, weighed),
+        "prefix": prefix_report(run.caches.previous, weighed),
     }
-    if phase_run.progress.position_cost is not None:
-        details["position"] = phase_run.progress.position_cost
+    if phase_run.messages.position_cost is not None:
+        details["position"] = phase_run.messages.position_cost
     if budget := check_budget(phase_run, sent):
         details["budget"] = budget
-    if decision := _decision(phase_run):
+    if decision := _planner_decision(phase_run):
         details["planner"] = decision
     if call.cleared:
         details["cleared_note"] = {
@@ -92,10 +98,13 @@ def plan_call(run: Run, phase_run: PhaseRun, now: float) -> Plan:
     return Plan(call, bare, tools, choice, weighed, sent, whole - sent, len(snowball), details)
 
 
-def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) -> Plan:
+def plan_rest(
+    previous: Sequence[tuple[str, int]], phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry
+) -> Plan:
     """The call once more, with its reply that was `cut` and what asks for the rest behind it.
 
-    Nothing before them changes, so a cache gives all of it.
+    `previous` is the request of that call, piece by piece; nothing in it changes, so a cache gives
+    all of it.
     """
     counter, blocks = phase_run.info.counter, plan.call.with_blocks
     tail = (Entry(cut, cut.message, "the reply so far, cut at its output limit"), ask)
@@ -105,7 +114,7 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
     weighed = [*plan.weighed, *((e.message.key, counter.message(e.message)) for e in tail)]
     details: CallDetails = {
         "tool_choice": plan.choice,
-        "prefix": prefix_report(run.progress.previous, weighed),
+        "prefix": prefix_report(previous, weighed),
     }
     if "injectors" in plan.details:
         details["injectors"] = plan.details["injectors"]
@@ -127,7 +136,7 @@ def plan_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item, ask: Entry) 
     )
 
 
-def joined(cut: Message, rest: Message) -> Message:
+def join_reply(cut: Message, rest: Message) -> Message:
     """The reply `rest` with the text and pictures of the one that it goes on with before its own.
 
     What a provider signed stays that of the rest, at its place; but signed thinking, which may be
@@ -147,38 +156,38 @@ def joined(cut: Message, rest: Message) -> Message:
 def entries_of(
     run: Run, phase_run: PhaseRun
 ) -> tuple[tuple[Entry, ...], tuple[ToolSpec, ...], str]:
-    """What the next call shows before blocks are added, its tools, and its tool choice."""
-    inserted = phase_run.progress.inserted
+    """The entries of the next call before blocks are added, its tools, and its tool choice."""
+    inserted = phase_run.window.inserted
     entries = tuple(
         replace(entry, item=inserted[entry.item.id]) if entry.item.id in inserted else entry
         for entry in phase_run.conversation.window().entries
     )
-    tools, choice = _tools(run, phase_run, entries)
-    if phase_run.rule.sliding or phase_run.progress.replanned:
-        entries = _newest(phase_run, entries, tools)
+    tools, choice = _tools_and_choice(run, phase_run, entries)
+    if phase_run.rule.sliding or phase_run.window.replanned:
+        entries = _newest_turns(phase_run, entries, tools)
     return entries, tools, choice
 
 
 def next_call(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec], now: float
 ) -> NextCall:
-    """What the phase's next call shows of `entries` with its blocks, and its marks."""
-    counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.progress.blocks
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
-    return phase_run.progress.driver.next_call(
-        as_it_stands(run, phase_run, entries),
+    """The phase's next call: `entries` with their blocks, and the marks of its cache."""
+    counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
+    room = phase_run.room
+    return phase_run.window.driver.next_call(
+        with_current_values(run, phase_run, entries),
         tools,
-        gap=run.cache_of(phase_run.info).pauses.gap_at(now),
+        gap=run.caches.of(phase_run.info).pauses.gap_at(now),
         size=counter.text,
         fits=lambda messages: request_tokens(counter, messages, tools) <= room,
         block=held.text if held else "",
         lasting=held.lasting if held else "",
         cut_point=len(blocks.system) + len(blocks.context) if blocks.context else 0,
-        last=phase_run.ends_run and (phase_run.progress.closing or not tools),
+        last=phase_run.ends_run and (phase_run.now.closing or not tools),
     )
 
 
-def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
+def request_of(record: Recorder, phase_run: PhaseRun, plan: Plan) -> Request:
     """The plan as a request to the phase's model, with marks where its cache wants them."""
     name = phase_run.info.name
     return Request(
@@ -191,16 +200,16 @@ def request_of(run: Run, phase_run: PhaseRun, plan: Plan) -> Request:
         reasoning_effort=phase_run.generation.reasoning_effort,
         # The rest of a JSON text is no JSON by itself.
         output_schema=None if plan.rest_of else phase_run.generation.output_schema,
-        load=run.record.store.picture,
+        load=record.store.picture,
         breakpoints=plan.call.sent.places,
         long_breakpoints=plan.call.sent.marks.long,
         cache_key=cache_key(plan.messages, plan.tools) if name.startswith("openai/") else None,
-        drops_thinking=phase_run.progress.driver.drops_thinking,
+        drops_thinking=phase_run.window.driver.drops_thinking,
         server_clear=phase_run.server_clear,
     )
 
 
-def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
+def _planner_decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
     """The planner's decision for the record, with the id of the message that it begins at."""
     conversation = phase_run.conversation
     decision = conversation.window().decision
@@ -209,7 +218,7 @@ def _decision(phase_run: PhaseRun) -> Mapping[str, Any] | None:
     return {**asdict(decision), "message_id": conversation.items[decision.position].id}
 
 
-def _tools(
+def _tools_and_choice(
     run: Run, phase_run: PhaseRun, entries: Sequence[Entry]
 ) -> tuple[tuple[ToolSpec, ...], str]:
     """The definitions to send, and the choice the model has."""
@@ -218,21 +227,21 @@ def _tools(
         # A call that is folded keeps its definition: a list that changes breaks the cache.
         shown = [item.message for item in phase_run.conversation.items]
     tools = run.definitions(phase_run.allowed, shown)
-    if not phase_run.progress.tools or phase_run.progress.closing:
+    if not phase_run.tools.by_name or phase_run.now.closing:
         return tools, "none"
     # A forced tool is forced until it was called; else the phase could not end.
-    return tools, "auto" if phase_run.progress.forced_done else phase_run.generation.tool_choice
+    return tools, "auto" if phase_run.now.forced_done else phase_run.generation.tool_choice
 
 
-def _newest(
+def _newest_turns(
     phase_run: PhaseRun, entries: Sequence[Entry], tools: Sequence[ToolSpec]
 ) -> tuple[Entry, ...]:
     """The newest whole turns that fit `newest_within`, with system prompt and instructions."""
     counter = phase_run.info.counter
-    head = (*phase_run.progress.blocks.system, *phase_run.progress.blocks.context)
+    head = (*phase_run.messages.blocks.system, *phase_run.messages.blocks.context)
     pinned = {phase_run.instructions.id, *(entry.item.id for entry in head)}
     fixed = [entry.message for entry in entries if entry.item.id in pinned]
-    room = phase_run.progress.newest_within - request_tokens(counter, fixed, tools)
+    room = phase_run.window.newest_within - request_tokens(counter, fixed, tools)
     rest = [entry for entry in entries if entry.item.id not in pinned]
     shown = pinned | {entry.item.id for entry in newest_within(rest, room, counter.message)}
     return from_user([entry for entry in entries if entry.item.id in shown])

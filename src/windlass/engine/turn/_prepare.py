@@ -8,18 +8,18 @@ what is sent and changes nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.events import Noted
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
-from windlass.engine.turn.fitting import input_room
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import Recorder, usage_columns
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
@@ -37,7 +37,7 @@ from windlass.wire.base import Request, Usage
 from windlass.wire.thinking import thinks
 
 SHARE_LEFT = 0.8
-"""What a new plan takes of the one that was too long, where the provider named no numbers."""
+"""The share that a new plan has of one that was too long, where the provider gave no numbers."""
 
 _LEAST_SAID: Final = 200
 """Characters to which a message is cut at most when a model is asked for a text about many."""
@@ -45,29 +45,29 @@ _LEAST_SAID: Final = 200
 
 async def prepare(run: Run, phase_run: PhaseRun) -> Sequence[Edit]:
     """Do all that acts before the phase's next call is planned; returns the edits that fell due."""
-    driver, conversation = phase_run.progress.driver, phase_run.conversation
-    _feed(run, phase_run)
+    driver, conversation = phase_run.window.driver, phase_run.conversation
+    _feed_conversation(run.record.times, phase_run)
     driver.count_on_cache()
-    driver.count_blocks({ident: item.id for ident, item in phase_run.progress.inserted.items()})
+    driver.count_blocks({ident: item.id for ident, item in phase_run.window.inserted.items()})
     edits = expired(
         [
             one
-            for one in (*phase_run.injected, *phase_run.progress.own)
-            if one.id not in phase_run.progress.kept
+            for one in (*phase_run.injected, *phase_run.messages.own)
+            if one.id not in phase_run.window.kept
         ],
         phase_run.rule.expiry,
-        turn=phase_run.progress.turn,
+        turn=phase_run.now.turn,
         instructions=phase_run.instructions.id,
-        committed=phase_run.progress.edits,
+        committed=phase_run.window.edits,
     )
-    phase_run.progress.edits.update((edit.id, edit) for edit in edits)
+    phase_run.window.edits.update((edit.id, edit) for edit in edits)
     for edit in edits:
         conversation.settle(edit)
     longest = longest_of(phase_run)
     await run_in_thread(longest, conversation.window)  # kept until something is said
     await _write_texts(run, phase_run)
-    _record_inserts(run, phase_run, conversation.window())
-    await run_in_thread(longest, partial(_count_all, run, phase_run))
+    _record_inserts(run.record, phase_run, conversation.window())
+    await run_in_thread(longest, partial(_count_all, run.record, phase_run))
     entries, tools, _ = entries_of(run, phase_run)
     prepare_blocks(run, phase_run, entries, tools)
     return edits
@@ -78,9 +78,9 @@ def longest_of(phase_run: PhaseRun) -> int:
     return max((item.message.chars for item in phase_run.conversation.items), default=0)
 
 
-def _count_all(run: Run, phase_run: PhaseRun) -> None:
+def _count_all(record: Recorder, phase_run: PhaseRun) -> None:
     """Count the tokens of all messages that a plan weighs; the counter remembers them."""
-    for item in (*run.record.born, *phase_run.progress.own):
+    for item in (*record.born, *phase_run.messages.own):
         phase_run.info.counter.message(item.message)
 
 
@@ -103,16 +103,16 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
     conversation, pruned = phase_run.conversation, phase_run.rule.policy is not None
     if not pruned and phase_run.rule.mode == "selective":
         raise refused
-    before = phase_run.progress.newest_within, phase_run.progress.replanned
+    before = phase_run.window.newest_within, phase_run.window.replanned
     policies = conversation.policies
     room = corrected_room(plan.sent, refused)
-    phase_run.progress.newest_within = min(phase_run.progress.newest_within, room)
-    phase_run.progress.replanned = not pruned
-    _narrow(run, phase_run, room)
-    _record_inserts(run, phase_run, conversation.window())
+    phase_run.window.newest_within = min(phase_run.window.newest_within, room)
+    phase_run.window.replanned = not pruned
+    _lower_limit(run, phase_run, room)
+    _record_inserts(run.record, phase_run, conversation.window())
     shorter = plan_call(run, phase_run, run.record.clock())
     if shorter.sent >= plan.sent:
-        phase_run.progress.newest_within, phase_run.progress.replanned = before
+        phase_run.window.newest_within, phase_run.window.replanned = before
         conversation.policies = policies
         conversation.recount()
         raise refused
@@ -129,7 +129,7 @@ def shorter_plan(run: Run, phase_run: PhaseRun, plan: Plan, refused: ContextTooL
         name,
         notice,
         Replanned(
-            turn=phase_run.progress.turn,
+            turn=phase_run.now.turn,
             tokens_before=plan.sent,
             tokens_after=shorter.sent,
             messages_left_out=left_out,
@@ -153,12 +153,12 @@ def plan_without_thinking(
     """
     if not any(map(thinks, plan.messages)):
         raise refused
-    phase_run.progress.driver.thinking_refused()
-    _record_inserts(run, phase_run, phase_run.conversation.window())
+    phase_run.window.driver.thinking_refused()
+    _record_inserts(run.record, phase_run, phase_run.conversation.window())
     again = plan_call(run, phase_run, run.record.clock())
     name = phase_run.phase.name
     text = f"phase {name!r}: the provider refused earlier thinking; sent again without any"
-    run.tell(name, text, ThinkingLeftOut(phase_run.progress.turn, refused=str(refused)))
+    run.tell(name, text, ThinkingLeftOut(phase_run.now.turn, refused=str(refused)))
     return again
 
 
@@ -176,41 +176,39 @@ def corrected_room(sent: int, refused: ContextTooLong) -> int:
     return math.floor(sent * SHARE_LEFT)
 
 
-def _narrow(run: Run, phase_run: PhaseRun, room: int) -> None:
+def _lower_limit(run: Run, phase_run: PhaseRun, room: int) -> None:
     """From now on a request of the phase may have `room` tokens at most, by our count."""
-    driver = phase_run.progress.driver
+    driver = phase_run.window.driver
     if driver.most_tokens is not None:
         driver.limit(min(driver.most_tokens, room_for_messages(run, phase_run, room)))
 
 
-def _feed(run: Run, phase_run: PhaseRun) -> None:
+def _feed_conversation(times: Mapping[str, float], phase_run: PhaseRun) -> None:
     """Hand the conversation what was said since, so that what the last call saw stands for good.
 
     Before anything else is decided: a step that is planned again after it was sent could
     come out differently.
     """
-    for item in phase_run.progress.own[phase_run.progress.fed :]:
-        phase_run.progress.fed += 1
+    for item in phase_run.messages.own[phase_run.window.fed :]:
+        phase_run.window.fed += 1
         if not says_nothing(item.message):
-            at = run.record.times.get(item.id)
+            at = times.get(item.id)
             phase_run.conversation.append(item, "said in this phase", at=at)
     pin(phase_run)
 
 
-def _record_inserts(run: Run, phase_run: PhaseRun, window: Window) -> None:
+def _record_inserts(record: Recorder, phase_run: PhaseRun, window: Window) -> None:
     """Put into the record what the window brings in unasked, once each."""
     for new in window.inserts:
-        if new.item.id not in phase_run.progress.inserted:
-            row = run.record.row(
+        if new.item.id not in phase_run.window.inserted:
+            row = record.row(
                 NodeType.CONTEXT_INJECTION,
                 new.item.message,
-                phase=phase_run.phase.name,
-                turn=phase_run.progress.turn,
-                attempt=phase_run.progress.attempt,
+                **phase_run.columns,
                 parent_id=phase_run.trace_id,
                 metadata=Expanded(new.reason).as_json(),
             )
-            (phase_run.progress.inserted[new.item.id],) = run.record.append([row])
+            (phase_run.window.inserted[new.item.id],) = record.append([row])
 
 
 async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
@@ -220,12 +218,12 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
     the window stands without the text.
     """
     for want in phase_run.conversation.window().wants:
-        if want.key in phase_run.progress.requested:
+        if want.key in phase_run.window.requested:
             continue
-        phase_run.progress.requested.add(want.key)
+        phase_run.window.requested.add(want.key)
         details, usage = Summary(want.key), Usage(0, 0)
         try:
-            taken = await send(run, phase_run, _request(phase_run, want), asks="text")
+            taken = await send(run, phase_run, _request_for(phase_run, want), asks="text")
         except WindlassError as error:
             text = f"no text for the window: {error}"
         else:
@@ -238,25 +236,26 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
             else:
                 text = "a text for the window"
                 phase_run.conversation.supply(want.key, answer)
-        price = run.charge(phase_run.info, usage, saved=0)
+        price = run.charge(phase_run.info, usage)
         run.net.spent += price or 0.0
         run.record.decide(
             phase_run.phase.name,
             text,
             details,
-            turn=phase_run.progress.turn,
-            attempt=phase_run.progress.attempt,
+            turn=phase_run.now.turn,
+            attempt=phase_run.now.attempt,
             **usage_columns(phase_run.info.name, usage, price),
         )
 
 
-def _request(phase_run: PhaseRun, want: Want) -> Request:
+def _request_for(phase_run: PhaseRun, want: Want) -> Request:
     """The question for a text; where the model could not take it whole, each message is cut."""
-    counter, room = phase_run.info.counter, input_room(phase_run.info, want.max_tokens)
+    counter, room = phase_run.info.counter, phase_run.info.input_room(want.max_tokens)
     longest = max((message.chars for message in want.messages), default=0)
     while True:
         texts = "\n\n".join(
-            f"[{message.role}]\n{cut_text(_words(message), longest)}" for message in want.messages
+            f"[{message.role}]\n{cut_text(_as_words(message), longest)}"
+            for message in want.messages
         )
         messages = (system(want.purpose), user(texts))
         if longest <= _LEAST_SAID or request_tokens(counter, messages) <= room:
@@ -271,6 +270,6 @@ def _request(phase_run: PhaseRun, want: Want) -> Request:
     )
 
 
-def _words(message: Message) -> str:
+def _as_words(message: Message) -> str:
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
     return "\n".join([*([message.text] if message.text else []), *calls])

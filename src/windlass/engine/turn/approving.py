@@ -10,10 +10,10 @@ from windlass.tools.base import Tool
 from windlass.tools.registry import Registry
 
 
-def needing_approval(
+def tools_to_approve(
     registry: Registry, phase: Phase, tools: Iterable[Tool]
 ) -> Mapping[str, tuple[str, ...]]:
-    """Which of these tools need approval: the names they run by, each with what the phase wrote.
+    """The tools among these that need approval, by name, each with what its phase calls it.
 
     A tool is meant by its name, by its dotted path, by `server.*`, and under any other name that
     the same function has. Raises UsageError for a name that means none.
@@ -36,7 +36,7 @@ def needing_approval(
 
 
 def approvable(cascade: Cascade, registry: Registry) -> set[str]:
-    """What the tools of a cascade that need approval are called, `server.*` among them."""
+    """The names of a cascade's tools that need approval, `server.*` among them."""
     written = {name for phase in cascade.phases for name in phase.rules.approve}
     dotted = {name for name in written if ":" in name and name not in registry.names()}
     return written | {registry.resolve(name).spec.name for name in dotted}

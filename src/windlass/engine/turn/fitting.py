@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from windlass.engine._state import PhaseRun, Run
-from windlass.engine.events import Noted
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.events import Event, Noted
 from windlass.errors import BudgetExceeded, ContextTooLong
 from windlass.history.details import BudgetDetails
-from windlass.providers.base import ModelInfo
-from windlass.text.tokens import MARGIN
 from windlass.window.entries import Entry
 
 _LARGEST = 5
 
 
-def input_room(info: ModelInfo, max_output_tokens: int) -> int:
-    """Input tokens that fit: the window less the reply, less the margin of an inexact count."""
-    room = info.window - max_output_tokens
-    return room if info.counter.exact else math.floor(room / (1 + MARGIN))
-
-
 def has_room(phase_run: PhaseRun, tokens: int) -> bool:
     """Whether a request of so many tokens keeps to the model's window and the user's limit."""
-    room, budget = phase_run.generation.max_output_tokens, phase_run.rule.budget
+    budget = phase_run.rule.budget
     limit = budget.limit if budget.limit and budget.on_exceed != "warn" else tokens
-    return tokens <= min(limit, input_room(phase_run.info, room))
+    return tokens <= min(limit, phase_run.room)
 
 
 def check_fits(phase_run: PhaseRun, entries: Sequence[Entry], tokens: int) -> None:
     """Raise ContextTooLong, naming the five largest messages and the settings that help."""
-    room = input_room(phase_run.info, phase_run.generation.max_output_tokens)
+    room = phase_run.room
     if tokens <= room:
         return
     count = phase_run.info.counter.message
@@ -69,9 +60,9 @@ def check_budget(phase_run: PhaseRun, tokens: int) -> BudgetDetails | None:
     return {"limit": budget.limit, "tokens": tokens, "exceeded": tokens > budget.limit}
 
 
-def tell_budget(run: Run, phase_run: PhaseRun, tokens: int) -> None:
+def tell_budget(emit: Callable[[Event], None], phase_run: PhaseRun, tokens: int) -> None:
     """Tell the user that a request comes near `max_input_tokens`, or is beyond it."""
-    run.emit(Noted(phase_run.phase.name, _near(phase_run, tokens)))
+    emit(Noted(phase_run.phase.name, _near(phase_run, tokens)))
 
 
 def _near(phase_run: PhaseRun, tokens: int) -> str:
@@ -81,9 +72,11 @@ def _near(phase_run: PhaseRun, tokens: int) -> str:
     )
 
 
-def tell_choice(run: Run, phase_run: PhaseRun, sent: int, snowball: int) -> None:
+def tell_choice(
+    emit: Callable[[Event], None], phase_run: PhaseRun, sent: int, snowball: int
+) -> None:
     """Say once what the phase chose, with the tokens of its first call, which windows shorten."""
-    text, phase_run.progress.choice_text = phase_run.progress.choice_text, ""
+    text, phase_run.choice.text = phase_run.choice.text, ""
     if text:
         text += f"; its first call sends {sent:,} tokens, sending everything {snowball:,}"
-        run.emit(Noted(phase_run.phase.name, text, detail=True))
+        emit(Noted(phase_run.phase.name, text, detail=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, cycle, islice
 from typing import Any
 
@@ -19,11 +19,11 @@ from windlass.engine.cascade import add_server_tools, needed_servers, start_sess
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.injecting.dynamic_block import prepare_blocks
-from windlass.engine.phase.phase import begin
+from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
 from windlass.engine.turn._plan import next_call
-from windlass.engine.turn.fitting import input_room
 from windlass.messages import Message
+from windlass.providers.base import ModelInfo
 from windlass.text.tokens import FamilyCounter, request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.entries import show
@@ -31,7 +31,7 @@ from windlass.window.entries import show
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What would be sent first, and the upper bound of the run.
+    """The first request of a run, and the most that the run could cost.
 
     `tokens` by the running model's counter; dollars are US dollars (None: no price is
     known for one of the models). `most_dollars` assumes that every allowed turn of every
@@ -71,7 +71,7 @@ def _tries(phase: Phase) -> Iterable[tuple[str | None, int]]:
     return Counter(chain.from_iterable(islice(cycle(models), n) for n in rounds)).items()
 
 
-def _asked_beside(soundings: Soundings) -> tuple[str | None, int]:
+def _evaluator_calls(soundings: Soundings) -> tuple[str | None, int]:
     """The model that picks or joins soundings (None: the phase's), and how often it is asked."""
     if soundings.joins is not None:
         return soundings.joins.model, int(soundings.joins.instructions is not None)
@@ -108,74 +108,92 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     servers = needed_servers(run)
     try:
         await add_server_tools(run, servers)
-        phase_run = await begin(run, first)
+        phase_run = await begin_phase(run, first)
     finally:
         await servers.stop()
     entries = assemble(
-        phase_run.progress.blocks, show(phase_run.progress.own, "said in this phase")
+        phase_run.messages.blocks, show(phase_run.messages.own, "said in this phase")
     )
-    phase_run.progress.turn = 1
+    phase_run.now.turn = 1
     prepare_blocks(run, phase_run, entries, phase_run.allowed)
     shown = next_call(run, phase_run, entries, phase_run.allowed, run.record.clock())
     messages = tuple(entry.message for entry in shown.entries)
-    names: dict[str, str] = {}
-    calls = 0
-    most: float | None = 0.0
-    tries = [
-        (each, phase, model, runs * times)
-        for each, runs in family
-        for phase in each.cascade.phases
-        for model, times in _tries(phase)
-    ]
-    for of_run, phase, model, times in tries:
+    bound = _Bound(price_as)
+    for of_run, times in family:
+        for phase in of_run.cascade.phases:
+            _add_phase(bound, of_run, phase, times)
+    for of_run, times in family:
+        for place, soundings in all_soundings(of_run.cascade).items():
+            is_phase = len(place) > 1
+            phase = of_run.cascade.phases[int(place[1]) if is_phase else -1]
+            _add_evaluator(bound, of_run, phase, soundings, times if is_phase else 1)
+    name = bound.priced_as[phase_run.info.name]
+    hosted = request_tokens(FamilyCounter(name), messages, phase_run.allowed)
+    return Forecast(
+        models=seeing,
+        phase=first.name,
+        messages=messages,
+        tools=tuple(phase_run.tools.by_name),
+        tokens=request_tokens(phase_run.info.counter, messages, phase_run.allowed),
+        priced_as=bound.priced_as,
+        dollars=cost(name, hosted, 0),
+        most_calls=bound.calls,
+        most_dollars=bound.dollars,
+        search=run.search.model if run.search else None,
+    )
+
+
+@dataclass(slots=True)
+class _Bound:
+    """The most that a run could take, added up model by model."""
+
+    price_as: str
+    """The model at whose prices those that cost nothing are told."""
+    calls: int = 0
+    dollars: float | None = 0.0
+    """US dollars (None: one of the models has no known price)."""
+    priced_as: dict[str, str] = field(default_factory=dict[str, str])
+    """Each model, and the one at whose prices it is told."""
+
+    def add(self, info: ModelInfo, calls: int, tokens_in: int, tokens_out: int) -> None:
+        """Add so many calls of a model, each with so many tokens."""
+        name = priced_as(info.name, self.price_as, free=info.free)
+        self.priced_as[info.name] = name
+        self.calls += calls
+        each = cost(name, tokens_in, tokens_out)
+        most = self.dollars
+        self.dollars = None if most is None or each is None else most + calls * each
+
+
+def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
+    """Add the calls of a phase that may run so many times."""
+    for model, tries in _tries(phase):
+        times = runs * tries
         tried = phase if model is None else phase.model_copy(update={"model": model})
-        generation = of_run.generation_of(tried)
+        generation = run.generation_of(tried)
         _, info = run.resolve(generation.model)
-        name = names[info.name] = priced_as(info.name, price_as, free=info.free)
         repairs = generation.output_schema is not None
         judged = repairs or phase.rules.loop_until is not None
         attempts = phase.rules.max_attempts if judged else 1
         closing = bool(phase.tackle)
         # Each reply may be cut at its limit, and goes on once then.
         turns = 2 * attempts * (phase.rules.max_turns + closing + repairs)
-        turns = times * (turns + (phase.tackle == "manifest"))
-        calls += turns
-        room = input_room(info, generation.max_output_tokens)
-        per_call = cost(name, room, generation.max_output_tokens)
-        most = None if most is None or per_call is None else most + turns * per_call
-        rule = compile_rule(of_run.cascade, phase, run.settings)
-        selector = selector_of(rule.choosing, generation.model)
+        turns += phase.tackle == "manifest"
+        most = generation.max_output_tokens
+        bound.add(info, times * turns, info.input_room(most), most)
+        choosing = compile_rule(run.cascade, phase, run.settings).choosing
+        selector = selector_of(choosing, generation.model)
         if selector is not None:
-            _, info = run.resolve(selector)
-            name = names[info.name] = priced_as(info.name, price_as, free=info.free)
-            asking = cost(name, MENU_TOKENS, MOST_ANSWERED)
-            calls += times
-            most = None if most is None or asking is None else most + times * asking
-    for of_run, place, soundings, runs in [
-        (each, place, soundings, runs if len(place) > 1 else 1)
-        for each, runs in family
-        for place, soundings in all_soundings(each.cascade).items()
-    ]:
-        asker, times = _asked_beside(soundings)
-        phase = of_run.cascade.phases[int(place[1]) if len(place) > 1 else -1]
-        if times := runs * times:
-            _, info = run.resolve(asker or of_run.generation_of(phase).model)
-            name = names[info.name] = priced_as(info.name, price_as, free=info.free)
-            answer = max(ANSWER_TOKENS, of_run.generation_of(phase).max_output_tokens)
-            asking = cost(name, input_room(info, ANSWER_TOKENS), answer)
-            calls += times
-            most = None if most is None or asking is None else most + times * asking
-    name = names[phase_run.info.name]
-    hosted = request_tokens(FamilyCounter(name), messages, phase_run.allowed)
-    return Forecast(
-        models=seeing,
-        phase=first.name,
-        messages=messages,
-        tools=tuple(phase_run.progress.tools),
-        tokens=request_tokens(phase_run.info.counter, messages, phase_run.allowed),
-        priced_as=names,
-        dollars=cost(name, hosted, 0),
-        most_calls=calls,
-        most_dollars=most,
-        search=run.search.model if run.search else None,
-    )
+            bound.add(run.resolve(selector)[1], times, MENU_TOKENS, MOST_ANSWERED)
+
+
+def _add_evaluator(
+    bound: _Bound, run: CascadeRun, phase: Phase, soundings: Soundings, runs: int
+) -> None:
+    """Add the calls that pick or join the soundings of what may run so many times."""
+    model, times = _evaluator_calls(soundings)
+    if times := runs * times:
+        generation = run.generation_of(phase)
+        _, info = run.resolve(model or generation.model)
+        answer = max(ANSWER_TOKENS, generation.max_output_tokens)
+        bound.add(info, times, info.input_room(ANSWER_TOKENS), answer)

@@ -1,4 +1,4 @@
-"""What a model or its provider takes as no setting of a request, and is asked for in words.
+"""Settings that a model or its provider does not take, asked for in words instead.
 
 The words stand at the end of what the phase says, and stay there: nothing that was sent changes.
 """
@@ -9,7 +9,8 @@ import re
 from typing import Final
 
 from windlass.cascade.model import Phase
-from windlass.engine._state import Generation, PhaseRun, Run
+from windlass.engine._phase_run import Generation, PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import BadRequest
 from windlass.history.decisions import Remark, ToolChoiceInWords
@@ -25,21 +26,21 @@ _OF_SCHEMA: Final = re.compile(
 """How providers name what asks for JSON of a schema, in what they refuse."""
 
 
-def with_asks(run: CascadeRun, phase: Phase, instructions: Message) -> Message:
+def with_asks_in_words(run: CascadeRun, phase: Phase, instructions: Message) -> Message:
     """The instructions with all that the phase asks for in words at their end."""
     generation = run.generation_of(phase)
-    asks = [call_wanted(generation)] if generation.wanted else []
-    if generation.output_schema is not None and generation.model in run.progress.no_schemas:
+    asks = [ask_for_call(generation)] if generation.wanted else []
+    if generation.output_schema is not None and generation.model in run.notices.no_schemas:
         asks.append(schema_text(generation.output_schema))
     return instructions.with_parts(*instructions.parts, *map(Text, asks)) if asks else instructions
 
 
-def call_wanted(generation: Generation) -> str:
+def ask_for_call(generation: Generation) -> str:
     """Asks for the call that cannot be forced."""
     return tool_wanted(sent_name(generation.wanted))
 
 
-def tell_wanted(run: Run, phase_run: PhaseRun) -> None:
+def tell_unforced_call(run: Run, phase_run: PhaseRun) -> None:
     """Say once that a call is asked for and not forced."""
     generation = phase_run.generation
     if generation.wanted:
@@ -51,16 +52,16 @@ def tell_wanted(run: Run, phase_run: PhaseRun) -> None:
         )
 
 
-def schema_refused(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | None:
-    """What asks for JSON in words, where the provider took no schema; None: it refused another.
+def ask_for_json(run: Run, phase_run: PhaseRun, refused: BadRequest) -> str | None:
+    """The words that ask for JSON, where the provider refused a schema (None: it did not).
 
     From then on none is sent to the model in this run, and the user is told once.
     """
     model, schema = phase_run.generation.model, phase_run.generation.output_schema
-    tried = model not in run.progress.no_schemas
+    tried = model not in run.notices.no_schemas
     if schema is None or not (tried and _OF_SCHEMA.search(str(refused))):
         return None
-    run.progress.no_schemas.add(model)
+    run.notices.no_schemas.add(model)
     text = f"{model} takes no output_schema; JSON is asked for in words, and validated"
     run.tell_once(phase_run.phase.name, text, Remark("output_schema"))
     return schema_text(schema)

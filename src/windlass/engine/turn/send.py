@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.resume.journal import TakenStep, digest_of, failure_of, reply_only
 from windlass.errors import ProviderError, WindlassError
 from windlass.history.row_details import CallAnswered, CallSent
@@ -29,10 +30,10 @@ async def send(
     Nothing is sent a second time: whether to try again is the user's decision. `asks` tells apart
     what a turn asks beside its call; such a reply has no row of its own.
     """
-    progress, name = phase_run.progress, phase_run.phase.name
-    if request.output_schema is not None and phase_run.info.name in run.progress.no_schemas:
+    now, name = phase_run.now, phase_run.phase.name
+    if request.output_schema is not None and phase_run.info.name in run.notices.no_schemas:
         request = replace(request, output_schema=None)  # it is asked for in words
-    place = replace(run.record.turn(name, progress.attempt, progress.turn), asks=asks)
+    place = replace(run.record.turn(name, now.attempt, now.turn), asks=asks)
     model = phase_run.provider, phase_run.info.name
     return await take_step(run, place, *model, request, on_text, has_row=not asks)
 

@@ -13,22 +13,24 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
 from windlass.engine.events import CallEnded, CallStarted, TextArrived
 from windlass.engine.injecting.dynamic_block import note_sent
 from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import TakenStep, bill_step
 from windlass.engine.turn._answer import answer_calls, refuse_calls
 from windlass.engine.turn._cache import take_report
-from windlass.engine.turn._plan import Plan, joined, plan_call, plan_rest, request_of
+from windlass.engine.turn._plan import Plan, join_reply, plan_call, plan_rest, request_of
 from windlass.engine.turn._prepare import longest_of, plan_again, prepare
 from windlass.engine.turn.fitting import has_room, tell_budget, tell_choice
+from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import (
-    decided,
     edit_records,
     keep_originals,
     selection_row,
+    take_new_edits,
     tell_thinking,
 )
 from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
@@ -48,18 +50,18 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
     when the call fails, and ContextTooLong when the provider takes no shorter call either.
     """
     await wait_for_turn()
-    phase_run.progress.turn += 1
+    phase_run.now.turn += 1
 
     # Prepare: all that acts before the call is planned.
     edits = await prepare(run, phase_run)
 
     # Plan: what is sent, and why. Never send what cannot be accepted. What the record holds is
     # planned as of then, and what is new as of now.
-    progress = phase_run.progress
-    turn = run.record.turn(phase_run.phase.name, progress.attempt, progress.turn)
+    now = phase_run.now
+    turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
     run.record.set_time(run.journal.sent_at(turn))
     plan = plan_call(run, phase_run, run.record.clock())
-    tell_choice(run, phase_run, plan.sent, plan.sent + plan.saved)
+    tell_choice(run.emit, phase_run, plan.sent, plan.sent + plan.saved)
 
     # Send and record. What is refused as too long, or for its thinking, is planned anew, once.
     try:
@@ -76,31 +78,31 @@ async def take_turn(run: Run, phase_run: PhaseRun) -> Reply:
 
     # Run what it asked for.
     if reply.message.tool_calls:
-        answer = refuse_calls if phase_run.progress.closing else answer_calls
+        answer = refuse_calls if phase_run.now.closing else answer_calls
         await answer(run, phase_run, reply.message, run.record.traces[item.id])
     return reply
 
 
 def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan | None:
     """The call that asks for the rest of a reply; None where it has no room."""
-    name, progress, most = phase_run.phase.name, phase_run.progress, phase_run.generation
+    name, now, most = phase_run.phase.name, phase_run.now, phase_run.generation
     question = user(CONTINUE_TEXT)
     added = sum(map(phase_run.info.counter.message, (cut.message, question)))
     if not has_room(phase_run, plan.sent + added):
         return None
     text = f"phase {name!r}: the reply was cut at its output limit of {most.max_output_tokens:,}"
     text += " tokens; asked once to go on"
-    run.tell(name, text, Continuation(progress.turn), detail=True)
+    run.tell(name, text, Continuation(now.turn), detail=True)
     asked = run.record.add(
         NodeType.CONTEXT_INJECTION,
         question,
-        phase=name,
-        turn=progress.turn,
-        attempt=progress.attempt,
+        **phase_run.columns,
         parent_id=run.record.traces[cut.id],
         metadata=Continuation().as_json(),
     )
-    return plan_rest(run, phase_run, plan, cut, Entry(asked, question, "asks for the rest"))
+    return plan_rest(
+        run.caches.previous, phase_run, plan, cut, Entry(asked, question, "asks for the rest")
+    )
 
 
 async def _call(
@@ -115,32 +117,26 @@ async def _call(
     taken = await _send(run, phase_run, plan)
     reply, reported = take_report(run, phase_run, plan, taken.reply, started)
     billed = note_sent(run, phase_run, plan.call, bare=plan.bare, tools=plan.tools, at=started)
-    run.progress.previous = plan.weighed
+    run.caches.previous = plan.weighed
     reply, told = bill_step(run.journal, replace(taken, reply=reply))
     price = run.charge(phase_run.info, reply.usage, saved=plan.saved)
     if plan.rest_of is not None:
         told = replace(told, continues=plan.rest_of.id, rest=reply.message.text)
-        reply = replace(reply, message=joined(plan.rest_of.message, reply.message))
+        reply = replace(reply, message=join_reply(plan.rest_of.message, reply.message))
         record.withdraw(plan.rest_of)
-        phase_run.progress.own.remove(plan.rest_of)
+        phase_run.messages.own.remove(plan.rest_of)
 
     # The reply with what the call saw and why, in one batch.
-    new_edits = [*edits, *decided(phase_run)]
+    new_edits = [*edits, *take_new_edits(phase_run)]
     tell_thinking(run, phase_run, new_edits)
     changes = edit_records(new_edits)
-    asked_by_results = phase_run.progress.own[-1].node == NodeType.TOOL_RESULT
+    asked_by_results = phase_run.messages.own[-1].node == NodeType.TOOL_RESULT
     row = record.row(
         NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
         reply.message,
-        phase=name,
-        turn=phase_run.progress.turn,
-        attempt=phase_run.progress.attempt,
+        **phase_run.columns,
         parent_id=phase_run.trace_id,
-        model=phase_run.info.name,
-        tokens_in=reply.usage.tokens_in,
-        tokens_out=reply.usage.tokens_out,
-        tokens_cached=reply.usage.tokens_cached,
-        cost=price,
+        **usage_columns(phase_run.info.name, reply.usage, price),
         duration_ms=reply.seconds * 1_000,
         full_history_size=plan.snowball,
         context_size=len(plan.entries),
@@ -163,26 +159,28 @@ async def _call(
     if phase_run.rule.policy is not None:
         columns = {"parent_id": row.trace_id, "tokens_saved": plan.saved}
         columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
-        rows.append(selection_row(run, phase_run, phase_run.rule.policy, plan.entries, **columns))
+        rows.append(
+            selection_row(run.record, phase_run, phase_run.rule.policy, plan.entries, **columns)
+        )
     items = record.append(rows, calls=[call], edits=changes)
-    phase_run.progress.own += items
+    phase_run.messages.own += items
     cut = None if plan.rest_of is None else plan.rest_of.id
-    phase_run.progress.driver.answered(items[0], goes_on=cut)
+    phase_run.window.driver.answered(items[0], goes_on=cut)
     mark_matches(run, phase_run, items)
     await run_in_thread(longest_of(phase_run), partial(keep_originals, run, phase_run, new_edits))
     usage = reply.usage
     totals = (usage.tokens_in, usage.tokens_out, usage.tokens_cached, price, reply.seconds)
-    run.emit(CallEnded(name, phase_run.progress.turn, *totals, is_recorded))
+    run.emit(CallEnded(name, phase_run.now.turn, *totals, is_recorded))
     return reply, items[0]
 
 
 async def _send(run: Run, phase_run: PhaseRun, plan: Plan) -> TakenStep:
     name = phase_run.phase.name
     if "budget" in plan.details:
-        tell_budget(run, phase_run, plan.sent)
-    progress, tokens = phase_run.progress, (plan.sent, plan.sent + plan.saved)
-    run.emit(CallStarted(name, progress.turn, progress.attempt, *tokens, run.record.follows_record))
-    request = request_of(run, phase_run, plan)
+        tell_budget(run.emit, phase_run, plan.sent)
+    now, tokens = phase_run.now, (plan.sent, plan.sent + plan.saved)
+    run.emit(CallStarted(name, now.turn, now.attempt, *tokens, run.record.follows_record))
+    request = request_of(run.record, phase_run, plan)
     return await send(run, phase_run, request, lambda text: run.emit(TextArrived(name, text)))
 
 

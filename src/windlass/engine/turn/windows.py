@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import compress
 from operator import not_
 from typing import Any, Final
 
-from windlass.engine._state import PhaseRun, Run
+from windlass.engine._call_needs import CallPolicy
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._session_run import Run
+from windlass.engine.turn.record import Recorder
 from windlass.history.base import EditRecord, NodeType, Row
 from windlass.history.decisions import ThinkingLeftOut
 from windlass.history.details import WindowSelection
@@ -20,7 +22,6 @@ from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Replace, targets
-from windlass.window.options import Policy
 from windlass.window.originals import file_name
 from windlass.wire.thinking import without_thinking
 
@@ -44,25 +45,25 @@ STRATEGIES: Final[Mapping[str, str]] = {
     "expand": "expansion",
     "strip": "thinking_removal",
 }
-"""What an edit is an instance of, in the words of a `context_selection` record."""
+"""The strategy of each kind of edit, as a `context_selection` record names it."""
 
 
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
-    """What a limit of a request leaves for its messages: the definitions of its tools go first."""
-    first = [entry.message for entry in assemble(phase_run.progress.blocks, ())]
+    """The tokens that a request's limit leaves for messages once its tools are defined."""
+    first = [entry.message for entry in assemble(phase_run.messages.blocks, ())]
     tools: Sequence[ToolSpec] = run.definitions(phase_run.allowed, first)
     added = phase_run.injection.reserve if phase_run.injection else 0
     return max(1, limit - added - request_tokens(phase_run.info.counter, (), tools))
 
 
-def decided(phase_run: PhaseRun) -> list[Edit]:
+def take_new_edits(phase_run: PhaseRun) -> list[Edit]:
     """The edits that are not in the record yet; they are in force for the phase from now on."""
     conversation = phase_run.conversation
     new: dict[int, Edit] = {}
     for at, edit in conversation.edits.items():
         ident = conversation.items[at].id
-        if phase_run.progress.edits.get(ident) is not edit:
-            phase_run.progress.edits[ident] = edit
+        if phase_run.window.edits.get(ident) is not edit:
+            phase_run.window.edits[ident] = edit
             new[id(edit)] = edit
     return list(new.values())
 
@@ -72,9 +73,9 @@ def lasting_edits(phase_run: PhaseRun) -> Mapping[str, Edit]:
 
     Thinking that had no use in a part of what was said may have one where all of it is shown.
     """
-    rule, own = phase_run.rule, {item.id for item in phase_run.progress.own}
+    rule, own = phase_run.rule, {item.id for item in phase_run.messages.own}
     whole = rule.mode == "snowball" and rule.newest_turns is None
-    edits = phase_run.progress.edits
+    edits = phase_run.window.edits
     return {id_: e for id_, e in edits.items() if whole or e.because != "strip" or id_ in own}
 
 
@@ -92,7 +93,7 @@ def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     run.tell(
         name,
         f"{text}: {stripped[0].reason}",
-        ThinkingLeftOut(phase_run.progress.turn, sorted(ids), tokens),
+        ThinkingLeftOut(phase_run.now.turn, sorted(ids), tokens),
         detail=True,
     )
 
@@ -115,7 +116,11 @@ def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
 
 
 def selection_row(
-    run: Run, phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry], **columns: Any
+    record: Recorder,
+    phase_run: PhaseRun,
+    policy: CallPolicy,
+    entries: Sequence[Entry],
+    **columns: Any,
 ) -> Row:
     """The `context_selection` record of a call: what it saw of the session, and by which rules.
 
@@ -124,8 +129,8 @@ def selection_row(
     """
     pinned = {
         phase_run.instructions.id,
-        *phase_run.progress.kept,
-        *(entry.item.id for entry in phase_run.progress.blocks.system),
+        *phase_run.window.kept,
+        *(entry.item.id for entry in phase_run.messages.blocks.system),
     }
     hashes = [entry.item.message.content_hash for entry in entries]
     anchors = [entry.item.id in pinned for entry in entries]
@@ -135,7 +140,7 @@ def selection_row(
         "semantic_actor": "auto_context",
         "selection_type": "intra_phase",
         "strategy": "+".join(used) or "full",
-        "turn": phase_run.progress.turn,
+        "turn": phase_run.now.turn,
         "full_history_size": columns["full_history_size"],
         "context_size": columns["context_size"],
         "tokens_saved": columns["tokens_saved"],
@@ -147,11 +152,9 @@ def selection_row(
         "policy_hash": policy.key,
         "config": policy.settings(),
     }
-    return run.record.row(
+    return record.row(
         NodeType.CONTEXT_SELECTION,
-        phase=phase_run.phase.name,
-        turn=phase_run.progress.turn,
-        attempt=phase_run.progress.attempt,
+        **phase_run.columns,
         metadata=metadata,
         **columns,
     )
@@ -161,12 +164,14 @@ def keep_originals(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None
     """Make the visible file of each tool result that is shown shortened from now on."""
     if not edits:
         return
-    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.progress.own)}
+    originals = {item.id: item.message for item in (*phase_run.injected, *phase_run.messages.own)}
     originals |= {item.id: item.message for item in phase_run.conversation.items}
     store, session = run.record.store, run.record.session_id
     for edit in edits:
         for ident in targets(edit):
             original = originals.get(ident)
             if original is not None and original.role == "tool":
-                run.let_read(store.store_tool_result(session, file_name(original), original.key))
-    phase_run.progress.context = replace(phase_run.progress.context, readable=run.progress.readable)
+                run.session.let_read(
+                    store.store_tool_result(session, file_name(original), original.key)
+                )
+    phase_run.tools.let_read(run.session.readable)

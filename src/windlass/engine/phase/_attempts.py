@@ -1,0 +1,151 @@
+"""Attempts at a phase until an output is accepted, and the turns of each."""
+
+from __future__ import annotations
+
+from windlass.cascade.model import Phase
+from windlass.engine._phase_run import PhaseRun, StateCopy
+from windlass.engine._session_run import Run
+from windlass.engine.events import LimitHit, Validated
+from windlass.engine.phase.sources import last_said
+from windlass.engine.phase.validating import Verdict, judge
+from windlass.engine.turn.in_words import ask_for_call, ask_for_json
+from windlass.engine.turn.record import Recorder
+from windlass.engine.turn.turn import take_turn
+from windlass.errors import (
+    BadRequest,
+    OutputInvalid,
+    PhaseFailed,
+)
+from windlass.history.base import (
+    COMPLETED,
+    Ending,
+    NodeType,
+    Reason,
+)
+from windlass.history.decisions import ReplyUnfinished, TurnsUsedUp
+from windlass.history.row_details import Validation
+from windlass.messages import user
+from windlass.text.prompts import UNFINISHED, repair_text, retry_text
+from windlass.window.entries import Item
+from windlass.wire.base import Reply
+from windlass.wire.calls import is_output
+
+
+async def run_attempts(run: Run, phase: Phase, phase_run: PhaseRun) -> tuple[Ending, Item | None]:
+    """Attempts until one is accepted; returns how the phase ended, and its output."""
+    rules, name, now = phase.rules, phase.name, phase_run.now
+    while True:
+        cut_short = await _run_turns(run, phase_run, rules.max_turns)
+        output = last_said(phase_run.messages.own)
+        last = last_said(phase_run.messages.of_attempt(now.attempt))
+        text = last.message.text if last else ""
+        verdict = await judge(run, phase_run, text, rules.loop_until, cut_short, recorded=True)
+        if verdict is None:
+            return (Ending("incomplete", cut_short) if cut_short else COMPLETED), output
+        repairs = verdict.by_schema and cut_short in (None, "length") and not now.repaired
+        _record_verdict(run, phase_run, text, verdict, repairs=repairs)
+        if verdict.valid:
+            return COMPLETED, output
+        if repairs:
+            now.repaired = True
+            _say(run.record, phase_run, repair_text(verdict.reason))
+            continue
+        if now.attempt >= rules.max_attempts:
+            if rules.on_exhausted == "continue":
+                return Ending("incomplete", cut_short or "turns"), output
+            kind = OutputInvalid if verdict.by_schema else PhaseFailed
+            raise kind(
+                f"phase {name!r} used up its {rules.max_attempts} attempts;"
+                f" the last was refused: {verdict.reason or 'no reason given'}"
+            )
+        # A failed attempt leaves no trace in the state.
+        now.begin_attempt(StateCopy(run.session.state))
+        phase_run.tools.use_state(now.state)
+        text = retry_text(verdict.reason, now.attempt)
+        if phase_run.generation.wanted:
+            text += f"\n\n{ask_for_call(phase_run.generation)}"
+        _say(run.record, phase_run, text)
+
+
+def _record_verdict(
+    run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
+) -> None:
+    attempt, reason = phase_run.now.attempt, verdict.reason
+    told = Validation(attempt, text, reason, verdict.valid, repairs).as_json()
+    columns = {"parent_id": phase_run.trace_id, **phase_run.columns}
+    run.record.append([run.record.row(NodeType.VALIDATION, metadata=told, **columns)])
+    run.emit(Validated(phase_run.phase.name, attempt, verdict.valid, reason))
+
+
+async def _run_turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
+    """Turns until a reply asks for no tool; why they ended before (None: they did not).
+
+    To mend its output an attempt has one turn.
+    """
+    repairs = phase_run.now.repaired
+    for _ in range(1 if repairs else most):
+        _say_what_fork_adds(run, phase_run)
+        reply = await _take_turn(run, phase_run)
+        if not reply.message.tool_calls:
+            return _why_cut_short(run, phase_run, reply)
+    if not repairs:
+        text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
+        text += "; one more call answers what the tools gave, without tools"
+        name = phase_run.phase.name
+        run.tell(name, text, TurnsUsedUp(most))
+        run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
+        phase_run.now.closing = True
+        reply = await _take_turn(run, phase_run)
+        phase_run.now.closing = False
+        if not reply.message.tool_calls:
+            return _why_cut_short(run, phase_run, reply) or "turns"
+    return "turns"
+
+
+async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:
+    """A turn, and another one where the provider took no schema."""
+    try:
+        return await take_turn(run, phase_run)
+    except BadRequest as refused:
+        text = ask_for_json(run, phase_run, refused)
+        if text is None:
+            raise
+    _say(run.record, phase_run, text)
+    return await take_turn(run, phase_run)
+
+
+def _why_cut_short(run: Run, phase_run: PhaseRun, reply: Reply) -> Reason | None:
+    """Why a reply without calls does not end its phase in order (None: it does).
+
+    A picture is an answer, also one that a tool made in the attempt.
+    """
+    reason: Reason | None = None
+    if reply.finish in ("length", "refusal", "filter"):
+        reason = reply.finish
+    elif reply.finish == "window":
+        reason = "length"
+    elif not any(map(is_output, reply.message.parts)):
+        attempt = phase_run.now.attempt
+        own = [item for item in phase_run.messages.own if item.attempt == attempt]
+        made = any(item.message.pictures for item in own if item.message.role == "tool")
+        reason = None if made else "empty"
+    if reason is not None:
+        name = phase_run.phase.name
+        why = UNFINISHED["window" if reply.finish == "window" else reason]
+        run.tell(name, f"phase {name!r}: {why}", ReplyUnfinished(reason))
+    return reason
+
+
+def _say_what_fork_adds(run: Run, phase_run: PhaseRun) -> None:
+    """Say what a fork adds, before the first call that is not answered in its origin."""
+    journal, now = run.journal, phase_run.now
+    turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn + 1)
+    if journal.message and not journal.is_answered(turn):
+        _say(run.record, phase_run, journal.message)
+        journal.message = ""
+
+
+def _say(record: Recorder, phase_run: PhaseRun, text: str) -> None:
+    """Say something to the model, as the user."""
+    columns = {"parent_id": phase_run.trace_id, **phase_run.columns}
+    phase_run.messages.own.append(record.add(NodeType.USER, user(text), **columns))

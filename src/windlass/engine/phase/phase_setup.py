@@ -1,0 +1,298 @@
+"""A phase is opened: its rule, its sources, its tools and its instructions are fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from windlass.caching.meter import shared_tokens, weigh
+from windlass.caching.rates import rate
+from windlass.cascade.compile import compile_rule
+from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.rules import SLIDING_SHARE, Rule
+from windlass.engine._phase_run import (
+    PhaseMessages,
+    PhaseTools,
+    PhaseWindow,
+    StateCopy,
+    TurnState,
+)
+from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
+from windlass.engine.choosing.choose import choose
+from windlass.engine.choosing.search_context import search_session
+from windlass.engine.injecting.artifacts import describe_callback, look_callback
+from windlass.engine.injecting.begin import open_context, open_head, skill_callback
+from windlass.engine.injecting.injected import PhaseInjected
+from windlass.engine.injecting.session_tier import moments_of
+from windlass.engine.phase._beginning import open_driver, server_clear_of
+from windlass.engine.phase._manifest import tools_of
+from windlass.engine.phase.callouts import call_out, refresh_callouts
+from windlass.engine.phase.remembering import memory_callbacks
+from windlass.engine.phase.sources import gather, snowball_of
+from windlass.engine.turn.approving import tools_to_approve
+from windlass.engine.turn.in_words import tell_unforced_call, with_asks_in_words
+from windlass.engine.turn.recall import recall_original
+from windlass.errors import (
+    ContextError,
+)
+from windlass.history.base import (
+    NodeType,
+)
+from windlass.history.decisions import SwitchedOff, SystemPrompt
+from windlass.messages import Message, Part, user
+from windlass.providers.base import ModelInfo
+from windlass.text.templates import holds, render
+from windlass.tools.base import ToolContext
+from windlass.window.assemble import Blocks, assemble
+from windlass.window.conversation import Conversation
+from windlass.window.cut_points import last_turns
+from windlass.window.driver import Driver
+from windlass.window.entries import Entry, show
+from windlass.window.replayed import held_by, without_repeats
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The parts that a phase is opened with."""
+
+    rule: Rule
+    """The compiled rule of what it may see."""
+    blocks: Blocks
+    """Its view of what was said before, in blocks."""
+    instructions: Message
+    """The first message said in it."""
+    injected: tuple[Entry, ...] = ()
+    """The messages that its sources brought."""
+    injection: PhaseInjected | None = None
+    """Its injectors and their state (None: it has none)."""
+    choose: Callable[[CascadePhaseRun], Awaitable[None]] | None = None
+    """Has it choose its context, once its tools are known and before its windows are decided."""
+    ends_run: bool = False
+    """Whether the run is over with its last reply."""
+
+
+async def begin_phase(
+    run: CascadeRun, phase: Phase, appended: Sequence[Part] = (), message: str | None = None
+) -> CascadePhaseRun:
+    """Fix what the phase sees: its rule, its sources, its tools, its instructions.
+
+    What is `appended` to the instructions is a sounding's own. `message` is what a person says in
+    place of the instructions, as it is.
+    """
+    rule = compile_rule(run.cascade, phase, run.settings)
+    info = run.resolve(run.generation_of(phase).model)[1]
+    values, where = run.template_values(), run.cascade.where
+    conditions = [
+        source.condition is None
+        or holds(source.condition, **values, where=f"{where(source.place)}, its condition")
+        for source in rule.sources
+    ]
+    instructions = message or _instructions(run, phase, values)
+    system, injection = _system_prompt(run, phase, info, instructions)
+    snowball: tuple[Entry, ...] = ()
+    if rule.mode != "selective":
+        snowball = snowball_of(run.record, run.session.edits)
+    if rule.newest_turns is not None:
+        snowball = last_turns(snowball, rule.newest_turns)
+    # What stands first is shown; its repetition is told.
+    first = rule.position == "start" or rule.mode == "auto"
+    gathered = gather(
+        run,
+        rule,
+        phase=phase.name,
+        conditions=conditions,
+        shown=() if first else snowball,
+        system_anywhere=info.system_anywhere,
+        parent=run.above,
+    )
+    if first and gathered.sources and rule.mode != "auto":
+        snowball = without_repeats(snowball, *held_by(gathered.sources))
+    blocks = Blocks(system, gathered.input, gathered.sources, snowball, rule.position)
+
+    async def choose_context(phase_run: CascadePhaseRun) -> None:
+        await choose(run, phase_run, instructions, gathered, snowball)
+        refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
+
+    of_run = run.appended if phase.name == run.cascade.phases[0].name else ()
+    opening = Opening(
+        rule,
+        Blocks(system) if rule.mode == "auto" else blocks,  # until it has chosen
+        with_asks_in_words(run, phase, user(instructions, *of_run, *appended)),
+        injected=gathered.input + gathered.sources,
+        injection=injection,
+        choose=choose_context if rule.mode == "auto" else None,
+        ends_run=message is None and _ends_run(run, phase) and not _is_judged(run, phase),
+    )
+    phase_run = await open_phase(run, phase, opening)
+    if rule.mode == "snowball" and gathered.sources:
+        phase_run.messages.position_cost = position_report(run, phase_run)
+    return phase_run
+
+
+def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
+    """The instructions as rendered. Raises ContextError where they say nothing."""
+    where = _where(run.cascade, phase, "instructions")
+    text = render(phase.instructions, **values, where=where, moments=_moments(run, phase))
+    if not text.strip():
+        raise ContextError(f"{where}: the template renders to nothing, so nothing would be asked")
+    return text
+
+
+def _system_prompt(
+    run: CascadeRun, phase: Phase, info: ModelInfo, task: str
+) -> tuple[tuple[Entry, ...], PhaseInjected | None]:
+    """The system prompt with its STABLE blocks, and what the phase has of injectors."""
+    where = _where(run.cascade, phase, "system") if phase.system else run.cascade.where("system")
+    text, injection = open_head(run, phase, info, where=where, task=task)
+    if text is None:
+        return (), injection
+    metadata = SystemPrompt(bool(phase.system)).as_json()
+    item = run.record.add(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=metadata)
+    return show([item], "the system prompt"), injection
+
+
+def _where(cascade: Cascade, phase: Phase, key: str) -> str:
+    """Where a key of the phase stands in the cascade's file."""
+    return cascade.where(f"phases[{list(cascade.phases).index(phase)}].{key}")
+
+
+def _moments(run: CascadeRun, phase: Phase) -> dict[str, object]:
+    """The values that instructions see in addition to input, state and outputs."""
+    index = run.record.sounding[1] if run.record.sounding else run.sounding or 0
+    soundings = phase.soundings or run.cascade.soundings
+    factor = soundings.factor if soundings else 1
+    return {
+        **moments_of(run.record, run.totals),
+        "sounding_index": index,
+        "sounding_factor": factor,
+    }
+
+
+def _ends_run(run: CascadeRun, phase: Phase) -> bool:
+    """Whether nothing follows the phase; after a sub-cascade the run above it goes on.
+
+    Of soundings each reads what the first wrote.
+    """
+    last = run.parent is None and phase is run.cascade.phases[-1]
+    return last and phase.soundings is None
+
+
+def _is_judged(run: CascadeRun, phase: Phase) -> bool:
+    """Whether an output may be refused, so that another call follows."""
+    return run.generation_of(phase).output_schema is not None or phase.rules.loop_until is not None
+
+
+async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> CascadePhaseRun:
+    """The phase in hand: what it sees is fixed, and its instructions are said."""
+    rule, injected = opening.rule, opening.injected
+    generation = run.generation_of(phase)
+    provider, info = run.resolve(generation.model)
+    row = run.record.row(NodeType.USER, opening.instructions, phase=phase.name, turn=0, attempt=1)
+    own = run.record.append([row])
+    state = StateCopy(run.session.state)
+    context = _tool_context(run, phase, state)
+    room = info.input_room(generation.max_output_tokens)
+    newest_within = min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
+    phase_run = CascadePhaseRun(
+        phase=phase,
+        rule=rule,
+        generation=generation,
+        provider=provider,
+        info=info,
+        injected=tuple(entry.item for entry in injected if entry.item.phase == phase.name),
+        trace_id=row.trace_id,
+        messages=PhaseMessages(opening.blocks, own),
+        now=TurnState(state),
+        tools=PhaseTools(context),
+        window=PhaseWindow(Driver(Conversation(), run.caches.of(info)), newest_within),
+        injection=opening.injection,
+        server_clear=server_clear_of(rule.policy, info.name),
+        ends_run=opening.ends_run,
+    )
+    if rule.carried is None:  # a task sees nothing that was said, so nothing that was called out
+        refresh_callouts(run, phase_run)
+    phase_run.tools.context = replace(
+        context,
+        callout=partial(call_out, run, phase_run),
+        memory=memory_callbacks(run, phase),
+        skill=skill_callback(run.injected, run.settings.root, opening.injection),
+        look=look_callback(run.record, run.injected, run.settings.root),
+        describe=describe_callback(run.record, run.injected, phase.name),
+        search_session=partial(search_session, run, phase_run),
+    )
+    tell_unforced_call(run, phase_run)
+    _tell_switched_off(run, phase_run)
+    tools = await tools_of(run, phase, phase_run, opening.instructions.text)
+    phase_run.tools.by_name = tools
+    phase_run.tools.approve = tools_to_approve(run.registry, phase, tools.values())
+    if opening.choose is not None:
+        await opening.choose(phase_run)
+    open_context(run, phase_run)
+    phase_run.window.driver = open_driver(run, phase_run)
+    return phase_run
+
+
+def _tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
+    """The context of a phase's tools, without the callbacks that need the phase itself."""
+    record, settings = run.record, run.settings
+    return ToolContext(
+        session_id=record.session_id,
+        phase=phase.name,
+        root=settings.root.resolve(),
+        state=state,
+        readable=run.session.readable,
+        closed=record.store.folder,
+        modules=run.registry.modules,
+        recall=partial(recall_original, record),
+        search_folder=settings.search_folder,
+        search=run.search,
+        http_allow=tuple(run.cascade.http_allow) or settings.http_allow,
+        http_limit=settings.http_allow,
+    )
+
+
+def _tell_switched_off(run: CascadeRun, phase_run: CascadePhaseRun) -> None:
+    """Tell which settings keep the phase from shortening or choosing what it sees."""
+    rule, name = phase_run.rule, phase_run.phase.name
+    fits = " where all of it fits" if rule.choosing is not None else ""
+    for setting, what in (
+        (rule.switched_off, "its windows are not shortened"),
+        (rule.not_choosing, f"it does not choose its context{fits}"),
+    ):
+        if setting:
+            origin = run.settings[setting].origin
+            text = f"phase {name!r}: {what}, because {origin} switches it off"
+            run.tell(name, text, SwitchedOff(setting, origin))
+
+
+def position_report(run: CascadeRun, phase_run: CascadePhaseRun) -> dict[str, Any]:
+    """The cost of the place where injected sources stand, and of the other place.
+
+    For each place: tokens that still stand as in the request before (a cache may hold
+    them), and the input cost in US dollars if it does (None: the model has no price).
+    """
+    info = phase_run.info
+    report: dict[str, Any] = {"chosen": phase_run.messages.blocks.position}
+    for place in ("start", "end"):
+        entries = assemble(
+            replace(phase_run.messages.blocks, position=place), show(phase_run.messages.own, "")
+        )
+        messages = [entry.message for entry in entries]
+        weighed = weigh(
+            info.counter,
+            messages,
+            run.definitions(phase_run.allowed, messages),
+            tools_first=info.tools_first,
+        )
+        total = sum(tokens for _, tokens in weighed)
+        shared = shared_tokens(weighed, run.caches.previous)
+        price = rate(info.name) if not info.free else None
+        dollars = (
+            None
+            if price is None
+            else (shared * price.cache_read + (total - shared) * price.cache_write) / 1e6
+        )
+        report[place] = {"tokens": total, "shared_tokens": shared, "dollars": dollars}
+    return report
