@@ -11,12 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Final
-
-from jinja2 import Environment
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 from windlass.text.templates import MOMENTS, find_names
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _LOOKS: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"
@@ -124,6 +125,8 @@ _OPENING: Final = frozenset({"if", "for", "macro", "call", "filter", "with"})
 
 @cache
 def _lexer() -> Environment:
+    from jinja2 import Environment  # templates alone need it
+
     return Environment(keep_trailing_newline=True)  # noqa: S701 - it only splits, and renders nothing
 
 
