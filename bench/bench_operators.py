@@ -90,16 +90,13 @@ def child(folder: str, session: str, resume: str) -> None:
     import windlass
 
     home = Path(folder)
-    options: dict[str, Any] = {"resume": session} if resume == "yes" else {"session_id": session}
+    options: dict[str, Any] = {"model": "echo/x", "store": home / "store", "root": home}
+    options["providers"] = {"echo": Echo(home / "log")}
     started = time.perf_counter()
-    result = windlass.evaluate_sync(
-        None if resume == "yes" else home / "task.xml",
-        model="echo/x",
-        store=home / "store",
-        root=home,
-        providers={"echo": Echo(home / "log")},
-        **options,
-    )
+    if resume == "yes":
+        result = windlass.resume_task_sync(session, **options)
+    else:
+        result = windlass.evaluate_sync(home / "task.xml", session_id=session, **options)
     took = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     error = str(result.error) if result.error else None

@@ -8,8 +8,11 @@ note that the page is generated. `tests/test_reference.py` compares the files wi
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 
@@ -18,6 +21,7 @@ from pydantic.fields import FieldInfo
 from typer.main import get_command
 
 from windlass import declared
+from windlass.api.options import BatchOptions, CompareOptions, EngineOptions, RunLimits
 from windlass.cascade.options import meanings_of
 from windlass.cascade.published_schema import json_schema
 from windlass.cli.app import app
@@ -225,6 +229,33 @@ def option_cell(value: Any) -> str:
     return "on" if isinstance(value, dict) else f"`{json.dumps(value)}`"
 
 
+def engine() -> str:
+    """The options of an engine, of its limits, and of batches and comparisons."""
+    titles = {
+        "An engine": EngineOptions,
+        "`limits`: what each run may use": RunLimits,
+        "A batch": BatchOptions,
+        "A comparison, beside those of a batch": CompareOptions,
+    }
+    return "\n".join(
+        f"## {title}\n\n| option | meaning |\n|---|---|\n{''.join(fields_of(kind))}"
+        for title, kind in titles.items()
+    )
+
+
+def fields_of(kind: type) -> Iterator[str]:
+    """A line for each field that a TypedDict writes itself: its name, and the prose under it."""
+    (written,) = ast.parse(inspect.getsource(kind)).body
+    assert isinstance(written, ast.ClassDef)
+    for field, prose in pairwise(written.body):
+        match field, prose:
+            case (
+                ast.AnnAssign(target=ast.Name(id=name)),
+                ast.Expr(value=ast.Constant(value=str(meaning))),
+            ):
+                yield f"| `{name}` | {' '.join(meaning.split())} |\n"
+
+
 PARTS: Final[Mapping[str, Part]] = {
     "cli": Part("Command line", "Every command with its arguments and options.", command_line),
     "cascades": Part("Cascades", "Every key of a cascade file, with its default.", cascades),
@@ -234,6 +265,7 @@ PARTS: Final[Mapping[str, Part]] = {
         settings,
     ),
     "options": Part("Options of windows", "Every option, and what each profile sets.", options),
+    "engine": Part("Engine", "Every option of `windlass.Engine` and of its calls.", engine),
 }
 
 

@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Cascade",
     "Context",
+    "Engine",
     "Phase",
     "Policy",
     "Prices",
@@ -25,6 +26,8 @@ __all__ = [
     "replay",
     "resume",
     "resume_sync",
+    "resume_task",
+    "resume_task_sync",
     "run",
     "run_sync",
     "select",
@@ -35,6 +38,7 @@ __all__ = [
 _HOMES = {
     "Cascade": "windlass.cascade.model",
     "Context": "windlass.context.context",
+    "Engine": "windlass.api.engine",
     "Phase": "windlass.cascade.model",
     "Policy": "windlass.window.options",
     "Prices": "windlass.caching.prices",
@@ -46,13 +50,15 @@ _HOMES = {
     "compare_sync": "windlass.api.functions",
     "evaluate": "windlass.api.functions",
     "evaluate_sync": "windlass.api.functions",
-    "fork": "windlass.api.sessions",
-    "fork_sync": "windlass.api.sessions",
+    "fork": "windlass.api.functions",
+    "fork_sync": "windlass.api.functions",
     "import_sessions": "windlass.api.recordings",
     "query_unified": "windlass.api.functions",
     "replay": "windlass.api.recordings",
-    "resume": "windlass.api.sessions",
-    "resume_sync": "windlass.api.sessions",
+    "resume": "windlass.api.functions",
+    "resume_sync": "windlass.api.functions",
+    "resume_task": "windlass.api.functions",
+    "resume_task_sync": "windlass.api.functions",
     "run": "windlass.api.functions",
     "run_sync": "windlass.api.functions",
     "select": "windlass.context.select",
@@ -61,6 +67,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from windlass.api.engine import Engine
     from windlass.api.functions import (
         batch,
         batch_sync,
@@ -68,12 +75,17 @@ if TYPE_CHECKING:
         compare_sync,
         evaluate,
         evaluate_sync,
+        fork,
+        fork_sync,
         query_unified,
+        resume,
+        resume_sync,
+        resume_task,
+        resume_task_sync,
         run,
         run_sync,
     )
     from windlass.api.recordings import import_sessions, replay, tune
-    from windlass.api.sessions import fork, fork_sync, resume, resume_sync
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
     from windlass.context.bound import bound

@@ -25,7 +25,7 @@ from tests.tools.mcp_running import COMMAND, ROOT
 from tests.validators import anthropic as anthropic_rules
 from tests.validators import gemini as gemini_rules
 from tests.validators import openai as openai_rules
-from windlass.api.sessions import Session
+from windlass.api.engine import Engine
 from windlass.cli.output import progress
 from windlass.engine.turn import send
 from windlass.errors import CascadeError, TaskFileError, UsageError
@@ -530,9 +530,9 @@ async def test_forks_and_chats_take_approvals_and_inherit_none(house: House) -> 
     talks = {"scripted": Scripted(turns(*[removes("/home", ids=["c"])] * 9))}
     options["providers"] = talks
     with pytest.raises(UsageError, match="approve 'dangr'"):
-        await Session(KEPT, approve=["dangr"], **options).send("Go.")
-    assert (await Session(KEPT, **options).send("Go.")).status == "waiting"
-    said = Session(KEPT, approve={"danger": "no"}, **options)
+        await Engine(approve=["dangr"], **options).session(KEPT).send("Go.")
+    assert (await Engine(**options).session(KEPT).send("Go.")).status == "waiting"
+    said = Engine(approve={"danger": "no"}, **options).session(KEPT)
     await said.send("Go.")
     assert gone() == ["/tmp", "/etc"]
 
@@ -551,7 +551,7 @@ async def test_a_chat_behind_a_waiting_call_closes_it_though_its_id_came_before(
     assert waits_for(ran)["tool"] == "danger"
     options: dict[str, Any] = {"store": house.store, "root": house.folder, "model": "scripted/x"}
     options["providers"] = {"scripted": Scripted(lambda _: "well")}
-    said = await Session(resume="s", **options).send("And now?")
+    said = await Engine(**options).session(resume="s").send("And now?")
     assert (said.status, said.output, said.error) == ("completed", "well", None)
     assert gone() == ["/tmp"]
 

@@ -71,7 +71,7 @@ def test_a_line_that_cannot_be_is_named_and_nothing_is_run(
     before, asked = Path("r.jsonl").read_text(), len(answered.requests)
     said = batch(answered, "--resume", "--max-cost", "0.000001")
     assert said.code == 2
-    assert said.complaint.startswith("windlass: r.jsonl:1: this is no result of a batch (")
+    assert said.complaint.startswith("windlass: r.jsonl:1: this is not the result of a batch (")
     assert len(said.complaint) < 300
     assert Path("r.jsonl").read_text() == before
     assert len(answered.requests) == asked
@@ -125,7 +125,7 @@ def test_a_row_of_input_that_cannot_be_is_named_with_its_line(
     windlass.write("in.jsonl", f'{{"n": 1}}\n{{"n": {written}{closing}}}\n')
     said = windlass("batch", "ask.json", "in.jsonl", "--out", "r.jsonl")
     assert said.code == 2
-    assert "in.jsonl:2: it is no JSON: " in said.err
+    assert "in.jsonl:2: it is not JSON: " in said.err
     assert "Traceback" not in said.err
     assert windlass.requests == []
 

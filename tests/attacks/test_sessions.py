@@ -26,7 +26,7 @@ from tests.cli.terminal import read_terminal
 from tests.cli.test_trust import TOOL, code, server
 from tests.engine.harness import call, calls, cascade, phase
 from tests.tasks.making import atomic, sequential
-from windlass.api.sessions import Session
+from windlass.api.engine import Engine
 from windlass.errors import StoreError, TrustNeeded
 from windlass.history.base import RAN
 from windlass.history.packing import (
@@ -300,7 +300,7 @@ async def test_in_python_tools_that_are_handed_in_are_the_users_word(begun: Comm
     for going_on in (
         library.resume("s1", tools=[own], **given),
         library.fork("s1", 1, tools=[own], **given),
-        Session(resume="s1", tools=[own], **given).send("Well?"),
+        Engine(tools=[own], **given).session(resume="s1").send("Well?"),
     ):
         with pytest.raises(TrustNeeded, match="wants the module evil_api; only its record"):
             await going_on

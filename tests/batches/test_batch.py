@@ -286,9 +286,9 @@ class TestResume:
         other = cascade(phase("a", instructions="Say {{ input.n }}!"))
         wrong = [{"n": 1}, {"n": 5}, *ROWS[2:]]
         for inputs, of, resume, told in (
-            (ROWS, ASK, False, "is there already; go on with it with --resume"),
+            (ROWS, ASK, False, "exists already; go on with it with --resume"),
             (ROWS, other, True, "belongs to another cascade, or one that was changed since"),
-            (wrong, ASK, True, "belongs to other inputs: row 2 is another"),
+            (wrong, ASK, True, "belongs to other inputs: row 2 differs"),
             (ROWS[:3], ASK, True, "belongs to other inputs"),
         ):
             with pytest.raises(UsageError) as raised:
@@ -311,7 +311,7 @@ class TestResume:
     )
     def test_a_file_that_holds_no_results_is_left_alone(self, text: str) -> None:
         OUT.write_text(text)
-        with pytest.raises(UsageError, match=r"r\.jsonl:1: this is no result of a batch"):
+        with pytest.raises(UsageError, match=r"r\.jsonl:1: this is not the result of a batch"):
             work(answers(), resume=True)
         assert OUT.read_text() == text
 

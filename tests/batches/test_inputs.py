@@ -73,7 +73,7 @@ def test_a_column_that_the_cascade_needs_is_missing() -> None:
     [
         ("a.csv", "citty,country\nx,y\n", [":1: column 'city' is missing", "did you mean 'citty'"]),
         ("a.csv", "city,country\nx,y\n\nz\n", [":4: the row has 1 cells, and there are 2 columns"]),
-        ("a.csv", 'city,country\nx,"y\n', [":2: it is no CSV"]),
+        ("a.csv", 'city,country\nx,"y\n', [":2: it is not CSV"]),
         ("a.csv", "city,country,city\nx,y,z\n", [":1: two columns are named 'city'"]),
         ("a.csv", "city,,country\nx,y,z\n", [":1: a column has no name"]),
         ("a.csv", "city,country\n", ["it holds no inputs"]),
@@ -82,10 +82,10 @@ def test_a_column_that_the_cascade_needs_is_missing() -> None:
         ("a.jsonl", "\n \n", ["it holds no inputs"]),
         ("a.jsonl", '{"city": 1, "country": 2}\n{"city": 1}\n', [":2: 'country' is missing"]),
         ("a.jsonl", '{"city": 1, "country": 2}\n\n[1]\n', [":3: a row must be an object", "list"]),
-        ("a.jsonl", '{"city": 1, "country": NaN}\n', [":1: it is no JSON: NaN is not a number"]),
-        ("a.jsonl", '{"city": 1,\n', [":1: it is no JSON"]),
-        ("a.jsonl", "[" * 100_000, [":1: it is no JSON: the values are nested more than"]),
-        ("a.txt", "x", ["a file of these kinds: .jsonl, .ndjson, .csv"]),
+        ("a.jsonl", '{"city": 1, "country": NaN}\n', [":1: it is not JSON: NaN is not a number"]),
+        ("a.jsonl", '{"city": 1,\n', [":1: it is not JSON"]),
+        ("a.jsonl", "[" * 100_000, [":1: it is not JSON: the values are nested more than"]),
+        ("a.txt", "x", ["a file of one of these kinds: .jsonl, .ndjson, .csv"]),
     ],
 )
 def test_a_mistake_is_one_sentence_with_file_and_line(

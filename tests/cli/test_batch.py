@@ -153,7 +153,7 @@ def test_an_interruption_keeps_what_is_answered_and_gives_the_line(rows: Command
     ("arguments", "told"),
     [
         (("ask.json", "bad.csv", "--out", "r.jsonl"), "bad.csv:1: column 'n' is missing"),
-        (("ask.json", "in.csv", "--out", "old.jsonl"), "old.jsonl: this file is there already"),
+        (("ask.json", "in.csv", "--out", "old.jsonl"), "old.jsonl: this file exists already"),
         (
             ("ask.json", "in.csv", "--out", "old.jsonl", "--resume"),
             "old.jsonl:1: this is no result",

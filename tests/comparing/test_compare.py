@@ -444,9 +444,9 @@ class TestPolicies:
         ("policies", "told"),
         [
             (["everything", "leen"], r"no policy 'leen': did you mean 'lean'"),
-            (["everything"], "two policies or more"),
+            (["everything"], "at least two policies"),
             (["everything", "everything"], "each of them once"),
-            ("everything", "list of two policies"),
+            ("everything", "list of at least two policies"),
             (["everything", "none.json"], "'none.json': there is no such file"),
             (["everything", "full"], "each of them once"),
         ],
@@ -467,7 +467,7 @@ class TestPolicies:
             ({"judge": "foo"}, "no judge 'foo'"),
             ({"judge": "foo:bar"}, "no module 'foo'"),
             ({"judge": "json:laods"}, "did you mean 'loads'"),
-            ({"judge": "json:__doc__"}, "is no function"),
+            ({"judge": "json:__doc__"}, "is not a function"),
             ({"judge": "nowhere/m"}, "nowhere"),
             ({"repeat": 0}, "repeat"),
             ({"margin": 0}, "margin"),
@@ -486,7 +486,7 @@ class TestPolicies:
         ):
             with pytest.raises(UsageError, match="other inputs, policies or repeats: row"):
                 compare(inputs, policies, resume=True)
-        with pytest.raises(UsageError, match="there already"):
+        with pytest.raises(UsageError, match="exists already"):
             compare(some(2))
 
 

@@ -220,5 +220,5 @@ async def test_soundings_sub_cascades_and_tasks_wait_too(house: House, tmp_path:
     task = tmp_path / "t.xml"
     first = await windlass.evaluate(task, session_id="t1", **options)
     assert (first.status, first.notes["question"]["question"]) == ("waiting", "Which city?")
-    again = await windlass.evaluate(resume="t1", answers=["Bern"], **options)
+    again = await windlass.resume_task("t1", answers=["Bern"], **options)
     assert (again.status, again.output) == ("completed", "done")

@@ -195,13 +195,10 @@ INPUTS = reduce('<file split="lines">lines.txt</file>', parallel=8)
 async def evaluate(folder: Path, provider: Priced, xml: str, **options: Any) -> Result:
     """Run a task with the priced model."""
     (folder / "task.xml").write_text(xml)
-    return await windlass.evaluate(
-        None if "resume" in options else folder / "task.xml",
-        model=MODEL,
-        store=folder / "store",
-        providers={"priced": provider},
-        **options,
-    )
+    options |= {"model": MODEL, "store": folder / "store", "providers": {"priced": provider}}
+    if "resume" in options:
+        return await windlass.resume_task(options.pop("resume"), **options)
+    return await windlass.evaluate(folder / "task.xml", **options)
 
 
 async def test_calls_side_by_side_cannot_pass_it_together(folder: Path) -> None:

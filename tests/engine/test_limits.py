@@ -194,7 +194,7 @@ async def test_tasks_in_xml_have_limits_too(folder: Path) -> None:
     result = await windlass.evaluate(folder / "t.xml", max_turns=7, session_id="s1", **options)
     told_of(result, "turns")
     assert len(provider.requests) == 7
-    again = await windlass.evaluate(resume="s1", **options)
+    again = await windlass.resume_task("s1", **options)
     assert again.status == "completed"
     assert len(provider.requests) == 31
     rules = "<rules><max_turns>9</max_turns><max_tokens>5</max_tokens></rules>"

@@ -126,7 +126,7 @@ class TestToolChoice:
             ran = windlass.evaluate_sync("t.xml", max_turns=1, **options)
             assert (ran.reason, server.refused) == ("turns", [])
             assert last_texts(server.bodies[0])[-1] == "Call the tool 'look' before you answer."
-            ran = windlass.evaluate_sync(None, resume=ran.session_id, **options)
+            ran = windlass.resume_task_sync(ran.session_id, **options)
             assert (ran.output, server.refused) == ("Done.", [])
             assert len(server.bodies) == 2  # the first was not asked again
 

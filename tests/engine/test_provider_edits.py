@@ -48,7 +48,7 @@ def server(
 def run(
     auto: dict[str, Any],
     model: str = MODEL,
-    on_event: Callable[[Any], object] | None = None,
+    on_event: Callable[[Any], None] | None = None,
     **more: Any,
 ) -> Any:
     phases = (phase(name, tackle=["look", "log"]) for name in ("one", "two", "three"))

@@ -14,7 +14,7 @@ import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.test_soundings import PICK, judges
 from tests.engine.test_sub_cascades import write
-from windlass.api.sessions import Session
+from windlass.api.engine import Engine
 from windlass.engine.resume.resuming import lock_session
 from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
@@ -509,14 +509,14 @@ class TestWaiting:
             await house.run(one, script, tools=[look, stops], session_id="s")
         await go_on(house, "s", again=["note"])
         model = Model(-1, lambda _: "hello")
-        session = Session(
-            resume="s",
+        engine = Engine(
             model="scripted/x",
             store=house.store,
             root=house.folder,
             tools=[look, note],
             providers={"scripted": Scripted(model)},
         )
+        session = engine.session(resume="s")
         assert (await session.send("Well?")).status == "completed"
         check_sequence(model.asked[0].messages)
         results = [each.text for each in model.asked[0].messages if each.role == "tool"]

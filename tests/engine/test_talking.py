@@ -10,7 +10,7 @@ import pytest
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
-from windlass.api.sessions import Session
+from windlass.api.engine import Engine
 from windlass.errors import ProviderError, UsageError
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
@@ -72,9 +72,9 @@ async def test_a_person_goes_on_with_a_finished_session(house: House, tmp_path: 
 async def test_another_process_goes_on_from_the_record(house: House, tmp_path: Path) -> None:
     model = Scripted(says)
     await windlass.run(WORKS, session_id="s1", **options(tmp_path, model))
-    later = Session(resume="s1", **options(tmp_path, model))
+    later = Engine(**options(tmp_path, model)).session(resume="s1")
     assert (await later.send("One?")).output == "re: One?"
-    again = Session(resume="latest", **options(tmp_path, model))
+    again = Engine(**options(tmp_path, model)).session(resume="latest")
     async with again:
         result = await again.send("Two?")
         await again.send("Three?")
@@ -97,7 +97,7 @@ async def test_another_process_goes_on_from_the_record(house: House, tmp_path: P
 
 async def test_a_fresh_session_needs_a_model_only(house: House, tmp_path: Path) -> None:
     model = Scripted(says)
-    session = Session(**options(tmp_path, model))
+    session = Engine(**options(tmp_path, model)).session()
     assert session.session_id is None
     result = await session.send("Hello")
     assert result.output == "re: Hello"
@@ -115,7 +115,7 @@ async def test_a_reply_that_is_cancelled_ends_the_reply_and_not_the_session(
                 await asyncio.sleep(30)
             return await super().send(request, on_text)
 
-    session = Session(**options(tmp_path, Slow(says)))
+    session = Engine(**options(tmp_path, Slow(says))).session()
     await session.send("Hello")
     reply = asyncio.ensure_future(session.send("slowly"))
     await asyncio.sleep(0.3)
@@ -144,13 +144,13 @@ async def test_it_goes_on_behind_calls_that_have_no_result(house: House, tmp_pat
 
 
 async def test_bad_messages_are_one_sentence(tmp_path: Path) -> None:
-    session = Session(**options(tmp_path, Scripted(says)))
+    session = Engine(**options(tmp_path, Scripted(says))).session()
     with pytest.raises(UsageError, match="the message is empty"):
         await session.send("  \n")
     with pytest.raises(UsageError, match=r"await windlass\.Session\.send"):
         session.send_sync("Hello")
     with pytest.raises(UsageError, match="no store"):
-        await Session(resume="nope", **options(tmp_path, Scripted(says))).send("x")
+        await Engine(**options(tmp_path, Scripted(says))).session(resume="nope").send("x")
 
 
 def test_without_a_loop(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_limits_hold_for_all_messages(tmp_path: Path) -> None:
     ended = await first.session.send("Two?")
     assert (ended.status, ended.reason) == ("incomplete", "turns")
     assert ended.notes["budget"]["of"] == "the run"
-    declared = Session({**WORKS, "limits": {"max_turns": 1}}, **options(tmp_path, model))
+    declared = Engine(**options(tmp_path, model)).session({**WORKS, "limits": {"max_turns": 1}})
     assert (await declared.send("One?")).status == "completed"
     assert (await declared.send("Two?")).reason == "turns"
 
@@ -179,7 +179,7 @@ async def test_a_chat_is_gone_on_with_as_one(tmp_path: Path) -> None:
         raise ProviderError("no answer")
 
     failing = Scripted(fails)
-    session = Session(**options(tmp_path, failing))
+    session = Engine(**options(tmp_path, failing)).session()
     assert (await session.send("One?")).status == "failed"
     with pytest.raises(UsageError, match="is a chat: windlass chat --session"):
         await windlass.resume("latest", **options(tmp_path, failing))
@@ -188,7 +188,7 @@ async def test_a_chat_is_gone_on_with_as_one(tmp_path: Path) -> None:
 async def test_a_session_that_is_open_elsewhere_is_not_gone_on_with(tmp_path: Path) -> None:
     model = Scripted(says)
     await windlass.run(WORKS, session_id="s1", **options(tmp_path, model))
-    async with Session(resume="s1", **options(tmp_path, model)) as first:
+    async with Engine(**options(tmp_path, model)).session(resume="s1") as first:
         with pytest.raises(UsageError, match="session 's1' is running in process"):
-            await Session(resume="s1", **options(tmp_path, model)).send("One?")
+            await Engine(**options(tmp_path, model)).session(resume="s1").send("One?")
         assert (await first.send("Two?")).output == "re: Two?"

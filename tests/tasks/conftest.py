@@ -92,7 +92,8 @@ class TaskHouse:
         given: Mapping[str, Any] | None = None,
         *,
         model: Mapping[str, Any] | None = None,
-        task: str | Path | None = "write",
+        task: str | Path = "write",
+        resume: str | None = None,
         **options: Any,
     ) -> Ran:
         """Run a text; a script is a function, or replies by what is asked (`Do a.`)."""
@@ -110,16 +111,14 @@ class TaskHouse:
 
         scripted = Scripted(script if callable(script) else by_task, **(model or {}))
         events: list[Event] = []
-        result = await windlass.evaluate(
-            file if task == "write" else task,
-            given,
-            model="scripted/x",
-            store=self.store,
-            root=self.folder,
-            providers={"scripted": scripted},
-            on_event=events.append,
-            **options,
-        )
+        options |= {"model": "scripted/x", "store": self.store, "root": self.folder}
+        options |= {"providers": {"scripted": scripted}, "on_event": events.append}
+        if resume is not None:
+            named = None if task == "write" else task
+            result = await windlass.resume_task(resume, named, **options)
+        else:
+            named = file if task == "write" else task
+            result = await windlass.evaluate(named, given, **options)
         return Ran(result, scripted, self.open_store(), events)
 
 

@@ -93,6 +93,12 @@ class TestEvaluate:
         assert "give a task file to run" in windlass("evaluate").complaint
         assert "no such task file: 'gone.xml'" in windlass("evaluate", "gone.xml").complaint
         file = write(windlass, atomic("a"))
+        for option in (["--accept"], ["--again", "look"]):
+            complaint = windlass("evaluate", file, *option).complaint
+            assert "for a session that is resumed; name it, too" in complaint
+        for option in (["--input", "x=1"], ["--context", file], ["--session", "s2"]):
+            complaint = windlass("evaluate", "--resume", "s", *option).complaint
+            assert "a resumed session has its own input, context and name" in complaint
         assert "no engine 'spark'" in windlass("evaluate", file, "--engine", "spark").complaint
 
     def test_without_ray_it_says_what_to_install(

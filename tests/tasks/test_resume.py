@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-import windlass
 from tests.tasks.conftest import Ran, TaskHouse, asked
 from tests.tasks.making import atomic, block, reduce, sequential
 from windlass.errors import StepDiffers, UsageError
@@ -61,7 +60,7 @@ async def broken_off(house: TaskHouse, xml: str, script: Any, **options: Any) ->
 
 
 async def resumed(house: TaskHouse, script: Any, **options: Any) -> Ran:
-    return await house.run("<gone/>", script, task=None, resume="s1", **options)
+    return await house.run("<gone/>", script, resume="s1", **options)
 
 
 def replies(ran: Ran) -> list[tuple[str | None, int | None]]:
@@ -217,8 +216,3 @@ async def test_a_session_that_runs_is_not_resumed(house: TaskHouse) -> None:
     with pytest.raises(UsageError, match=r"session 's1' is running in process"):
         await resumed(house, script)
     assert (await running).result.status == "completed"
-
-
-async def test_what_is_for_resumed_sessions_needs_one(house: TaskHouse) -> None:
-    with pytest.raises(UsageError, match="for a session that is resumed"):
-        await windlass.evaluate(house.folder / "task.xml", accept=True)

@@ -348,7 +348,7 @@ class TestResume:
         ran = await house.run(xml, script, context="Known.")
         assert isinstance(ran.result.error, StepFailed)
         broken["on"] = False
-        again = await house.run("<gone/>", script, task=None, resume=ran.result.session_id)
+        again = await house.run("<gone/>", script, resume=ran.result.session_id)
         assert again.result.error is None
         assert [item(one) for one in again.model.requests] == ["c", "d", ""]
         told = again.section("each.reduction", PREVIOUS)
@@ -373,7 +373,7 @@ class TestResume:
         last = atomic("b", asks="x is {{ state.x }}, {{ outputs['inner.y'] }}")
         ran = await house.run(sequential(first, inner, last), script)
         broken["on"] = False
-        again = await house.run("<gone/>", script, task=None, resume=ran.result.session_id)
+        again = await house.run("<gone/>", script, resume=ran.result.session_id)
         assert again.result.error is None
         assert len(again.model.requests) == 1
         assert again.model.requests[0].messages[-1].text.endswith("x is 7, answer to Do y.")
@@ -384,18 +384,14 @@ class TestResume:
         xml = reduce("<glob>docs/*.md</glob>")
         ran = await house.run(xml, {"Do reduction.": ValueError("no")})
         house.write(docs__a="another")
-        again = await house.run("<gone/>", task=None, resume=ran.result.session_id)
+        again = await house.run("<gone/>", resume=ran.result.session_id)
         assert [item(one) for one in again.model.requests] == ["another", ""]
         assert any("its input has changed" in note for note in again.notes())
 
     async def test_what_cannot_be_resumed_is_said(self, house: TaskHouse) -> None:
         ran = await house.run(atomic("a"))
         with pytest.raises(UsageError, match="completed; there is nothing to resume"):
-            await house.run("<x/>", task=None, resume=ran.result.session_id)
-        with pytest.raises(UsageError, match="a resumed session has its own input"):
-            await house.run("<x/>", given={"x": 1}, task=None, resume="s")
-        with pytest.raises(UsageError, match="give a task file to run, or a session to resume"):
-            await house.run("<x/>", task=None)
+            await house.run("<x/>", resume=ran.result.session_id)
 
 
 async def test_inside_an_event_loop_the_other_function_is_meant() -> None:

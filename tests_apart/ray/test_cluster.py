@@ -65,16 +65,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def run(folder: Path, rows: str, engine: str, **options: Any) -> Result:
     (folder / "rows.txt").write_text("\n".join(rows.split()))
-    task = None if "resume" in options else folder / "task.xml"
-    return windlass.evaluate_sync(
-        task,
-        engine=engine,
-        model="scripted/x",
-        store=folder / "store",
-        root=folder,
-        providers={"scripted": Scripted(script)},
-        **options,
-    )
+    options |= {"engine": engine, "model": "scripted/x", "store": folder / "store", "root": folder}
+    options["providers"] = {"scripted": Scripted(script)}
+    if "resume" in options:
+        return windlass.resume_task_sync(options.pop("resume"), **options)
+    return windlass.evaluate_sync(folder / "task.xml", **options)
 
 
 def without_processes(text: str) -> str:

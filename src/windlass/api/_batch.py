@@ -1,227 +1,196 @@
-"""A batch as both of its doors begin it: read, checked, with its file of results, and run."""
+"""A batch from its start: its cascade and inputs read and checked, its file opened, its runs."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast
 
-from windlass.api._recorded import unedited
-from windlass.api.loading import Tools, checked_family
-from windlass.api.opening import Resources, limited, opened, shared_store
-from windlass.errors import CascadeError, StepDiffers, UsageError
+from windlass.api._recorded import find_unedited
+from windlass.api._setup import RunSetup
+from windlass.api.batches.inputs import BatchInput, hash_of, read_inputs
+from windlass.api.batches.results import ResultsFile, open_results
+from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, BatchWork, RunRow
+from windlass.api.loading import load_family
+from windlass.api.opening import EngineBase, EngineCall, OnEvent
+from windlass.api.options import BatchOptions, CascadeSource
+from windlass.cascade.children import ReadyCascade, family_needs, make_ready, sources_without_parent
+from windlass.engine.cascade import run_cascade
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import Noted
+from windlass.engine.result import Result
+from windlass.engine.resume.resuming import definition_of, resume_run
+from windlass.engine.setup import new_session_id
+from windlass.errors import CascadeError, Mistake, StepDiffers, UsageError
+from windlass.history.base import SessionFilter, Store
+from windlass.providers.spending import Allowance
 from windlass.safety.outputs import check_place
 
-if TYPE_CHECKING:
-    from windlass.api.batches.inputs import BatchInput
-    from windlass.api.batches.results import ResultsFile
-    from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, RunRow
-    from windlass.cascade.children import ReadyCascade
-    from windlass.cascade.model import Cascade
-    from windlass.engine.cascade_run import CascadeRun
-    from windlass.engine.events import Event
-    from windlass.engine.people.questions import AnswerSource, Approvals
-    from windlass.engine.result import Result
-    from windlass.errors import Mistake
-    from windlass.history.base import Store
-    from windlass.providers.base import Resolve
-    from windlass.providers.spending import Allowance
 
+class EventTeller:
+    """Tells a user's function the events of a batch; `raised` is what that raised: it ends it."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchOrder:
-    """What is to be run: the arguments of `windlass.batch`, `limits` as `BatchLimits` has them."""
+    def __init__(self, on_event: OnEvent | None) -> None:
+        # A function that takes events of runs is told those of batches, too.
+        self._on_event = cast("Callable[[BatchEvent], None] | None", on_event)
+        self.raised: list[Exception] = []
 
-    cascade: Cascade | Mapping[str, Any] | str | Path
-    inputs: str | Path | Iterable[Mapping[str, Any]]
-    out: Path
-    workers: int
-    resume: bool
-    limits: tuple[float | None, int | None, float | None, int | None]
-    flags: Mapping[str, Any]
-    tools: Tools
-    providers: Mapping[str, Any] | None
-    on_event: Callable[[BatchEvent], None] | None
-    auto: bool
-    budget: float | None
-    trust: bool
-    approve: Approvals = ()
+    def __call__(self, event: BatchEvent) -> None:
+        """Tell one event."""
+        try:
+            if self._on_event is not None:
+                self._on_event(event)
+        except Exception as failure:
+            self.raised.append(failure)
+            raise
 
 
 @asynccontextmanager
-async def begun(order: BatchOrder) -> AsyncIterator[BegunBatch]:
-    """The cascade and its inputs, read and checked; nothing is written or sent yet."""
-    if order.workers < 1:
-        raise UsageError(f"workers {order.workers!r} must be a number above 0")
-    raised: list[Exception] = []
+async def start_batch(
+    engine: EngineBase,
+    cascade: CascadeSource,
+    inputs: str | Path | Iterable[Mapping[str, Any]],
+    out: Path,
+    options: BatchOptions,
+    *,
+    auto: bool,
+) -> AsyncIterator[StartedBatch]:
+    """Read and check the cascade and its inputs; nothing is written or sent yet.
 
-    def tell(event: BatchEvent) -> None:
-        try:
-            if order.on_event is not None:
-                order.on_event(event)
-        except Exception as failure:
-            raised.append(failure)
-            raise
-
-    watch = order.on_event and tell
-    async with opened(order.flags, order.providers, watch, trust=order.trust) as resources:
-        from windlass.api.batches.inputs import read_inputs
-        from windlass.api.batches.workers import BatchLimits
-        from windlass.cascade.children import family_needs, make_ready, sources_without_parent
-
-        limits = BatchLimits(*order.limits)
-        family, warnings = checked_family(order.cascade, resources.settings, order.tools)
-        if mistakes := sources_without_parent(family.loaded):
-            raise CascadeError(mistakes)
-        rows = await asyncio.to_thread(read_inputs, order.inputs, family_needs(family))
-        cascade = make_ready(family, auto=order.auto)
-        written = [each.loaded for each in family.walk()]
-        yield BegunBatch(
-            order,
-            resources,
-            limits,
-            cascade,
-            [_written(loaded.cascade) for loaded in written],
-            rows,
-            warnings,
-            tell,
-            raised,
-        )
+    `auto`: a cascade that says nothing of `auto_context` gets it with its defaults.
+    """
+    workers = options.get("workers", 8)
+    if workers < 1:
+        raise UsageError(f"workers {workers!r} must be a number above 0")
+    tell = EventTeller(engine.options["on_event"])
+    watch = None if engine.options["on_event"] is None else tell
+    async with engine.open_call(watch) as call:
+        limits = BatchLimits.of(options)
+        tools = engine.options["tools"]
+        with call.in_force():
+            family, warnings = load_family(cascade, call.settings, tools)
+            if mistakes := sources_without_parent(family.loaded):
+                raise CascadeError(mistakes)
+            rows = await asyncio.to_thread(read_inputs, inputs, family_needs(family))
+            yield StartedBatch(
+                call,
+                make_ready(family, auto=auto),
+                [definition_of(each.loaded.cascade) for each in family.walk()],
+                rows,
+                out,
+                options,
+                limits,
+                tell,
+                warnings,
+                [Path(given) for given in (cascade, inputs) if isinstance(given, str | Path)],
+            )
 
 
-@dataclass(slots=True)
-class BegunBatch:
-    """A batch that was begun: `open_results`, then `finish`.
+@dataclass(frozen=True, slots=True)
+class StartedBatch:
+    """A batch that was read: `open_results` comes next.
 
-    `written` are the cascade and its sub-cascades as their files have them.
+    `definitions` are the cascade and its sub-cascades as their files have them, `out` is the file
+    of results, and `read` are the files that nothing may replace.
     """
 
-    order: BatchOrder
-    resources: Resources
-    limits: BatchLimits
+    call: EngineCall
     cascade: ReadyCascade
-    written: Sequence[Mapping[str, Any]]
-    inputs: list[BatchInput]
+    definitions: Sequence[Mapping[str, Any]]
+    inputs: Sequence[BatchInput]
+    out: Path
+    options: BatchOptions
+    limits: BatchLimits
+    tell: EventTeller
     warnings: Sequence[Mistake]
-    tell: Callable[[BatchEvent], None]
-    raised: Sequence[Exception]
-    _rows: Sequence[BatchInput] = field(init=False, default=())
-    _results: ResultsFile = field(init=False)
-    _allowance: Allowance = field(init=False)
-    _store: Store = field(init=False)
-    _person: AnswerSource = field(init=False)
-    _key: str = field(init=False, default="")
-    _under_way: dict[str, str] = field(init=False, default_factory=dict[str, str])
+    read: Sequence[Path]
+
+    @property
+    def workers(self) -> int:
+        """How many runs go on side by side."""
+        return self.options.get("workers", 8)
 
     def open_results(
         self, rows: Sequence[BatchInput], cascades: Sequence[ReadyCascade]
-    ) -> ResultsFile:
+    ) -> OpenBatch:
         """The file of the results of these rows, which are runs of these cascades.
 
         Raises UsageError where one of them cannot be run, or the file is another's.
         """
-        from windlass.api.batches.inputs import hash_of
-        from windlass.api.batches.results import open_results
-        from windlass.engine.cards.card_models import check_cards
-        from windlass.engine.people.questions import AnswerSource
-        from windlass.engine.setup import check_models
-        from windlass.engine.turn.approving import approvable
-        from windlass.providers.spending import Allowance
-
-        order, (settings, at_hand, closing) = self.order, self.resources
-        read = (given for given in (order.cascade, order.inputs) if isinstance(given, str | Path))
-        check_place(order.out, map(Path, read))
-        self._person = AnswerSource(approve=order.approve)
+        check_place(self.out, self.read)
+        resume = self.options.get("resume", False)
+        whole = Allowance("the batch", budget=self.limits.cost)
+        setup = RunSetup.of_batch(self.call, whole)
         family = [one for cascade in cascades for one in cascade.walk()]
-        self._person.check(*(approvable(each.cascade, each.registry) for each in family))
         for each in family:
-            each.registry.modules.protect(order.out)
-            for dollars in (order.limits[0], order.budget):
-                check_models(each.cascade, settings, limited(at_hand, (), budget=dollars)[0])
-            check_cards(each.cascade, settings, at_hand.resolve)
-        opening = open_results(order.out, hash_of(self.written), rows, resume=order.resume)
-        self._rows, self._results = rows, closing.enter_context(opening)
-        self._allowance = Allowance("the batch", budget=order.limits[0])
-        self._allowance.spent["money"] = self._results.answered.cost or 0.0
-        self._store = closing.enter_context(shared_store(settings))
-        self._key = hash_of([hash_of(self.written), str(order.out.resolve())])
+            each.registry.modules.protect(self.out)
+        setup.check(family)
+        key = hash_of(self.definitions)
+        opening = open_results(self.out, key, rows, resume=resume)
+        results = self.call.closing.enter_context(opening)
+        whole.spent["money"] = results.answered.cost or 0.0
+        store, key = self.call.resources.store(), hash_of([key, str(self.out.resolve())])
+        opened = OpenBatch(self, rows, results, store, setup, key)
         for cascade in cascades:  # a mistake that all rows would make is told before the first
-            self._prepared(cascade, rows[0])
-        if order.resume:
-            self._find_under_way()
-        return self._results
+            opened.prepare(cascade, rows[0])
+        if resume:
+            opened.find_interrupted()
+        return opened
 
-    def _find_under_way(self) -> None:
-        """Find the sessions of rows that were under way when the batch was killed."""
-        from windlass.history.base import SessionFilter
 
+@dataclass(frozen=True, slots=True)
+class OpenBatch:
+    """A batch whose file of results is open: each of its rows can be run.
+
+    `key` begins the names of its sessions, and `interrupted` are those of rows that were being run
+    when the batch was killed, by how they end.
+    """
+
+    started: StartedBatch
+    rows: Sequence[BatchInput]
+    results: ResultsFile
+    store: Store
+    setup: RunSetup
+    key: str
+    interrupted: dict[str, str] = field(default_factory=dict[str, str])
+
+    def find_interrupted(self) -> None:
+        """Find the sessions of rows that were being run when the batch was killed."""
         for status in ("running", "interrupted"):
-            for info in self._store.sessions(SessionFilter(status=status, banks=False, under=())):
-                self._under_way.setdefault(info.session_id.rpartition("-")[2], info.session_id)
+            for info in self.store.sessions(SessionFilter(status=status, banks=False, under=())):
+                self.interrupted.setdefault(info.session_id.rpartition("-")[2], info.session_id)
 
-    @property
-    def resolve(self) -> Resolve:
-        """How models are found; what they are asked counts against the limits of the batch."""
-        return self._allowance.resolving(self.resources.providers.resolve)
-
-    async def run(
-        self, cascade: ReadyCascade, given: BatchInput, emit: Callable[[Event], None]
-    ) -> Result:
+    async def run(self, cascade: ReadyCascade, given: BatchInput, emit: OnEvent) -> Result:
         """Run a cascade on a row: what was answered when the batch was killed is not sent again."""
-        from windlass.engine.cascade import run_cascade
-
         try:
-            return await run_cascade(self._prepared(cascade, given, emit))
+            return await run_cascade(self.prepare(cascade, given, emit))
         except StepDiffers:  # what its requests depend on has changed since
-            return await run_cascade(self._prepared(cascade, given, emit))
+            return await run_cascade(self.prepare(cascade, given, emit))
 
-    def _prepared(
-        self,
-        cascade: ReadyCascade,
-        given: BatchInput,
-        emit: Callable[[Event], None] | None = None,
+    def prepare(
+        self, cascade: ReadyCascade, given: BatchInput, emit: OnEvent | None = None
     ) -> CascadeRun:
-        from windlass.api.batches.inputs import hash_of
-        from windlass.engine.resume.resuming import definition_of, resume_run
-        from windlass.engine.setup import new_session_id, prepare
-
+        """A run of a row, or the one that was interrupted, with limits of its own."""
         own = cascade.copy_for_run()
-        name = f"{hash_of([self._key, given.hash])[:8]}.{given.tag}"
-        session = self._under_way.pop(name, None)
+        name = f"{hash_of([self.key, given.hash])[:8]}.{given.tag}"
+        session = self.interrupted.pop(name, None)
         if session is not None:
-            unedited(self._store, session)
-        resolve, within = limited(
-            self.resources.providers, (self._allowance,), budget=self.order.budget
-        )
-        run = prepare(
-            own,
-            given.values,
-            settings=self.resources.settings,
-            store=self._store,
-            resolve=resolve,
-            on_event=emit,
-            session_id=session or f"{new_session_id()}-{name}",
-            resumed=session is not None,
-        )
-        if session is not None:
-            run = resume_run(run, definition_of(own.cascade), ())
-        return replace(run, allowances=within, answers=self._person)
+            find_unedited(self.store, session)
+        setup = self.setup.for_row(emit)
+        resumed, session_id = session is not None, session or f"{new_session_id()}-{name}"
+        run = setup.prepare(own, given.values, self.store, session_id, resumed=resumed)
+        return resume_run(run, definition_of(own.cascade), ()) if resumed else run
 
     async def finish(self, run_row: RunRow) -> BatchResult:
         """Run the rows that are not answered, each by `run_row`, and tell what they came to."""
-        from windlass.api.batches.workers import BatchWork
-        from windlass.engine.events import Noted
-
-        for warning in self.warnings:
-            self.tell(Noted("", f"warning: {warning}"))
-        work = BatchWork(self._rows, self._results, run_row, self.limits, self.tell, self.raised)
-        await work.finish(self.order.workers)
-        return work.result(self.order.out)
-
-
-def _written(cascade: Cascade) -> dict[str, Any]:
-    """A cascade as it was written, with nothing of what goes without saying."""
-    return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        started = self.started
+        for warning in started.warnings:
+            started.tell(Noted("", f"warning: {warning}"))
+        work = BatchWork(
+            self.rows, self.results, run_row, started.limits, started.tell, started.tell.raised
+        )
+        await work.finish(started.workers)
+        return work.result(started.out)

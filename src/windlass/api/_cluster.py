@@ -7,18 +7,27 @@ folder that they share with this machine, or a ClickHouse server. Inputs travel 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from windlass.api.loading import load_program
+from windlass.api.opening import open_resources
+from windlass.caching.rates import override
+from windlass.cascade.children import ReadyCascade
+from windlass.engine.cascade import add_server_tools, needed_servers
+from windlass.engine.setup import prepare
 from windlass.engine.tasks.frame import Frame
-from windlass.engine.tasks.job import Done
+from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_inputs import Given
-from windlass.engine.tasks.task_runner import Inner, finished_before
+from windlass.engine.tasks.task_runner import Inner, finished_before, run_one
 from windlass.errors import UsageError, WindlassError, WorkerLost
 from windlass.safety.imports import logging_unchanged
+from windlass.tasks.parse import read_task
 from windlass.wire.base import Usage
 
 if TYPE_CHECKING:
@@ -79,17 +88,11 @@ class Cluster:
     Args:
         flags: The settings of the command.
         shared: What every worker needs.
-        work: Runs one inner task in a process of the cluster.
 
     Raises UsageError where Ray is not installed, or the named cluster is not there.
     """
 
-    def __init__(
-        self,
-        flags: Mapping[str, Any],
-        shared: SharedObjects,
-        work: Callable[[Order, SharedObjects], WorkerReply],
-    ) -> None:
+    def __init__(self, flags: Mapping[str, Any], shared: SharedObjects) -> None:
         try:
             with logging_unchanged("ray"):
                 import ray
@@ -101,7 +104,6 @@ class Cluster:
         self._ray = ray
         self._flags = dict(flags)
         self._shared = shared
-        self._work = work
         self._started = False
         self._remote: Any = None
         self._sent: Any = None
@@ -121,7 +123,7 @@ class Cluster:
                 ) from error
             self._started = True
         # Nothing is tried again by itself: an inner task may have been paid for.
-        self._remote = ray.remote(max_retries=0, num_cpus=1)(self._work)
+        self._remote = ray.remote(max_retries=0, num_cpus=1)(run_inner_task)
         self._sent = ray.put(self._shared)
         return self
 
@@ -172,3 +174,46 @@ class Cluster:
             reason = str(error).strip().splitlines()[-1]
             raise WorkerLost(f"the worker of {path!r} was lost: {reason}") from error
         return reply
+
+
+def run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
+    """Run one inner task of a reduce; called in a process of a cluster."""
+    os.environ.update(order.environment)
+    with suppress(OSError):  # another machine may not have the folder, and needs it for names only
+        os.chdir(order.folder)
+    return asyncio.run(_run_inner_task(order, shared))
+
+
+async def _run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
+    # Whoever gave the order trusts the folder, or it would not have begun.
+    folder = Path(order.folder)
+    opening = open_resources(order.flags, shared.providers, folder=folder, trust=True)
+    async with opening as resources:
+        settings, closing = resources.settings, resources.closing
+        closing.enter_context(override(settings.prices))
+        source = read_task(order.raw, order.file, name=Path(order.file).stem)
+        program, registry = load_program(source, settings, shared.tools, auto=shared.auto)
+        run = prepare(
+            ReadyCascade(program.cascade, registry, {}),
+            order.input,
+            settings=settings,
+            store=resources.store(existing=True),
+            resolve=resources.providers.resolve,
+            session_id=order.session,
+            resumed=True,
+        )
+        run.session.state.update(order.state)
+        servers = needed_servers(run)
+        closing.push_async_callback(servers.stop)
+        await add_server_tools(run, servers)
+        job = Job.of(program, run)
+        closing.callback(job.material.close)
+        task = next(task for task in program.task.walk() if task.path == order.task)
+        done: Done | None = None
+        failure: WindlassError | None = None
+        try:
+            done = await run_one(Inner(job, task, order.frame, order.path), order.index, order.item)
+        except WindlassError as error:
+            failure = error
+        totals = run.totals
+        return WorkerReply(done, failure, totals.usage, totals.cost, totals.saved_tokens)

@@ -12,14 +12,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from windlass.api.loading import Tools, add_tools, load_cascade, load_program, modules_of
+from windlass.api.loading import add_tools, load_cascade, load_program, modules_of
+from windlass.api.options import Tools
 from windlass.errors import StoreError, TrustNeeded, UsageError
 from windlass.settings.settings import Settings
 from windlass.settings.trust import is_trusted
 
 if TYPE_CHECKING:
+    from windlass.api.opening import EngineCall
     from windlass.cascade.children import ReadyCascade
     from windlass.cascade.model import Cascade
     from windlass.history.base import Store
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from windlass.tools.registry import Registry
 
 
-def unedited(store: Store, name: str) -> str:
+def find_unedited(store: Store, name: str) -> str:
     """The id of the session that `name` means, whose record is as it was written.
 
     Raises UsageError where there is none, StoreError where its rows, or those of a session under
@@ -57,6 +59,13 @@ class RecordedWork:
     tools: Tools = ()
     trust: bool = False
     way: str = ""
+
+    @classmethod
+    def of(cls, call: EngineCall, session_id: str, settings: Settings) -> Self:
+        """What a session of the call's store ran, with the tools and the trust of its engine."""
+        options, store = call.options, call.resources.store(existing=True)
+        tools, trust = options["tools"], options["trust"]
+        return cls(session_id, store.folder, settings, tools, trust)
 
     def named_by(self, file: object) -> RecordedWork:
         """The same of a cascade that the user can name, by its file if that is there."""
@@ -125,7 +134,7 @@ def check_same_task(task: str | Path, session_id: str, recorded: bytes) -> None:
         )
 
 
-def tell_root(
+def warn_of_other_root(
     session_id: str, recorded: object, settings: Settings, warn: Callable[[str], None] | None
 ) -> None:
     """Say where the folder of tools is another one than that of the run: that of now counts."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from windlass.api.options import CascadeSource, Tools
 from windlass.errors import CascadeError, Mistake, TaskFileError
 from windlass.settings.modules import Modules
 from windlass.settings.settings import Settings
@@ -14,14 +15,9 @@ from windlass.settings.trust import is_trusted
 
 if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
-    from windlass.cascade.model import Cascade
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
     from windlass.tools.registry import Registry
-
-
-Tools = Sequence["Callable[..., Any] | str"]
-"""A user's tools: functions, modules (`my_tools`) or dotted paths (`my_tools:search`)."""
 
 
 def modules_of(file: object, *, trust: bool | None = None) -> Modules:
@@ -72,7 +68,7 @@ def add_tools(registry: Registry, tools: Tools) -> Registry:
 
 
 def load_cascade(
-    cascade: Cascade | Mapping[str, Any] | str | Path,
+    cascade: CascadeSource,
     settings: Settings,
     tools: Tools = (),
     *,
@@ -99,7 +95,7 @@ def load_cascade(
     )
     from windlass.cascade.needs import not_given
 
-    family, warnings = checked_family(cascade, settings, tools, trust, record)
+    family, warnings = load_family(cascade, settings, tools, trust, record)
     checked = make_ready(family, auto=auto)
     if input is not None:
         missing = not_given(family_needs(family), input)
@@ -111,8 +107,8 @@ def load_cascade(
     return checked
 
 
-def checked_family(
-    cascade: Cascade | Mapping[str, Any] | str | Path,
+def load_family(
+    cascade: CascadeSource,
     settings: Settings,
     tools: Tools,
     trust: bool | None = None,
@@ -130,7 +126,7 @@ def checked_family(
 
 
 def read_cascade(
-    cascade: Cascade | Mapping[str, Any] | str | Path,
+    cascade: CascadeSource,
     settings: Settings,
     tools: Tools = (),
     *,

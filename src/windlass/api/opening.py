@@ -1,17 +1,26 @@
-"""What a run is made with: settings, providers, the store and limits, opened and closed."""
+"""What an engine holds for its calls: options, settings, providers and the store."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+)
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, Unpack
 
+from windlass.api.options import EngineOptions, RunLimits
 from windlass.caching.rates import override
-from windlass.errors import UsageError
+from windlass.errors import UsageError, did_you_mean
 from windlass.safety.fairness import preload, wait_for_turn
 from windlass.settings.settings import Settings
 
@@ -19,57 +28,221 @@ if TYPE_CHECKING:
     from windlass.engine.events import Event
     from windlass.history.base import Store
     from windlass.providers.at_hand import Providers
-    from windlass.providers.base import Provider, Resolve
-    from windlass.providers.spending import Allowance
+    from windlass.providers.base import Provider
 
-
-_Answer = TypeVar("_Answer")
-
-
-_MODULES = (
+_MODULES: Final = (
+    "windlass.api._runs",
+    "windlass.api._task_runs",
     "windlass.cascade.check",
     "windlass.cascade.load",
-    "windlass.engine.cards.indexer",
-    "windlass.engine.cascade",
-    "windlass.engine.tasks.task_runner",
-    "windlass.engine.setup",
     "windlass.history.sqlite",
     "windlass.tasks.parse",
 )
 
+_DEFAULTS: Final[EngineOptions] = {
+    "model": None,
+    "store": None,
+    "root": None,
+    "search_folder": None,
+    "tools": (),
+    "providers": {},
+    "on_event": None,
+    "auto": False,
+    "trust": False,
+    "limits": {},
+    "allowances": (),
+    "approve": (),
+    "on_question": None,
+}
 
-class Resources(NamedTuple):
-    """What a run is made with. `closing` closes what is entered into it when the run ends."""
+OnEvent: TypeAlias = "Callable[[Event], None]"
+
+_ON_EVENT: Final[ContextVar[OnEvent | None]] = ContextVar("_ON_EVENT", default=None)
+"""Who is told of the call in this context, for providers, which all calls of an engine share."""
+
+
+@dataclass(slots=True)
+class Resources:
+    """What is open, for one call or for all calls of an engine; `closing` closes it."""
 
     settings: Settings
     providers: Providers
     closing: AsyncExitStack
+    _store: Store | None = field(init=False, default=None)
+
+    def store(self, *, existing: bool = False) -> Store:
+        """The store, made where it is missing; `existing`: raise UsageError where there is none."""
+        if self._store is None:
+            if existing:
+                opening: AbstractContextManager[Store]
+                opening = open_store(self.settings, existing=True, writing=True)
+            else:
+                opening = shared_store(self.settings)
+            self._store = self.closing.enter_context(opening)
+        return self._store
 
 
 @asynccontextmanager
-async def opened(
+async def open_resources(
     flags: Mapping[str, Any],
-    providers: Mapping[str, Provider] | None,
-    on_event: Callable[[Event], None] | None = None,
+    providers: Mapping[str, Provider],
     *,
     folder: Path | None = None,
     trust: bool = False,
 ) -> AsyncIterator[Resources]:
-    """The settings and providers of one run in `folder` (default: the current one).
+    """Read the settings that hold in `folder` (default: the current one), and find providers.
 
-    Meanwhile the user's own prices hold. Raises UsageError for what the user wrote.
+    `providers` go before others of the same name. Raises UsageError for what the user wrote.
     """
-    await preload(load_engine)
-    await wait_for_turn()
+    await load_rooms()
     from windlass.providers.at_hand import Providers
 
     settings = Settings.read(flags, folder=folder, trust=trust)
     settings.check_trust()
-    at_hand = Providers(providers or {}, settings, warn=noted(on_event), on_wait=on_event)
+    at_hand = Providers(providers, settings, warn=_warn, on_wait=_tell)
     async with AsyncExitStack() as closing:
-        closing.enter_context(override(settings.prices))
         closing.push_async_callback(at_hand.close)
         yield Resources(settings, at_hand, closing)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCall:
+    """One call of an engine: what is open for it, and who is told of it.
+
+    `closing` closes what only this call holds.
+    """
+
+    engine: EngineBase
+    resources: Resources
+    on_event: OnEvent | None
+    closing: AsyncExitStack
+
+    @property
+    def options(self) -> EngineOptions:
+        """The options of the engine."""
+        return self.engine.options
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of the engine."""
+        return self.resources.settings
+
+    def settings_with(self, model: str | None) -> Settings:
+        """The settings of a run with this model (None: what the engine's settings say)."""
+        if model is None or model == self.options["model"]:
+            return self.settings
+        flags = {**self.engine.flags, "model": model}
+        trust = self.options["trust"]
+        return Settings.read(flags, folder=self.settings.folder, trust=trust)
+
+    @property
+    def warn(self) -> Callable[[str], None] | None:
+        """Passes a warning on as an event; None where nobody is told."""
+        return None if self.on_event is None else _warn
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Meanwhile the user's own prices hold, and what providers tell is told of this call."""
+        token = _ON_EVENT.set(self.on_event)
+        try:
+            with override(self.settings.prices):
+                yield
+        finally:
+            _ON_EVENT.reset(token)
+
+
+class EngineBase:
+    """What an engine holds for its calls: options, and the resources that are open."""
+
+    def __init__(self, **options: Unpack[EngineOptions]) -> None:
+        check_options(type(self).__name__, options, EngineOptions)
+        self.options: EngineOptions = {**_DEFAULTS, **options}
+        """All options, with the defaults of those that were not given."""
+        self._resources: Resources | None = None
+        self._closing: AsyncExitStack | None = None
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The options that are settings, by their names; None where they were not given."""
+        options: dict[str, Any] = {**self.options}
+        return {name: options[name] for name in ("model", "store", "root", "search_folder")}
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The limits of each run. Raises UsageError for one that does not exist."""
+        limits = self.options["limits"]
+        if not isinstance(limits, Mapping):
+            raise UsageError(f"limits must be a mapping such as {{'budget': 2.5}}, not {limits!r}")
+        for name in limits.keys() - RunLimits.__annotations__.keys():
+            near = did_you_mean(str(name), RunLimits.__annotations__)
+            raise UsageError(f"there is no limit {name!r}; {near}")
+        return {**limits}
+
+    async def __aenter__(self) -> Self:
+        """Open what calls share. Raises UsageError for settings that are wrong."""
+        if self._closing is not None:
+            raise UsageError("the engine is open already; use it, or make another one")
+        async with AsyncExitStack() as closing:
+            self._resources = await closing.enter_async_context(self._open())
+            self._closing = closing.pop_all()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close what was opened; the engine may be used and opened again."""
+        closing, self._closing, self._resources = self._closing, None, None
+        if closing is not None:
+            await closing.aclose()
+
+    def _open(self) -> AbstractAsyncContextManager[Resources]:
+        providers, trust = self.options["providers"] or {}, self.options["trust"]
+        return open_resources(self.flags, providers, trust=trust)
+
+    @asynccontextmanager
+    async def open_call(self, on_event: OnEvent | None) -> AsyncIterator[EngineCall]:
+        """Open what one call needs, with what the engine holds; `on_event` is told of it."""
+        async with AsyncExitStack() as closing:
+            resources = self._resources
+            if resources is None:
+                resources = await closing.enter_async_context(self._open())
+            yield EngineCall(self, resources, on_event, closing)
+
+    @asynccontextmanager
+    async def open_own_call(self) -> AsyncIterator[EngineCall]:
+        """A call of which the user's own function is told."""
+        from windlass.engine.events import Listener
+
+        on_event = self.options["on_event"]
+        async with self.open_call(on_event and Listener(on_event)) as call:
+            with call.in_force():
+                yield call
+
+
+def check_options(name: str, given: Mapping[str, Any], options: type) -> None:
+    """Raise TypeError for an option that the callable of this name does not take."""
+    for unknown in given.keys() - options.__annotations__.keys():
+        near = did_you_mean(unknown, options.__annotations__)
+        raise TypeError(f"{name}() got an unexpected keyword argument {unknown!r}; {near}")
+
+
+def _tell(event: Event) -> None:
+    on_event = _ON_EVENT.get()
+    if on_event is not None:
+        on_event(event)
+
+
+def _warn(text: str) -> None:
+    from windlass.engine.events import Noted
+
+    if _ON_EVENT.get() is None:
+        warnings.warn(text, stacklevel=3)
+    else:
+        _tell(Noted("", text))
+
+
+async def load_rooms() -> None:
+    """Import what runs need, in a thread: that takes seconds, and the event loop goes on."""
+    await preload(load_engine)
+    await wait_for_turn()
 
 
 def load_engine() -> None:
@@ -98,57 +271,3 @@ def shared_store(settings: Settings) -> AbstractContextManager[Store]:
 
     settings.check_trust("store")
     return shared_place(settings.store, os.environ)
-
-
-def listening(on_event: Callable[[Event], None] | None) -> Callable[[Event], None] | None:
-    """What hands events on, and keeps what that raises until the run can end by it."""
-    from windlass.engine.events import Listener
-
-    return on_event and Listener(on_event)
-
-
-def noted(on_event: Callable[[Event], None] | None) -> Callable[[str], None] | None:
-    """What passes a warning on as an event; None where nobody watches."""
-    from windlass.engine.events import Noted
-
-    return on_event and (lambda text: on_event(Noted("", text)))
-
-
-def limited(
-    providers: Providers, shared: Sequence[Allowance], **limits: float | None
-) -> tuple[Resolve, tuple[Allowance, ...]]:
-    """How the models of a run are found, and the limits that their calls count against."""
-    from windlass.providers.spending import Allowance
-
-    within = (*shared, Allowance("the run", **limits))
-    resolve: Resolve = providers.resolve
-    for allowance in within:
-        resolve = allowance.resolving(resolve)
-    return resolve, within
-
-
-def in_a_loop(work: Callable[[], Coroutine[Any, Any, _Answer]], name: str) -> _Answer:
-    """What the public coroutine `windlass.name` comes to, for code that is not async.
-
-    Raises UsageError inside a running event loop.
-    """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(work())
-    raise UsageError(
-        f"{name}_sync cannot be called inside a running event loop; write:"
-        f" await windlass.{name}(...)"
-    )
-
-
-def check_input(given: object) -> None:
-    """Raise UsageError for an input that is none."""
-    kind = type(given).__name__
-    if given is not None and not isinstance(given, Mapping):
-        raise UsageError(
-            f"the input must be a mapping of names to values, such as {{'question': 'text'}}, "
-            f"not {kind} {str(given)[:60]!r}"
-        )
-    if names := [name for name in given or () if not isinstance(name, str)]:
-        raise UsageError(f"the input's names must be text, not {names[0]!r}")

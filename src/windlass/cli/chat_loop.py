@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from windlass.api.engine import Engine
 from windlass.api.functions import run
 from windlass.api.sessions import Session
 from windlass.caching.rates import override
@@ -74,7 +75,7 @@ class Chat:
         """Run the cascade, if there is one, then answer line by line."""
         watcher = _Replies(progress, self._settings.addresses(), verbose=progress.verbose)
         if cascade is None:
-            session = Session(resume=resume, on_event=watcher, **self._options)
+            session = Engine(on_event=watcher, **self._options).session(resume=resume)
         else:
             session = await self._run_cascade(cascade, values, watcher)
         async with session:

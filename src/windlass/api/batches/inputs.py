@@ -17,9 +17,9 @@ from windlass.errors import FileError, Mistake, UsageError, did_you_mean
 from windlass.safety.foreign import TOO_DEEP, is_too_deep, parse_json
 
 _PROGRAM: Final = "inputs"
-"""What messages call the rows of a program; their number is their line."""
+"""The name in messages of rows that a program gives; their number is their line."""
 _MOST_TOLD: Final = 20
-"""Mistakes of a file of inputs that are told; one in each line of thousands says no more."""
+"""The most mistakes that are listed of a file of inputs."""
 
 
 class InputPlace(NamedTuple):
@@ -44,28 +44,28 @@ class BatchInput:
     place: InputPlace
     values: Mapping[str, Any]
     parts: ClassVar[str] = "inputs"
-    """What a file of results belongs to beside the cascade."""
+    """What, beside the cascade, must be the same for a file of results to belong to a batch."""
     line: ClassVar[type[ResultLine]] = ResultLine
-    """What its line in the file of results is checked against."""
+    """The form of its line in the file of results."""
 
     @property
     def hash(self) -> str:
-        """What the row is known by: equal values have equal hashes."""
+        """Identifies the row: equal values have equal hashes."""
         return hash_of(self.values)
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return str(self.place)
 
     @property
     def tag(self) -> str:
-        """What its session's name ends with."""
+        """The end of its session's name."""
         return str(self.row)
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What its line in the file of results says besides, as JSON values."""
+        """What its line in the file of results also says, as JSON values."""
         return {}
 
 
@@ -87,35 +87,37 @@ def read_inputs(
         path, name = Path(source), str(source)
         if path.suffix.lower() not in _FORMATS:
             known = ", ".join(_FORMATS)
-            raise UsageError(f"{name}: the inputs of a batch are a file of these kinds: {known}")
-        text = _text(path)
+            raise UsageError(
+                f"{name}: the inputs of a batch must be a file of one of these kinds: {known}"
+            )
+        text = _read_text(path)
         if path.suffix.lower() == ".csv":
-            columns = _columns(text, name)
+            columns = _read_columns(text, name)
         read = _FORMATS[path.suffix.lower()](text, name)
     else:
-        name, read = _PROGRAM, _given(source, _PROGRAM)
+        name, read = _PROGRAM, _read_rows(source, _PROGRAM)
     rows: list[BatchInput] = []
     mistakes: list[Mistake] = []
-    if columns is not None:  # what its first line lacks, every row lacks
-        mistakes += _missing(InputPlace(name, 1), "column ", needs, columns)
+    if columns is not None:  # a column that is missing is missing in every row
+        mistakes += _missing_inputs(InputPlace(name, 1), "column ", needs, columns)
         needs = ()
     for each in read:
         if isinstance(each, Mistake):
             mistakes.append(each)
             continue
         place, values = each
-        mistakes += _missing(place, "", needs, values)
+        mistakes += _missing_inputs(place, "", needs, values)
         rows.append(BatchInput(len(rows) + 1, place, values))
     if mistakes:
         left = len(mistakes) - _MOST_TOLD
         more = [Mistake(name, None, f"and {left:,} more mistakes")] if left > 0 else []
         raise FileError([*mistakes[:_MOST_TOLD], *more])
     if not rows:
-        raise UsageError(f"{name}: it holds no inputs; a batch needs one at least")
+        raise UsageError(f"{name}: it holds no inputs; a batch needs at least one")
     return rows
 
 
-def _missing(
+def _missing_inputs(
     place: InputPlace, kind: str, needs: Iterable[InputNeed], names: Collection[str]
 ) -> Iterator[Mistake]:
     """One mistake for each need that these names do not meet."""
@@ -126,7 +128,7 @@ def _missing(
             yield Mistake(*place, f"{text}; {did_you_mean(need.name, names)}")
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -138,14 +140,14 @@ def _text(path: Path) -> str:
         raise FileError([Mistake(str(path), line, "it is not UTF-8 text")]) from error
 
 
-def _json_lines(text: str, name: str) -> _Read:
+def _read_json_lines(text: str, name: str) -> _Read:
     for line, written in enumerate(text.split("\n"), start=1):
         if not written.strip():
             continue
         try:
             value = parse_json(written)
         except ValueError as error:
-            yield Mistake(name, line, f"it is no JSON: {error}")
+            yield Mistake(name, line, f"it is not JSON: {error}")
         else:
             if not isinstance(value, dict):
                 kind = type(value).__name__
@@ -154,14 +156,14 @@ def _json_lines(text: str, name: str) -> _Read:
                 yield InputPlace(name, line), value
 
 
-def _columns(text: str, name: str) -> list[str]:
-    """The names in the first line of a CSV file. Raises UsageError where they are none."""
+def _read_columns(text: str, name: str) -> list[str]:
+    """The names in the first line of a CSV file. Raises UsageError for none, or wrong ones."""
     try:
         columns = next(csv.reader(io.StringIO(text, newline=""), strict=True), [])
     except csv.Error as error:
-        raise FileError([Mistake(name, 1, f"it is no CSV: {error}")]) from error
+        raise FileError([Mistake(name, 1, f"it is not CSV: {error}")]) from error
     if not columns:
-        raise UsageError(f"{name}: it holds no inputs; a batch needs one at least")
+        raise UsageError(f"{name}: it holds no inputs; a batch needs at least one")
     for column in columns:
         if not column.strip():
             raise FileError([Mistake(name, 1, "a column has no name")])
@@ -170,7 +172,7 @@ def _columns(text: str, name: str) -> list[str]:
     return columns
 
 
-def _csv(text: str, name: str) -> _Read:
+def _read_csv(text: str, name: str) -> _Read:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     columns = next(reader)
     line = reader.line_num + 1
@@ -183,10 +185,10 @@ def _csv(text: str, name: str) -> _Read:
                 yield InputPlace(name, line), dict(zip(columns, cells, strict=True))
             line = reader.line_num + 1
     except csv.Error as error:
-        yield Mistake(name, line, f"it is no CSV: {error}")
+        yield Mistake(name, line, f"it is not CSV: {error}")
 
 
-def _given(rows: Iterable[Mapping[str, Any]], name: str) -> _Read:
+def _read_rows(rows: Iterable[Mapping[str, Any]], name: str) -> _Read:
     for line, values in enumerate(rows, start=1):
         if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
             wrong = f"a row must be a mapping of names to values, not {str(values)[:60]!r}"
@@ -203,4 +205,4 @@ def _given(rows: Iterable[Mapping[str, Any]], name: str) -> _Read:
             yield Mistake(name, line, TOO_DEEP) if deep else (InputPlace(name, line), values)
 
 
-_FORMATS: Final = {".jsonl": _json_lines, ".ndjson": _json_lines, ".csv": _csv}
+_FORMATS: Final = {".jsonl": _read_json_lines, ".ndjson": _read_json_lines, ".csv": _read_csv}

@@ -88,7 +88,7 @@ class ResultsFile:
         whole = {"row": given.row, "input_hash": given.hash, "cascade_hash": self._cascade}
         whole |= {**given.about, **line}
         try:
-            written = _encoded(whole)
+            written = _encode(whole)
             while written:
                 written = written[os.write(self._number, written) :]
         except OSError as error:
@@ -114,21 +114,21 @@ class ResultsFile:
 
     def _checked(self, place: str, raw: bytes, inputs: Sequence[BatchInput]) -> Mapping[str, Any]:
         try:
-            line = _line(raw, inputs[0].line)
+            line = _read_line(raw, inputs[0].line)
         except ValueError as error:
-            text = f"{place}: this is no result of a batch ({error}); give another --out"
+            text = f"{place}: this is not the result of a batch ({error}); give another --out"
             raise UsageError(text) from error
         row = line["row"]
         if line["cascade_hash"] != self._cascade:
             what = "another cascade, or one that was changed since"
-        elif row > len(inputs) or not _is_of(line, inputs[row - 1]):
-            what = f"other {inputs[0].parts}: row {row:,} is another"
+        elif row > len(inputs) or not _matches(line, inputs[row - 1]):
+            what = f"other {inputs[0].parts}: row {row:,} differs"
         else:
             return line
         raise UsageError(f"{place}: this file belongs to {what}; give another --out")
 
 
-def _is_of(line: Mapping[str, Any], given: BatchInput) -> bool:
+def _matches(line: Mapping[str, Any], given: BatchInput) -> bool:
     about = {"input_hash": given.hash, **given.about}
     return all(line.get(key) == value for key, value in about.items())
 
@@ -146,7 +146,7 @@ def open_results(
         number = open_own(path, 0o666, flags=os.O_APPEND | (0 if resume else os.O_EXCL))
     except FileExistsError:
         raise UsageError(
-            f"{path}: this file is there already; go on with it with --resume (in Python:"
+            f"{path}: this file exists already; go on with it with --resume (in Python:"
             " resume=True), or give another --out"
         ) from None
     except OSError as error:
@@ -175,11 +175,11 @@ def read_results(path: Path) -> Iterator[dict[str, Any]]:
         at = 0
         for raw in file:
             with suppress(ValueError):  # the beginning of a line, where a kill broke it off
-                places[_line(raw)["row"]] = at
+                places[_read_line(raw)["row"]] = at
             at += len(raw)
         for row in sorted(places):
             file.seek(places[row])
-            yield _line(file.readline())
+            yield _read_line(file.readline())
 
 
 def _lock(number: int, path: Path) -> None:
@@ -197,7 +197,7 @@ def _lock(number: int, path: Path) -> None:
         return  # a file system that cannot lock
 
 
-def _encoded(line: Mapping[str, Any]) -> bytes:
+def _encode(line: Mapping[str, Any]) -> bytes:
     try:
         return (json.dumps(line, ensure_ascii=False) + "\n").encode()
     except UnicodeEncodeError:  # halves of characters
@@ -213,11 +213,11 @@ def _is_broken(raw: bytes) -> bool:
     return False
 
 
-def _line(raw: bytes, schema: type[ResultLine] = ResultLine) -> dict[str, Any]:
+def _read_line(raw: bytes, schema: type[ResultLine] = ResultLine) -> dict[str, Any]:
     """What a line holds. Raises ValueError in one clause where it is no result."""
     line = parse_json(raw)
     if not isinstance(line, dict):
-        raise ValueError("it is no object")  # noqa: TRY004 - one error for all
+        raise ValueError("it is not an object")  # noqa: TRY004 - one error for all
     try:
         schema.model_validate(line)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The rows of a batch side by side: which is begun, and what becomes of it."""
+"""The workers of a batch: they run its rows side by side, within its limits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 from windlass.api.batches.inputs import BatchInput
 from windlass.api.batches.results import ResultsFile, RowsAnswered, read_results
+from windlass.api.options import BatchOptions
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted, Waiting
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, person_needed
@@ -23,12 +24,22 @@ BatchReason: TypeAlias = Literal["money", "tokens", "time", "runs"]
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What a batch may take: `cost` in US dollars and `tokens` in all, the others from now on."""
+    """The limits of a batch: `cost` in US dollars and `tokens` in all, the others from now on."""
 
     cost: float | None = None
     tokens: int | None = None
     seconds: float | None = None
     runs: int | None = None
+
+    @classmethod
+    def of(cls, options: BatchOptions) -> Self:
+        """The limits among the options of a batch."""
+        return cls(
+            options.get("max_cost"),
+            options.get("max_tokens"),
+            options.get("max_seconds"),
+            options.get("max_runs"),
+        )
 
     def __post_init__(self) -> None:
         for name, value, unit in (
@@ -93,7 +104,7 @@ BatchEvent: TypeAlias = Event | BatchStarted | RowEnded
 
 @dataclass(frozen=True, slots=True)
 class BatchResult:
-    """What a batch came to. The results themselves are in the file `out`: `read()` gives them.
+    """The outcome of a batch. The results themselves are in the file `out`: `read()` gives them.
 
     `rows` are all of the inputs; `completed`, `incomplete` and `failed` say how they ended, also
     those that ended before; `again` are run when the batch is resumed: those that failed, that a
@@ -127,7 +138,7 @@ RunRow: TypeAlias = Callable[[BatchInput, Callable[[Event], None]], Awaitable[di
 
 @dataclass(slots=True)
 class BatchWork:
-    """A batch under way."""
+    """A batch that is running."""
 
     inputs: Sequence[BatchInput]
     results: ResultsFile
@@ -135,24 +146,24 @@ class BatchWork:
     limits: BatchLimits
     emit: _Emit
     raised: Sequence[Exception] = ()
-    """What `emit` has raised: it ends the batch, also where a run takes it for a failure."""
+    """What `emit` has raised. It ends the batch, even if a run took it for its own failure."""
     _todo: deque[BatchInput] = field(init=False, default_factory=deque[BatchInput])
     _began: float = field(init=False, default_factory=time.monotonic)
-    _begun: int = field(init=False, default=0)
+    _started: int = field(init=False, default=0)
     _ended: int = field(init=False, default=0)
     _longest: float = field(init=False, default=0.0)
     _kept: int = field(init=False, default=0)
-    _told: bool = field(init=False, default=False)
-    _cut: bool = field(init=False, default=False)
+    _start_told: bool = field(init=False, default=False)
+    _money_reached: bool = field(init=False, default=False)
     _reason: BatchReason | None = field(init=False, default=None)
 
     @property
     def answered(self) -> RowsAnswered:
-        """What is in the file by now."""
+        """What the file holds so far."""
         return self.results.answered
 
     async def finish(self, workers: int) -> None:
-        """Run what is to be run, so many rows at a time. Raises StoreError."""
+        """Run the rows that are not answered, `workers` at a time. Raises StoreError."""
         kept = self.answered.kept
         self._todo.extend(each for each in self.inputs if each.row not in kept)
         self._kept = len(kept)
@@ -164,23 +175,23 @@ class BatchWork:
             raise several.exceptions[0] from several
 
     async def _work(self) -> None:
-        """Run one row after the other. What does not fit in a limit is left to the others."""
+        """Run one row after another, until there are none or a limit could be passed."""
         while self._todo:
             if (reason := self._limit()) is not None:
                 self._reason = reason
                 return
-            self._begun += 1
+            self._started += 1
             await self._row(self._todo.popleft())
             self._ended += 1
 
     def _limit(self) -> BatchReason | None:
-        """The limit that one more run could pass; it may take what the largest took."""
+        """The limit that another run could pass if it used as much as the largest one so far."""
         limits, now = self.limits, time.monotonic() - self._began
-        if limits.runs is not None and self._begun >= limits.runs:
+        if limits.runs is not None and self._started >= limits.runs:
             return "runs"
         if limits.seconds is not None and now + self._longest > limits.seconds:
             return "time"
-        answered, more = self.answered, self._begun - self._ended + 1
+        answered, more = self.answered, self._started - self._ended + 1
         if limits.tokens is not None:
             spent = answered.tokens_in + answered.tokens_out
             if spent >= limits.tokens or spent + more * answered.largest > limits.tokens:
@@ -188,30 +199,32 @@ class BatchWork:
         if limits.cost is not None:
             dollars = answered.cost or 0.0
             over = dollars >= limits.cost or dollars + more * answered.dearest > limits.cost
-            if over or self._cut:
+            if over or self._money_reached:
                 return "money"
         return None
 
     async def _row(self, given: BatchInput) -> None:
         await wait_for_turn()
         began = time.monotonic()
-        watcher = _Watcher(given.name, self._tell_begin, self.emit)
+        watcher = _RowWatcher(given.name, self._tell_start, self.emit)
         try:
             line = await self.run(given, watcher)
         except StoreError:  # what is answered from now on would be lost
             raise
         except Exception as failure:  # noqa: BLE001 - one row's, and the others go on
-            line = _failed(watcher, failure)
+            line = _failed_line(watcher, failure)
         if self.raised:
             raise self.raised[0]
         self._longest = max(self._longest, time.monotonic() - began)
-        self._cut = self._cut or (line["again"] and line["status"] == "incomplete")
+        self._money_reached = self._money_reached or (
+            line["again"] and line["status"] == "incomplete"
+        )
         self.results.append(given, line)
         self._tell_end(given, line)
 
-    def _tell_begin(self, event: SessionStarted) -> None:
-        if not self._told:
-            self._told = True
+    def _tell_start(self, event: SessionStarted) -> None:
+        if not self._start_told:
+            self._start_told = True
             self.emit(BatchStarted(event.cascade_id, event.models, len(self.inputs), self._kept))
 
     def _tell_end(self, given: BatchInput, line: dict[str, Any]) -> None:
@@ -230,9 +243,11 @@ class BatchWork:
         self.emit(ended)
 
     def result(self, out: Path) -> BatchResult:
-        """What it came to."""
+        """The result of the batch, by what the file holds."""
         # What one worker left for a limit, others may have run.
-        reason = (self._reason if self._todo else None) or ("money" if self._cut else None)
+        reason = (self._reason if self._todo else None) or (
+            "money" if self._money_reached else None
+        )
         answered, troubles = self.answered, sorted(self.answered.troubles.items())
         ended = [line["status"] for _, line in troubles]
         return BatchResult(
@@ -253,10 +268,9 @@ class BatchWork:
 
 
 def line_of(result: Result) -> dict[str, Any]:
-    """What the file says of a run.
+    """The line of a run in the file of results.
 
-    It is run again where it failed, and where the batch's own limit ended it, which says nothing
-    of the row.
+    The row is run again if the run failed, or if a limit of the batch ended it.
     """
     stop = result.error or person_needed(result.notes)
     amounts = result.notes.get("budget")
@@ -280,8 +294,8 @@ def line_of(result: Result) -> dict[str, Any]:
     }
 
 
-def _failed(watcher: _Watcher, failure: Exception) -> dict[str, Any]:
-    """What the file says of a run that ended without a result."""
+def _failed_line(watcher: _RowWatcher, failure: Exception) -> dict[str, Any]:
+    """The line of a run that raised instead of giving a result."""
     kind = "" if isinstance(failure, WindlassError) else f"{type(failure).__name__}: "
     return {
         "status": "failed",
@@ -297,8 +311,8 @@ def _failed(watcher: _Watcher, failure: Exception) -> dict[str, Any]:
     }
 
 
-class _Watcher:
-    """What the events of a run tell: its session, and what it was billed by then.
+class _RowWatcher:
+    """Gathers from the events of a run its session, and what it was billed so far.
 
     What is noted of it is passed on with the name of its row.
     """

@@ -1,4 +1,4 @@
-"""The runs of a comparison, and what their lines in the file of results come to."""
+"""The runs of a comparison, and the figures computed from their lines in the file of results."""
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class ComparedRun(BatchInput):
 
     @property
     def hash(self) -> str:
-        """What the run is known by."""
+        """Identifies the run."""
         return hash_of([self.values, self.policy.auto_context, self.take])
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return f"{self.place} with {self.policy.name}"
 
     @property
     def tag(self) -> str:
-        """What its session's name ends with: the seed is the same under every policy."""
+        """The end of its session's name; the seed in it is the same under every policy."""
         return f"{self.row}{SEED}{self.number}.{self.take}"
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What its line says besides."""
+        """What its line in the file of results also says."""
         return {"policy": self.policy.name, "input": self.number, "take": self.take}
 
 
@@ -85,18 +85,18 @@ def compared_runs(
 
 
 def is_judged(line: Mapping[str, Any], judge: str) -> bool:
-    """Whether a line has this judge's word, or is none to be judged."""
+    """Whether this judge has judged the run of a line, or it is not to be judged."""
     if line["again"] or line["status"] == "waiting":
         return True
     return line.get("judge") == judge and line.get("score") is not None
 
 
-# ---- what they come to ---------------------------------------------------------------
+# ---- their figures -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyFigures:
-    """What one policy came to.
+    """The figures of one policy.
 
     `runs` were measured. `rate` is the share that succeeded where the judge says yes or no, else
     the mean score, and lies between `low` and `high`; `successes` are None for scores. `cost` is
@@ -116,7 +116,7 @@ class PolicyFigures:
 
 @dataclass(frozen=True, slots=True)
 class PolicyDifference:
-    """One policy beside the first, the baseline, on the same inputs.
+    """One policy compared with the first, the baseline, on the same inputs.
 
     So many of `inputs` went `better` or `worse`. `p` is the p-value of `test`, `p_holm` the same
     raised for the number of policies. `difference` of the rates or scores lies between `low` and
@@ -144,7 +144,7 @@ class PolicyDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What came of a comparison; `out` is the file with every run.
+    """The outcome of a comparison; `out` is the file with every run.
 
     `runs` are all that belong to it; `again` are run when it is resumed, `unjudged` judged, and
     `waiting` wait for a person. `cost` is that of the runs that count and `judge_cost` that of the
@@ -314,11 +314,11 @@ class _Pairs:
 
     @property
     def better(self) -> int:
-        return sum(each > _DUST for each in self.scores)
+        return sum(each > _ROUNDING for each in self.scores)
 
     @property
     def worse(self) -> int:
-        return sum(each < -_DUST for each in self.scores)
+        return sum(each < -_ROUNDING for each in self.scores)
 
     @property
     def p(self) -> float:
@@ -370,5 +370,5 @@ class _Pairs:
         return sum(self.costs) / sum(self.before) - 1, bootstrap(self.costs, self.before)
 
 
-_DUST: Final = 1e-12
-"""A difference that rounding may leave."""
+_ROUNDING: Final = 1e-12
+"""The largest difference that is only rounding."""

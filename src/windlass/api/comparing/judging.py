@@ -1,4 +1,4 @@
-"""Judges: what says how good the answer of a run is."""
+"""Judges of how good the answer of a run is."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from windlass.text.tokens import request_tokens
 from windlass.wire.base import Request
 
 VALIDATOR: Final = "validator"
-"""The judge that takes the run's own word: it completed, so its validators accept it."""
+"""The judge for which a run that completed will do: its validators have accepted it."""
 _ANSWER_TOKENS: Final = 300
 _LEAST: Final = 200
-"""Characters to which an answer is cut at most, so that a model can read it."""
+"""Characters below which an answer is not cut, even if it does not fit the model's window."""
 
 Score: TypeAlias = bool | float
 JudgeFunction: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, str]], Any]
@@ -50,8 +50,8 @@ JudgeFunction: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, str]], Any]
 class Judgement:
     """How good an answer is: whether it will do, or a number where more is better.
 
-    `score` is None where the judge failed, and `why` says so; `cost` is in US dollars (None: no
-    price is known). `limited`: it was not asked, because that could have passed a limit.
+    `score` is None if the judge failed, and `why` says so; `cost` is in US dollars (None: no
+    price is known). `limited`: the model was not asked, because that could have passed a limit.
     """
 
     score: Score | None
@@ -61,17 +61,17 @@ class Judgement:
 
 
 class Judge(Protocol):
-    """What judges; `name` is what the user called it."""
+    """A judge of runs."""
 
     @property
     def name(self) -> str:
-        """What the user called it."""
+        """Its name, as the user wrote it."""
         ...
 
     async def judge(self, given: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
         """How good a run is, by its input and its line in the file of results.
 
-        The run completed. What fails is in the answer.
+        The run completed. If the judge fails, its judgement says so.
         """
         ...
 
@@ -149,7 +149,7 @@ class _ByModel:
         return Judgement(float(score), paid, why)
 
     def _question(self, given: Mapping[str, Any], answer: str) -> tuple[Message, ...]:
-        """What it is asked; task and answer are cut where it could not read them."""
+        """The messages that ask the model; task and answer are cut to fit its window."""
         _, info = self.resolve(self.name)
         task = "\n\n".join(phase.instructions for phase in self.cascade.phases)
         room, longest = info.input_room(_ANSWER_TOKENS), max(len(task), len(answer))
@@ -164,7 +164,7 @@ class _ByModel:
 
 
 def score_of(answer: object) -> Score | None:
-    """The score that an answer is; None where it is none."""
+    """The answer of a judge as a score; None if it is not one."""
     if isinstance(answer, bool) or type(answer).__name__ == "bool_":  # numpy's own
         return bool(answer)
     try:
@@ -179,7 +179,7 @@ def judge_of(
 ) -> Judge:
     """The judge of that name: `validator`, `module:function` or `provider/model`; or a function.
 
-    Raises UsageError where there is none.
+    Raises UsageError if there is none of that name.
     """
     if not isinstance(judge, str):
         return _ByFunction(getattr(judge, "__qualname__", type(judge).__name__), judge)
@@ -201,14 +201,14 @@ def judge_of(
             )
         target = getattr(target, step)
     if not callable(target):
-        raise UsageError(f"the judge {judge!r} is no function")
+        raise UsageError(f"the judge {judge!r} is not a function")
     return _ByFunction(judge, target)
 
 
 def is_outcome(error: BaseException | None) -> bool:
-    """Whether what stopped a run says something of it; else it is run again.
+    """Whether a run that this error stopped counts as an outcome; if not, it is run again.
 
-    What fails on the model's side or a server's does not, but for a request that was refused.
+    A failure of the model's side or of a server does not count, unless it refused the request.
     """
     while error is not None:
         if isinstance(error, (ProviderError, ServerError)) and not isinstance(error, BadRequest):

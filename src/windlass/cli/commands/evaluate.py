@@ -38,19 +38,23 @@ def evaluate(
 
     if shared.output_only and out.as_json:
         raise UsageError("--output-only excludes --json; give one of them")
-    work = partial(
-        functions.evaluate,
-        task,
-        read_input(given or ()),
-        context="" if context is None else _read_context(context),
-        resume=resuming.resume,
-        again=resuming.again or (),
-        accept=resuming.accept,
-        engine=engine,
-        auto=auto,
-        session_id=shared.session_name,
-        **shared.for_library(),
-    )
+    options = {**shared.for_library(), "engine": engine, "auto": auto}
+    values, name = read_input(given or ()), shared.session_name
+    inherited = "" if context is None else _read_context(context)
+    if resuming.resume is not None:
+        if values or inherited or name:
+            raise UsageError(
+                "a resumed session has its own input, context and name; leave them out"
+            )
+        options |= {"again": resuming.again or (), "accept": resuming.accept}
+        work = partial(functions.resume_task, resuming.resume, task, **options)
+    elif task is None:
+        raise UsageError("give a task file to run, or a session to resume")
+    elif resuming.again or resuming.accept:
+        raise UsageError("--again and --accept are for a session that is resumed; name it, too")
+    else:
+        options |= {"context": inherited, "session_id": name}
+        work = partial(functions.evaluate, task, values, **options)
     finish_run(
         work,
         read_trusted_settings(shared.settings.flags(), trusted=shared.trust),

@@ -28,7 +28,7 @@ def fork(
     shared: RunOptions,
 ) -> None:
     """Run a session again from one of its calls on, as a new session."""
-    from windlass.api import sessions
+    from windlass.api import functions
     from windlass.cli.given import read_changes
     from windlass.cli.one_run import finish_run, resume_command
     from windlass.cli.untrusted import read_trusted_settings
@@ -36,7 +36,7 @@ def fork(
     flags = {**shared.settings.flags(), "price_as": price_as}
     settings = read_trusted_settings(flags, trusted=shared.trust)
     work = partial(
-        sessions.fork,
+        functions.fork,
         session,
         at=at,
         changes=read_changes(changes or ()),

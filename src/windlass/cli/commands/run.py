@@ -29,7 +29,7 @@ def run(
     shared: RunOptions,
 ) -> None:
     """Run a cascade or resume one, show its progress, and print what each phase sent."""
-    from windlass.api import functions, sessions
+    from windlass.api import functions
     from windlass.cli.dry_run import show_forecast
     from windlass.cli.given import read_input
     from windlass.cli.one_run import finish_run, resume_command
@@ -47,7 +47,7 @@ def run(
             )
         again = resuming.again or ()
         options |= {"again": again, "accept": resuming.accept}
-        work = partial(sessions.resume, resuming.resume, cascade, **options)
+        work = partial(functions.resume, resuming.resume, cascade, **options)
     elif cascade is None or resuming.again or resuming.accept:
         raise UsageError("give a cascade to run, or a session with --resume")
     elif dry_run:
