@@ -40,7 +40,7 @@ from windlass.engine.turn.recall import recall
 from windlass.messages import Message, ToolSpec
 from windlass.providers.at_hand import Providers
 from windlass.providers.scripted import Scripted
-from windlass.replays.bill import VECTORS, Vector
+from windlass.replays.call_bills import VECTORS, Vector
 from windlass.settings.settings import Settings
 from windlass.text.tokens import FamilyCounter
 from windlass.tools.base import Tool

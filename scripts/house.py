@@ -71,11 +71,14 @@ def loose_modules() -> list[str]:
 
 
 def repeated_file_names() -> dict[str, list[str]]:
-    """Names that several files have, an underscore in front apart, with their folders."""
+    """Names that several files have, an underscore in front apart, with their folders.
+
+    Modules of commands have the names of their commands, and do not count.
+    """
     homes: dict[str, list[str]] = defaultdict(list)
     for path in module_files().values():
-        if path.name != "__init__.py":
-            folder = path.relative_to(PACKAGE).parent.as_posix()
+        folder = path.relative_to(PACKAGE).parent.as_posix()
+        if path.name != "__init__.py" and folder != "cli/commands":
             homes[path.stem.removeprefix("_")].append(folder)
     return {name: folders for name, folders in sorted(homes.items()) if len(folders) > 1}
 

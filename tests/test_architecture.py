@@ -191,6 +191,20 @@ def test_pure_folders_are_where_they_are_looked_for() -> None:
     assert {path.relative_to(PACKAGE).parts[0] for path in PURE} == {"caching", "wire", "window"}
 
 
+def test_private_modules_stay_in_their_room() -> None:
+    graph = import_graph()
+    private = [name for name in graph.modules if name.rpartition(".")[2].startswith("_")]
+    assert private
+    for module in private:
+        room = module.rpartition(".")[0]
+        outside = [
+            importer
+            for importer in graph.find_modules_that_directly_import(module)
+            if importer != room and not importer.startswith(f"{room}.")
+        ]
+        assert not outside, f"{module} is imported by {outside}"
+
+
 def test_no_public_class_name_stands_twice() -> None:
     assert not repeated_class_names()
 

@@ -10,7 +10,7 @@ from bench.windows.measure import Bench
 from bench.windows.recordings import Chat, Recording
 
 from tests.context.test_bound import lookup
-from windlass.replays.bill import VECTORS, Vector
+from windlass.replays.call_bills import VECTORS, Vector
 
 ANTHROPIC, _, NONE = VECTORS
 

@@ -29,7 +29,7 @@ from bench.scenarios.sessions import (
     research,
 )
 
-from windlass.replays.bill import VECTORS
+from windlass.replays.call_bills import VECTORS
 
 
 class TestContent:

@@ -19,7 +19,7 @@ from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.table import choices, frontier, mean, row
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replays.bill import CallTokens, Vector, cost, sent
+from windlass.replays.call_bills import CallTokens, Vector, cost, sent
 from windlass.replays.measure import fetched
 from windlass.replays.needed import NeededText, needs_and_own, needs_of, values_in
 from windlass.replays.numbered import NumberedMessages, pieces, searched, tokens

@@ -20,7 +20,7 @@ from bench.windows.recordings import Chat, Recording
 
 import windlass
 from windlass.providers.scripted import Scripted
-from windlass.replays.bill import Vector, cost, sent
+from windlass.replays.call_bills import Vector, cost, sent
 from windlass.replays.needed import NeededText, needs_of
 from windlass.replays.numbered import NumberedMessages
 from windlass.text.tokens import FamilyCounter

@@ -21,7 +21,7 @@ from windlass.injectors.orchestrate import render_blocks
 from windlass.injectors.retained_errors import update_failures
 from windlass.injectors.todo import MOST_STEPS, PlanStep, TaskPlan
 from windlass.memory.banks import Memory
-from windlass.replays.bill import Vector
+from windlass.replays.call_bills import Vector
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces
 from windlass.settings.modules import Modules
 from windlass.window.failures import looks_failed

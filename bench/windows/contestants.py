@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 from bench.windows.peer import Peer
 from bench.windows.recordings import Chat, Recording
 
-from windlass.replays.bill import Vector
+from windlass.replays.call_bills import Vector
 from windlass.replays.numbered import pieces
 
 HIDDEN: Final = "[Tool result, {} chars, hash={:08x}]"

@@ -15,7 +15,7 @@ from bench.windows.signed import Legality, Sent, SignedThinking
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replays.bill import CallTokens, Vector, cost, sent
+from windlass.replays.call_bills import CallTokens, Vector, cost, sent
 from windlass.replays.measure import CallBill, Ruler
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]

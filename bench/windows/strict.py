@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from windlass.replays.bill import Vector
+from windlass.replays.call_bills import Vector
 from windlass.replays.numbered import NumberedMessages
 
 MARKS: Final = 4

@@ -38,7 +38,7 @@ from windlass.history.packing import (
     StateRow,
     batch_digest,
 )
-from windlass.history.sqlite._session import SqliteSession
+from windlass.history.sqlite._session_rows import SqliteSession
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
 from windlass.settings.trust import trust

@@ -22,7 +22,7 @@ from windlass.history.row_details import STEPS
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Script, Scripted
-from windlass.report.calls import CallView, view_session
+from windlass.report.call_views import CallView, view_session
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
 

@@ -14,7 +14,7 @@ from windlass.errors import CascadeError
 from windlass.history.base import Batch, NodeType, Row
 from windlass.history.callout_rows import Callout, callout_metadata, find_callouts, find_message
 from windlass.messages import Message, assistant
-from windlass.report.calls import view_session
+from windlass.report.call_views import view_session
 from windlass.report.explanation import explain_call
 from windlass.wire.base import Request
 

@@ -22,7 +22,7 @@ from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 from windlass.report._unfinished import unbilled
 from windlass.report.account import AccountTree
-from windlass.report.calls import view_session
+from windlass.report.call_views import view_session
 from windlass.report.diff import compare_sessions
 from windlass.tools.base import ToolContext
 from windlass.tools.registry import tool

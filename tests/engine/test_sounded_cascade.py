@@ -17,7 +17,7 @@ from windlass.errors import PhaseFailed, ProviderError
 from windlass.history.base import SessionFilter, SessionInfo
 from windlass.memory.banks import Banks
 from windlass.providers.scripted import Scripted
-from windlass.report.calls import view_session
+from windlass.report.call_views import view_session
 from windlass.report.costs import session_cost
 from windlass.wire.base import Request
 

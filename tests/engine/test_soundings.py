@@ -23,7 +23,7 @@ from windlass.history.callout_rows import find_callouts
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
-from windlass.report.calls import view_session
+from windlass.report.call_views import view_session
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call
 from windlass.tools.base import ToolContext

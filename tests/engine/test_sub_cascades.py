@@ -16,7 +16,7 @@ from tests.history.builders import png
 from windlass.engine.events import CallEnded, SessionStarted, SubCascadeEnded
 from windlass.errors import PhaseFailed
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
-from windlass.report.calls import view_session
+from windlass.report.call_views import view_session
 from windlass.text.pictures import picture
 from windlass.tools.base import ToolOutput
 from windlass.tools.registry import tool

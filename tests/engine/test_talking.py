@@ -14,7 +14,7 @@ from windlass.api.engine import Engine
 from windlass.errors import ProviderError, UsageError
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
-from windlass.report.calls import view_session
+from windlass.report.call_views import view_session
 from windlass.report.explanation import explain_call
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence

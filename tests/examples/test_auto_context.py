@@ -22,7 +22,7 @@ from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Scripted
-from windlass.report.calls import view_session
+from windlass.report.call_views import view_session
 from windlass.settings.settings import Settings
 from windlass.window.options import Policy
 from windlass.wire.base import Request

@@ -14,7 +14,7 @@ from windlass.history._session import decode
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
-from windlass.report.calls import view_call, view_session
+from windlass.report.call_views import view_call, view_session
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call
 from windlass.report.prefix import prefix_of

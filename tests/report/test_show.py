@@ -7,7 +7,7 @@ import pytest
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.strategies import png
 from windlass.errors import UsageError
-from windlass.report.calls import view_call, view_session
+from windlass.report.call_views import view_call, view_session
 
 
 def tell() -> str:

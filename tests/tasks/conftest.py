@@ -16,7 +16,7 @@ from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
-from windlass.report.calls import CallView, view_session
+from windlass.report.call_views import CallView, view_session
 from windlass.wire.base import Request
 
 

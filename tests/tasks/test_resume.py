@@ -15,7 +15,7 @@ from windlass.errors import StepDiffers, UsageError
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
-from windlass.report.calls import view_session
+from windlass.report.call_views import view_session
 from windlass.tools.registry import tool
 from windlass.wire.base import Request
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
-from windlass.api._setup import RunSetup
+from windlass.api._run_setup import RunSetup
 from windlass.api.loading import load_cascade
 from windlass.api.opening import EngineCall
 from windlass.api.options import CascadeSource

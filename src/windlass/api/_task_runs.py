@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.api._recorded import RecordedWork, check_same_task, find_unedited, warn_of_other_root
-from windlass.api._setup import RunSetup
+from windlass.api._run_setup import RunSetup
 from windlass.api.loading import load_program
 from windlass.api.opening import EngineCall
 from windlass.cascade.children import ReadyCascade

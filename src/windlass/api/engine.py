@@ -230,7 +230,7 @@ class Engine(EngineBase):
         """
         check_options("batch", options, BatchOptions)
         await load_rooms()
-        from windlass.api._batch import start_batch
+        from windlass.api._started_batch import start_batch
         from windlass.api.batches.workers import line_of
 
         auto = self.options["auto"]
@@ -278,7 +278,7 @@ class Engine(EngineBase):
         """
         check_options("compare", options, CompareOptions)
         await load_rooms()
-        from windlass.api._batch import start_batch
+        from windlass.api._started_batch import start_batch
         from windlass.api.comparing.judged_runs import ComparedBatch, read_policies
 
         compared = read_policies(policies)

@@ -11,13 +11,13 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
 
+from windlass.cascade._sentences import shown
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, tool_names
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
-from windlass.cascade.sentences import shown
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean

@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from windlass.cascade._sentences import shown
 from windlass.cascade.layers import injectors_of
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, tool_names
-from windlass.cascade.sentences import shown
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import REMEMBER, SEARCH
 from windlass.errors import Mistake

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from windlass.cascade import sentences
+from windlass.cascade import _sentences as sentences
 from windlass.cascade.model import Cascade, FileLines
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError

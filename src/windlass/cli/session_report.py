@@ -24,7 +24,7 @@ from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence
 from windlass.report.account import CallCost
-from windlass.report.calls import title_of
+from windlass.report.call_views import title_of
 from windlass.report.contents import CallReport, MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report

@@ -13,7 +13,7 @@ from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
 from windlass.history.details import BlockDetails, CallDetails
 from windlass.messages import Message, Picture, Text
-from windlass.report.calls import CallView, SessionView, view_call, view_session
+from windlass.report.call_views import CallView, SessionView, view_call, view_session
 from windlass.report.provider_edits import call_sentences
 
 _PREVIEW = 600

@@ -18,7 +18,7 @@ from windlass.caching.bill import input_units
 from windlass.caching.rates import cost
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, Opaque
-from windlass.replays.bill import CallTokens, Vector
+from windlass.replays.call_bills import CallTokens, Vector
 from windlass.replays.outcomes import Span
 from windlass.replays.pricing import OWN, PricedVector
 from windlass.text.tokens import FamilyCounter

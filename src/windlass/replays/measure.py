@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.caching.prices import fetch_cost
-from windlass.replays.bill import CallTokens, Vector, cost, sent
+from windlass.replays.call_bills import CallTokens, Vector, cost, sent
 from windlass.replays.needed import CallsOnMessages, NeededText, needs_and_own
 from windlass.replays.numbered import NumberedMessages
 

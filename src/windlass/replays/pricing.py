@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from windlass.caching.prices import Prices
 from windlass.caching.rates import Rate, input_dollars, output_dollars, prices_of, rate
 from windlass.errors import UsageError, did_you_mean
-from windlass.replays.bill import VECTORS, Vector
+from windlass.replays.call_bills import VECTORS, Vector
 
 OWN: Final = "own"
 """The prices of each recording's own model."""

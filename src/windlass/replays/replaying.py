@@ -18,7 +18,7 @@ from windlass.context.context import Context
 from windlass.context.window import Chat, ChatWindow
 from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.replays.bill import CallTokens, cost, sent
+from windlass.replays.call_bills import CallTokens, cost, sent
 from windlass.replays.counted import (
     CallCounts,
     RecordedCache,

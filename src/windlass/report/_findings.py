@@ -14,8 +14,8 @@ from windlass.caching.rates import cost, many, money, rate
 from windlass.history.base import BORN
 from windlass.importing.storing import IMPORTED
 from windlass.replays.outcomes import Span
-from windlass.report._record import SessionCall, SessionRecord
 from windlass.report._requests import TOOLS, NewPieces, SentRequests
+from windlass.report._session_record import SessionCall, SessionRecord
 from windlass.report.account import Account, Simulation
 from windlass.report.contents import what_is
 from windlass.text.tokens import FamilyCounter

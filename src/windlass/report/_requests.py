@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from windlass.caching.meter import Weighed
 from windlass.history.base import ShownMessage, StoredRow
 from windlass.messages import Message, canonical_json
-from windlass.report._record import SessionCall, SessionRecord, tokens_of_tools
+from windlass.report._session_record import SessionCall, SessionRecord, tokens_of_tools
 from windlass.text.tokens import FamilyCounter
 from windlass.window.entries import INJECT
 

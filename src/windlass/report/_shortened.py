@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.caching.prices import Prices
-from windlass.report._record import SessionCall, SessionRecord
 from windlass.report._requests import NewPieces, Requests
+from windlass.report._session_record import SessionCall, SessionRecord
 from windlass.text.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item

@@ -19,8 +19,8 @@ from windlass.caching.rates import (
 from windlass.caching.shares import SharedStream
 from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
-from windlass.report._record import SessionCall, SessionRecord
 from windlass.report._requests import Requests, SentRequests, SnowballRequests
+from windlass.report._session_record import SessionCall, SessionRecord
 from windlass.text.tokens import FamilyCounter
 
 

@@ -9,8 +9,8 @@ from typing import Final
 from windlass.errors import UsageError
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.messages import Message
-from windlass.report._record import SessionRecord, tokens_of_tools
 from windlass.report._requests import TOOLS
+from windlass.report._session_record import SessionRecord, tokens_of_tools
 from windlass.report.account import Account, CallCost, Paid
 
 MESSAGES: Final = 10

@@ -18,7 +18,7 @@ from windlass.history.base import NodeType, Row, Store, StoredRow
 from windlass.history.decisions import Evaluation, Summary
 from windlass.history.row_details import ToolResult
 from windlass.report.account import Account, AccountTree, CallCost
-from windlass.report.calls import without_numbers
+from windlass.report.call_views import without_numbers
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from windlass.caching.rates import many
 from windlass.history.base import CallRecord, SessionFilter, SessionInfo, Store
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.messages import Message
-from windlass.report._record import SessionRecord
+from windlass.report._session_record import SessionRecord
 
 
 @dataclass(frozen=True, slots=True)

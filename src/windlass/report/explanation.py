@@ -29,8 +29,8 @@ from windlass.history.decisions import (
 from windlass.history.details import NotChosen, WindowSelection
 from windlass.history.row_details import continued, kind_of
 from windlass.messages import Message
-from windlass.report._record import SessionRecord
-from windlass.report.calls import (
+from windlass.report._session_record import SessionRecord
+from windlass.report.call_views import (
     CallView,
     Seen,
     rows_before,

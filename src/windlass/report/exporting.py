@@ -29,7 +29,7 @@ from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.exchanges import EVIDENCE
 from windlass.importing.storing import IMPORTED, evidence
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
-from windlass.report._record import SessionRecord
+from windlass.report._session_record import SessionRecord
 from windlass.report.page import page
 from windlass.safety.foreign import parse_json
 from windlass.safety.redaction import redacted_json, redacted_text

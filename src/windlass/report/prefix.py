@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from windlass.history.base import Store
 from windlass.messages import Message, Text
-from windlass.report.calls import CallView, Seen, SessionView, view_session
+from windlass.report.call_views import CallView, Seen, SessionView, view_session
 
 _SHOWN = 40
 

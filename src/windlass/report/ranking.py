@@ -13,7 +13,7 @@ from windlass.caching.rates import input_dollars, is_local, output_dollars, pric
 from windlass.history.base import SessionFilter, SessionInfo, Store
 from windlass.history.nesting import sessions_below
 from windlass.report.account import AccountTree
-from windlass.report.calls import without_numbers
+from windlass.report.call_views import without_numbers
 from windlass.report.contents import MESSAGES, MessageCost, dearest_messages
 
 _LOOKED: Final = 20

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from windlass.caching.rates import Rate, override, rate
-from windlass.settings._layers import Layer
+from windlass.settings._checked_sources import Layer
 from windlass.settings.fields import KEYS, PriceSettings, ProviderSettings, StoreAddress
 
 

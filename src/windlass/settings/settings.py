@@ -19,7 +19,7 @@ from pydantic import ConfigDict
 from windlass.errors import TrustNeeded
 from windlass.safety.redaction import redacted_url
 from windlass.settings import trust as trusting
-from windlass.settings._layers import (
+from windlass.settings._checked_sources import (
     Layer,
     SettingValue,
     in_source,
@@ -27,7 +27,7 @@ from windlass.settings._layers import (
     read_layer,
     setting_value,
 )
-from windlass.settings._sources import read_file, read_variables, with_vendor_addresses
+from windlass.settings._origins import read_file, read_variables, with_vendor_addresses
 from windlass.settings.fields import SettingFields
 from windlass.settings.modules import SETTINGS
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from windlass.api._batch import StartedBatch
+from windlass.api._started_batch import StartedBatch
 from windlass.api.batches.inputs import BatchInput
 from windlass.api.batches.results import ResultsFile, read_results
 from windlass.api.batches.workers import line_of

@@ -35,7 +35,7 @@ def sessions(
     from windlass.cli.session_text import TOTALS, indented_names, totals_of
     from windlass.history.base import SessionFilter, Status, in_words
     from windlass.history.nesting import nest_with_totals, sessions_below
-    from windlass.report.calls import words_of
+    from windlass.report.call_views import words_of
 
     statuses = (*get_args(Status), "running")
     if status is not None and status not in statuses:

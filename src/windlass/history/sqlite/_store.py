@@ -51,9 +51,9 @@ from windlass.history.sqlite._connect import (
     store_errors,
 )
 from windlass.history.sqlite._migrations import STEPS, version
-from windlass.history.sqlite._proof import SqliteProof
-from windlass.history.sqlite._select import only_select, select
-from windlass.history.sqlite._session import TABLES, SqliteSession
+from windlass.history.sqlite._session_rows import TABLES, SqliteSession
+from windlass.history.sqlite._store_proof import SqliteProof
+from windlass.history.sqlite._user_sql import only_select, select
 from windlass.safety.interrupting import interruptible
 from windlass.safety.own_files import make_folder, make_private, sync_folder
 from windlass.selection.card import Card

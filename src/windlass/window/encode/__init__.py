@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from windlass.window.encode._rows import ROWS_HEAD, decode_rows, encode_rows
+from windlass.window.encode._records import ROWS_HEAD, decode_rows, encode_rows
 from windlass.window.encode._tables import encode
 from windlass.window.encode.legend import is_head
 

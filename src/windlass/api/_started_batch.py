@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from windlass.api._recorded import find_unedited
-from windlass.api._setup import RunSetup
+from windlass.api._run_setup import RunSetup
 from windlass.api.batches.inputs import BatchInput, hash_of, read_inputs
 from windlass.api.batches.results import ResultsFile, open_results
 from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, BatchWork, RunRow

@@ -30,7 +30,7 @@ from windlass.history.details import CallDetails, WindowSelection
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.history.row_details import STEPS, Validation, continued, kind_of
 from windlass.messages import Message
-from windlass.report._record import SessionRecord
+from windlass.report._session_record import SessionRecord
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import dated, first_words
 from windlass.window.entries import INJECT

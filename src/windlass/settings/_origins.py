@@ -10,7 +10,14 @@ from typing import Any
 
 from windlass.errors import FileError, Mistake, UsageError
 from windlass.selection.card_settings import CardOptions
-from windlass.settings._layers import Keys, Layer, SettingValue, in_source, merged, read_layer
+from windlass.settings._checked_sources import (
+    Keys,
+    Layer,
+    SettingValue,
+    in_source,
+    merged,
+    read_layer,
+)
 from windlass.settings.fields import ADDRESSES, SettingFields
 
 
