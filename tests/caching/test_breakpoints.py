@@ -20,6 +20,7 @@ from windlass.caching.breakpoints import (
     TOOLS,
     Breakpoints,
     MarkRules,
+    Outlook,
     cache_key,
     mark_rules,
     marks,
@@ -108,7 +109,7 @@ def place(
     messages: Sequence[Message], before: Breakpoints | None = None, shared: int = 0, **more: Any
 ) -> Breakpoints:
     before = before or Breakpoints()
-    return marks(messages, RULES, before, shared=shared, **more)
+    return marks(messages, RULES, before, Outlook(**more), shared=shared)
 
 
 class TestTheCacheIsRead:

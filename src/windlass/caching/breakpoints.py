@@ -108,18 +108,30 @@ class Tools:
         return cls(len(tools), sum(map(len, texts)) // CHARS_A_TOKEN)
 
 
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What is expected of a request and of those after it."""
+
+    soon: Sequence[int] = ()
+    """The positions at which later requests are likely to differ, the likeliest first."""
+    long: bool = False
+    """Whether the head (tools and system prompt) is to be kept for the longer time."""
+    cut_point: int = 0
+    """How many messages the head and the user context are (0: there is none)."""
+    tail: bool = False
+    """Whether the last part of the last message changes at each call and is not cached."""
+    until: int | None = None
+    """How many messages are worth writing (None: all). What was written before is read."""
+
+
 def marks(
     messages: Sequence[Message],
     rules: MarkRules,
     before: Breakpoints,
+    outlook: Outlook = Outlook(),
     *,
     shared: int,
     tools: Tools | None = None,
-    soon: Sequence[int] = (),
-    long: bool = False,
-    cut_point: int = 0,
-    tail: bool = False,
-    until: int | None = None,
 ) -> Breakpoints:
     """The marks of a request.
 
@@ -127,18 +139,15 @@ def marks(
         messages: Its messages.
         rules: The provider's.
         before: The marks of the request before; `Breakpoints()` for the first.
+        outlook: What is expected of it and of later requests.
         shared: How many messages at the beginning are those of the request before.
         tools: What is to be known of its tools (None: it has none).
-        soon: The positions at which later requests are likely to differ, the likeliest first.
-        long: Whether the head (tools and system prompt) is to be kept for the longer time.
-        cut_point: How many messages the head and the user context are (0: there is none).
-        tail: Whether the last part of the last message changes at each call and is not cached.
-        until: How many messages are worth writing (None: all). What was written before is read.
 
     Looks at what is new, and back from there: its cost does not grow with the request.
     """
+    until = outlook.until
     entries = before.entries[: bisect_left(before.entries, (shared, 0))]
-    end = _end(messages, rules, tail=tail)
+    end = _end(messages, rules, tail=outlook.tail)
     bound = (len(messages), 0)
     if until is not None and until < len(messages):
         end = max(filter(None, (_last(messages, until, rules), *entries[-1:])), default=None)
@@ -146,15 +155,15 @@ def marks(
             return Breakpoints((), entries, len(messages))
         bound = end
     fresh = list(_before_what_is_shortened(messages, rules))
-    later = [_last(messages, at, rules) for at in soon if at < len(messages)]
+    later = [_last(messages, at, rules) for at in outlook.soon if at < len(messages)]
     # Where blocks are written anew no entry is left; where they are read none can be written.
     anew = [place for place in later if place and shared <= place[0] < before.count]
     branch = _branch(messages, rules, entries, shared, end)
     head = _head(messages, rules, tools)
     kept_long = (
-        (head,) if long and head and head <= bound else ()
+        (head,) if outlook.long and head and head <= bound else ()
     )  # each request must use it, or it is forgotten
-    context = _last(messages, cut_point, rules) if cut_point else None
+    context = _last(messages, outlook.cut_point, rules) if outlook.cut_point else None
     ranked = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
     chosen = [place for place in dict.fromkeys(ranked) if place is not None and place <= bound]
     chosen = chosen[: rules.most]

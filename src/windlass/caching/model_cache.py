@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from windlass.caching.breakpoints import Breakpoints, Place, Tools, mark_rules, marks
+from windlass.caching.breakpoints import Breakpoints, Outlook, Place, Tools, mark_rules, marks
 from windlass.caching.claims import Trust
 from windlass.caching.meter import Cleared
 from windlass.caching.pauses import Lifetime, Pauses
@@ -120,14 +120,9 @@ class CacheState:
         self,
         messages: Sequence[Message],
         tools: Sequence[ToolSpec],
-        *,
-        soon: Sequence[int] = (),
-        long: bool = False,
-        cut_point: int = 0,
-        tail: bool = False,
-        until: int | None = None,
+        outlook: Outlook = Outlook(),  # noqa: B008 - frozen
     ) -> Sent:
-        """The next request with its marks; the arguments are those of `breakpoints.marks`."""
+        """The next request with its marks."""
         sent, offered = tuple(messages), tuple(tools)
         before = self.sent
         if before is None or before.tools != offered:  # nothing is shared with the request before
@@ -139,13 +134,9 @@ class CacheState:
                 sent,
                 self._rules,
                 before.marks,
+                outlook,
                 shared=shared,
                 tools=before.weight,
-                soon=soon,
-                long=long,
-                cut_point=cut_point,
-                tail=tail,
-                until=until,
             )
             written = placed.places[-1][0] + 1 if placed.places else 0
         goes_on = shared == len(before.messages)

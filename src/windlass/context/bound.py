@@ -7,14 +7,13 @@ next call of the same loop costs what is new in it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
-from windlass.caching.prices import Prices
 from windlass.context._chats import copied
-from windlass.context.context import Context
+from windlass.context.context import Context, ContextOptions
 from windlass.context.window import Chat, ChatWindow
 from windlass.errors import UsageError
 from windlass.window.options import Policy
@@ -25,16 +24,9 @@ def bound(
     messages: Sequence[Chat],
     model: str | None = None,
     policy: str | Mapping[str, Any] | Policy | None = "default",
-    *,
-    prices: Prices | None = None,
-    tools: Sequence[Chat] | None = None,
-    max_input_tokens: int | None = None,
-    recall: bool = False,
-    calibration: float | None = None,
-    supplied: Mapping[str, str] | None = None,
-    pins: Iterable[str | int] = (),
+    **options: Unpack[ContextOptions],
 ) -> ChatWindow:
-    """What the next call should see of `messages`; the other arguments are those of `Context`.
+    """What the next call should see of `messages`; the options are `ContextOptions`.
 
     The same list gives the same window, and a longer list begins as the shorter one did, so
     that a provider's prompt cache holds. The messages are not changed. Nothing is kept but
@@ -45,33 +37,15 @@ def bound(
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise UsageError(f"messages are a list of objects, not {type(messages).__name__}")
-    settings = {
-        "model": model,
-        "policy": policy,
-        "prices": prices,
-        "tools": tools,
-        "max_input_tokens": max_input_tokens,
-        "recall": recall,
-        "calibration": calibration,
-        "supplied": supplied,
-    }
-    pin_list = list(pins)
+    options["pins"] = pin_list = list(options.get("pins", ()))
+    others = {name: value for name, value in options.items() if name != "pins"}
+    settings = {"model": model, "policy": policy, **others}
     kept = _MEMO.taken(settings, frozenset(pin_list), messages)
     if kept is None and any(map(has_objects, messages)):
         messages = [as_json(one) for one in messages]
         kept = _MEMO.taken(settings, frozenset(pin_list), messages)
     if kept is None:
-        context = Context(
-            model,
-            policy,
-            prices=prices,
-            tools=tools,
-            max_input_tokens=max_input_tokens,
-            recall=recall,
-            calibration=calibration,
-            supplied=supplied,
-            pins=pin_list,
-        )
+        context = Context(model, policy, **options)
         if form := form_of_list(messages):
             context.use_form(form)
         kept = _Kept(copy.deepcopy(settings), [], context)

@@ -9,7 +9,7 @@ costs what is new in it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypedDict, Unpack
 
 from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
@@ -24,7 +24,7 @@ from windlass.messages import Message, ToolCall, tool, user
 from windlass.text.tokens import FamilyCounter, request_tokens, size
 from windlass.window.assemble import tools_needed
 from windlass.window.conversation import Conversation
-from windlass.window.driver import Driver, NextCall
+from windlass.window.driver import AskedCall, Driver, NextCall
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
@@ -44,6 +44,26 @@ _VIDEO: Final = ("video", "video_url")
 """Parts in chat form that routers hand to some models, and these providers refuse."""
 
 
+class ContextOptions(TypedDict, total=False):
+    """What `Context` and `bound` may be told besides the model and the policy."""
+
+    prices: Prices | None
+    """What the model's prompt cache charges; default those of the model, and no cache where none
+    is named."""
+    tools: Sequence[Chat] | None
+    """The caller's tools in OpenAI's, Anthropic's or Gemini's form; the window's list has them."""
+    max_input_tokens: int | None
+    """Most tokens of a window (None: no limit)."""
+    recall: bool
+    """Whether the loop offers the tool `recall`; placeholders name it then."""
+    calibration: float | None
+    """What the model's own count is divided by ours; see `Context.report`."""
+    supplied: Mapping[str, str] | None
+    """Texts that were asked for before, by key."""
+    pins: Iterable[str | int]
+    """Messages to keep as they are said; see `Context.pin`. They may be yet to come."""
+
+
 class Context:
     """A conversation as it grows, and what each call sees of it.
 
@@ -51,30 +71,20 @@ class Context:
         model: `provider/model`, for counting tokens; thresholds adapt to its window (None, or
             one that is not known: to 128,000 tokens).
         policy: A profile's name, a dict of options, or a `Policy`.
-        prices: What the model's prompt cache charges; default those of `model`, and no cache
-            where none is named.
-        tools: The caller's tools in OpenAI's, Anthropic's or Gemini's form, which the window's
-            list has, too.
-        max_input_tokens: Most tokens of a window (None: no limit).
-        recall: Whether the loop offers the tool `recall`; placeholders name it then.
-        calibration: What the model's own count is divided by ours; see `report`.
-        supplied: Texts that were asked for before, by key.
-        pins: Messages to keep as they are said; see `pin`. They may be yet to come.
+        options: Those of `ContextOptions`.
     """
 
     def __init__(
         self,
         model: str | None = None,
         policy: str | Mapping[str, Any] | Policy | None = "default",
-        *,
-        prices: Prices | None = None,
-        tools: Sequence[Chat] | None = None,
-        max_input_tokens: int | None = None,
-        recall: bool = False,
-        calibration: float | None = None,
-        supplied: Mapping[str, str] | None = None,
-        pins: Iterable[str | int] = (),
+        **options: Unpack[ContextOptions],
     ) -> None:
+        check_options(options)
+        prices, tools = options.get("prices"), options.get("tools")
+        max_input_tokens = options.get("max_input_tokens")
+        recall, calibration = options.get("recall", False), options.get("calibration")
+        supplied, pins = options.get("supplied"), options.get("pins", ())
         self.model = model or _NO_MODEL
         self.prices, assumed = prices_for(model, prices)
         # Where prices are given without a model, marks are those of Anthropic, the strictest.
@@ -477,13 +487,15 @@ class Context:
             return most is None or self.corrected(self.counted(messages)) <= most
 
         return self._driver.next_call(
-            entries,
-            self._specs,
-            gap=self._cache.pauses.gap,
+            AskedCall(
+                entries,
+                self._specs,
+                gap=self._cache.pauses.gap,
+                block=self._block,
+                unmarked=loose,
+            ),
             size=lambda text: self.conversation.rules.count(user(text)) if text else 0,
             fits=fits,
-            block=self._block,
-            unmarked=loose,
         )
 
     def _call_made(self, window: ChatWindow | None) -> None:
@@ -504,6 +516,14 @@ class Context:
         trust = cache.trust.assumed if self._driver.planner else ""  # else nothing is counted on
         assumed = cache.assumed, cache.pauses.assumed, self.reports.ignored, trust
         return tuple(filter(None, assumed))
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that there is not, as a call of any function does."""
+    for name in options:
+        if name not in ContextOptions.__annotations__:
+            known = ", ".join(ContextOptions.__annotations__)
+            raise TypeError(f"{name!r} is not an option of a context; known: {known}")
 
 
 def _unanswered(call: ToolCall) -> Entry:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Lock
-from typing import Final
+from typing import Final, TypedDict, Unpack
 
 from windlass.context._chats import copied
 from windlass.context._lists import FormList
@@ -20,10 +20,6 @@ from windlass.messages import Message
 from windlass.selection.index import Index, Query
 from windlass.selection.menu import menu_of
 from windlass.selection.options import (
-    CALLOUT_WEIGHT,
-    KEYWORD_WEIGHT,
-    RECENCY_WEIGHT,
-    SIMILARITY_THRESHOLD,
     Selection,
     Strategy,
 )
@@ -106,21 +102,33 @@ class Chosen:
         return ChosenEntry(taken.item.id, taken.source, score, why, tokens, ranks)
 
 
+class ScoringOptions(TypedDict, total=False):
+    """How messages are weighed against each other."""
+
+    max_messages: int | None
+    """Most messages (None: no limit)."""
+    keyword_weight: float
+    """How much the words and vectors of a message count."""
+    recency_weight: float
+    """How much its position counts."""
+    callout_weight: float
+    """How much it counts that a message is among the callouts."""
+    similarity_threshold: float | str
+    """How near a message's vector must be to count: a share of the embedding model's own scale, or
+    a text such as `cosine>=0.7`."""
+
+
 def select(
     messages: Sequence[Chat],
     task: str,
     strategy: Strategy = "hybrid",
     max_tokens: int = 4_000,
     *,
-    max_messages: int | None = None,
-    keyword_weight: float = KEYWORD_WEIGHT,
-    recency_weight: float = RECENCY_WEIGHT,
-    callout_weight: float = CALLOUT_WEIGHT,
-    similarity_threshold: float | str = SIMILARITY_THRESHOLD,
     callouts: Collection[str | int] = (),
     embedder: Embedder | None = None,
     helper: Callable[[str], str] | None = None,
     model: str | None = None,
+    **scoring: Unpack[ScoringOptions],
 ) -> Chosen:
     """The messages that matter most for a task, within a budget.
 
@@ -131,17 +139,12 @@ def select(
         task: What the messages are wanted for, in words.
         strategy: `heuristic`, `semantic`, `llm` or `hybrid`.
         max_tokens: Most tokens of what is chosen.
-        max_messages: Most messages (None: no limit).
-        keyword_weight: How much the words and vectors of a message count.
-        recency_weight: How much its position counts.
-        callout_weight: How much it counts that a message is among the callouts.
-        similarity_threshold: How near a message's vector must be to count: a share of the
-            embedding model's own scale, or a text such as `cosine>=0.7`.
         callouts: Messages that were marked as important, by id or position.
         embedder: The embedding model (None: the embedded one, where it is installed).
         helper: Asked by `llm`, and by `hybrid` where it is given: a function from the
             question to the model's answer.
         model: `provider/model` whose tokens are counted (None: characters / 4, 4 a message).
+        scoring: Those of `ScoringOptions`.
 
     System messages are not chosen from, nor a call that still waits for its result. Calls and
     their results are chosen together.
@@ -149,18 +152,11 @@ def select(
     Raises SequenceError, naming the position and the rule, for a list that no provider takes;
     UsageError for a wrong option, or for a strategy that needs a model where there is none.
     """
+    scoring.setdefault("max_messages", None)
     asking = choosing(
         messages,
         task,
-        Selection(
-            strategy=strategy,
-            max_tokens=max_tokens,
-            max_messages=max_messages,
-            recency_weight=recency_weight,
-            keyword_weight=keyword_weight,
-            callout_weight=callout_weight,
-            similarity_threshold=similarity_threshold,
-        ),
+        Selection(strategy=strategy, max_tokens=max_tokens, **scoring),
         callouts=callouts,
         embedder=embedder,
         helper=helper is not None,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from windlass.caching.breakpoints import Outlook
 from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState, Sent
 from windlass.caching.pauses import Lifetime
@@ -64,6 +65,28 @@ class NextCall:
     def entries(self) -> tuple[Entry, ...]:
         """What is shown, in order."""
         return self.with_blocks.entries
+
+
+@dataclass(frozen=True, slots=True)
+class AskedCall:
+    """What the next call is to show and to say."""
+
+    entries: Sequence[Entry]
+    """What it shows without blocks; one at least."""
+    tools: Sequence[ToolSpec]
+    """What stands in front of them."""
+    gap: float | None
+    """Seconds since the last call was begun (None: not known)."""
+    block: str = ""
+    """What is said at the end of its last message, for this call."""
+    lasting: str = ""
+    """What is said there for good."""
+    cut_point: int = 0
+    """How many messages the head and the user context are (0: there is none)."""
+    unmarked: int = 0
+    """How many messages at the end take no mark, because they will be others."""
+    last: bool = False
+    """Whether no call follows. Only its head is worth writing, for other runs."""
 
 
 class Driver:
@@ -237,34 +260,22 @@ class Driver:
 
     def next_call(
         self,
-        entries: Sequence[Entry],
-        tools: Sequence[ToolSpec],
+        asked: AskedCall,
         *,
-        gap: float | None,
         size: Callable[[str], int],
         fits: Callable[[Sequence[Message]], bool],
-        block: str = "",
-        lasting: str = "",
-        cut_point: int = 0,
-        unmarked: int = 0,
-        last: bool = False,
     ) -> NextCall:
         """What the next call shows with its blocks, and its cache marks.
 
         Nothing that was sent changes by it. Thinking that the call cannot show goes for good.
 
         Args:
-            entries: What it shows without blocks; one at least.
-            tools: What stands in front of them.
-            gap: Seconds since the last call was begun (None: not known).
+            asked: What it is to show and to say.
             size: Tokens of a text.
             fits: Whether messages are short enough; else all older blocks go.
-            block: What is said at the end of its last message, for this call.
-            lasting: What is said there for good.
-            cut_point: How many messages the head and the user context are (0: there is none).
-            unmarked: How many messages at the end take no mark, because they will be others.
-            last: Whether no call follows. Only its head is worth writing, for other runs.
         """
+        entries, tools, gap = asked.entries, asked.tools, asked.gap
+        block, lasting, unmarked = asked.block, asked.lasting, asked.unmarked
         blocks, because = WithBlocks(tuple(entries), self.attached, {}), None
         note, cleared = self._cleared_note(entries, size)
         if entries and (self.attached or block or lasting or note):
@@ -280,15 +291,14 @@ class Driver:
         blocks = self._without_stale(blocks, tools)
         marked = blocks.entries[:-unmarked] if unmarked else blocks.entries
         lifetime = self.cache.next_lifetime(gap, self._calls_to_come(self.cache.calls + 1))
-        sent = self.cache.mark(
-            tuple([entry.message for entry in marked]),
-            tools,
+        outlook = Outlook(
             soon=self.conversation.edited_soon(AHEAD) if self.cache.takes_marks else (),
             long=lifetime.long,
-            cut_point=cut_point,
+            cut_point=asked.cut_point,
             tail=bool(block) and blocks.own and not unmarked,
-            until=self._worth_writing(marked, last=last) if self.cache.takes_marks else None,
+            until=self._worth_writing(marked, last=asked.last) if self.cache.takes_marks else None,
         )
+        sent = self.cache.mark(tuple([entry.message for entry in marked]), tools, outlook)
         return NextCall(blocks, because, sent, lifetime, cleared)
 
     def _worth_writing(self, entries: Sequence[Entry], *, last: bool) -> int | None:

@@ -17,7 +17,7 @@ from windlass.history.details import CallDetails
 from windlass.messages import Message, Opaque, Text, ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.cut_points import from_user, newest_within
-from windlass.window.driver import NextCall
+from windlass.window.driver import AskedCall, NextCall
 from windlass.window.entries import Entry, Item
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
@@ -174,16 +174,19 @@ def next_call(
     """The phase's next call: `entries` with their blocks, and the marks of its cache."""
     counter, held, blocks = phase_run.info.counter, phase_run.injection, phase_run.messages.blocks
     room = phase_run.room
-    return phase_run.window.driver.next_call(
+    asked = AskedCall(
         with_current_values(run, phase_run, entries),
         tools,
         gap=run.caches.of(phase_run.info).pauses.gap_at(now),
-        size=counter.text,
-        fits=lambda messages: request_tokens(counter, messages, tools) <= room,
         block=held.text if held else "",
         lasting=held.lasting if held else "",
         cut_point=len(blocks.system) + len(blocks.context) if blocks.context else 0,
         last=phase_run.ends_run and (phase_run.now.closing or not tools),
+    )
+    return phase_run.window.driver.next_call(
+        asked,
+        size=counter.text,
+        fits=lambda messages: request_tokens(counter, messages, tools) <= room,
     )
 
 
