@@ -134,7 +134,7 @@ class TestRows:
     def test_what_no_error_of_ours_is_stops_nothing_either(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("windlass.engine.phase.phase.take_turn", None)
+        monkeypatch.setattr("windlass.engine.phase._attempts.take_turn", None)
         done = work(answers(), ROWS[:2])
         assert done.failed == 2
         assert "TypeError" in str(done.troubles[0].error)

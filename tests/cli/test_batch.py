@@ -156,7 +156,7 @@ def test_an_interruption_keeps_what_is_answered_and_gives_the_line(rows: Command
         (("ask.json", "in.csv", "--out", "old.jsonl"), "old.jsonl: this file exists already"),
         (
             ("ask.json", "in.csv", "--out", "old.jsonl", "--resume"),
-            "old.jsonl:1: this is no result",
+            "old.jsonl:1: this is not the result",
         ),
         (("none.json", "in.csv", "--out", "r.jsonl"), "none.json"),
         (("ask.json", "in.csv", "--out", "r.jsonl", "--max-cost", "0"), "max_cost 0.0 must be"),
