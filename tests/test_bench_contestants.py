@@ -20,11 +20,9 @@ from bench.windows.recordings import Chat, read
 from bench.windows.validity import chat_problems
 
 import windlass
-from tests.test_bench_windows import TestAContestantOnARecording as _Measured
-from tests.test_bench_windows import calls, result, user
+from tests.test_bench_windows import RUN, calls, result, user
 
 ANTHROPIC = VECTORS[0]
-RUN = _Measured.run
 
 
 class TestContestants:

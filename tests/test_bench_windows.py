@@ -235,30 +235,33 @@ class TestNeeds:
         assert fetched(needs) == [4, 2]
 
 
+RUN = recording(
+    user("go"),
+    calls("1", q="list"),
+    result("1", "A-17 " * 1_000),
+    calls("2", q="wait"),
+    result("2", "done"),
+    calls("3", q="show A-17"),
+    result("3", "fine"),
+)
+
+
+def hide(messages: Sequence[Chat]) -> list[Chat]:
+    """The same messages, the long ones hidden."""
+    return [
+        {**chat, "content": "hidden"} if len(str(chat["content"])) > 1_000 else chat
+        for chat in messages
+    ]
+
+
 class TestAContestantOnARecording:
-    run = recording(
-        user("go"),
-        calls("1", q="list"),
-        result("1", "A-17 " * 1_000),
-        calls("2", q="wait"),
-        result("2", "done"),
-        calls("3", q="show A-17"),
-        result("3", "fine"),
-    )
-
-    def hide(self, messages: Sequence[Chat]) -> list[Chat]:
-        return [
-            {**chat, "content": "hidden"} if len(str(chat["content"])) > 1_000 else chat
-            for chat in messages
-        ]
-
     def test_everything_costs_one_and_sees_all(self) -> None:
-        outcome = Bench(self.run).run(Everything())["anthropic"]
+        outcome = Bench(RUN).run(Everything())["anthropic"]
         assert (outcome.calls, outcome.ratio, outcome.misses, outcome.invalid) == (2, 1.0, 0, 0)
         assert (outcome.values, outcome.values_seen) == (1, 1)
 
     def test_what_is_hidden_and_needed_is_fetched_again(self) -> None:
-        outcome = Bench(self.run).run(Shows(self.hide))["anthropic"]
+        outcome = Bench(RUN).run(Shows(hide))["anthropic"]
         # The third call sees: go; two calls of `bash` with `{"q": "list"}` (13 characters) and
         # `{"q": "wait"}`; two results, `hidden` and `done`.
         window = 5 * 4 + (2 + 2 * (4 + 13) + 6 + 4) / 4
@@ -270,22 +273,22 @@ class TestAContestantOnARecording:
 
     def test_a_digest_that_names_it_keeps_it_in_view(self) -> None:
         def digest(messages: Sequence[Chat]) -> list[Chat]:
-            shown = self.hide(messages)
+            shown = hide(messages)
             return [
                 {**chat, "content": "[A-17]"} if chat["content"] == "hidden" else chat
                 for chat in shown
             ]
 
-        outcome = Bench(self.run).run(Shows(digest))["anthropic"]
+        outcome = Bench(RUN).run(Shows(digest))["anthropic"]
         assert (outcome.values_seen, outcome.again) == (1, 0)
 
     def test_a_call_that_says_it_keeps_it_in_view(self) -> None:
-        run = recording(*self.run.messages[:6], result("3", "fine"), calls("4", q="A-17"))
-        outcome = Bench(run).run(Shows(self.hide))["anthropic"]
+        run = recording(*RUN.messages[:6], result("3", "fine"), calls("4", q="A-17"))
+        outcome = Bench(run).run(Shows(hide))["anthropic"]
         assert (outcome.values, outcome.values_seen) == (2, 1)
 
     def test_who_knows_the_future_reads_a_result_until_its_last_use(self) -> None:
-        bench = Bench(recording(*self.run.messages, calls("4", q="bye")))
+        bench = Bench(recording(*RUN.messages, calls("4", q="bye")))
         outcome = bench.run(Everything())["anthropic"]
         go, first, result_, second, done, third, fine = (
             bench.shown.tokens[number] for number in bench.originals[:7]
@@ -301,13 +304,13 @@ class TestAContestantOnARecording:
 
     def test_a_window_without_its_results_is_invalid(self) -> None:
         drop = Shows(lambda messages: [c for c in messages if c["role"] != "tool"])
-        outcome = Bench(self.run).run(drop)["anthropic"]
+        outcome = Bench(RUN).run(drop)["anthropic"]
         assert outcome.invalid == 2
         assert "call 0" in outcome.problems[0]
 
     def test_a_row_divides_sums_and_the_mean_weighs_sources_alike(self) -> None:
-        whole = Bench(self.run).run(Everything())["none"]
-        less = Bench(self.run).run(Shows(self.hide))["none"]
+        whole = Bench(RUN).run(Everything())["none"]
+        less = Bench(RUN).run(Shows(hide))["none"]
         rows = [row("x", "none", "a", [whole, whole]), row("x", "none", "b", [less])]
         assert rows[0].bill == 1
         assert rows[1].bill == pytest.approx(less.bill / less.everything)
@@ -334,7 +337,7 @@ class TestAContestantOnARecording:
                 for chat in messages
             ]
 
-        bench = Bench(self.run)
+        bench = Bench(RUN)
         contestants = {
             "whole": Everything(),
             "half": Shows(half),
@@ -349,7 +352,7 @@ class TestAContestantOnARecording:
 
     def test_of_each_source_the_others_choose(self) -> None:
         """On `b` only the dear one keeps enough in view; `a` has no need of it."""
-        one = row("", "none", "", [Bench(self.run).run(Everything())["none"]])
+        one = row("", "none", "", [Bench(RUN).run(Everything())["none"]])
         rows = [
             replace(one, contestant=name, source=source, lines=lines, strict=strict)
             for name, source, lines, strict in (

@@ -462,19 +462,20 @@ class TestTheRecord:
         assert ran.result.status == "completed"
 
 
+CACHED = (
+    '[prices."scripted/function"]\ninput = 1.0\noutput = 5.0\n'
+    "cache_read = 0.1\ncache_write = 1.25\n"
+)
+
+
 class TestPrices:
     """The engine never pays more for choosing than going on would cost."""
-
-    CACHED = (
-        '[prices."scripted/function"]\ninput = 1.0\noutput = 5.0\n'
-        "cache_read = 0.1\ncache_write = 1.25\n"
-    )
 
     @pytest.mark.req("AC-110")
     async def test_where_going_on_is_cheaper_the_prefix_is_kept_and_it_says_so(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (house.folder / "windlass.toml").write_text(self.CACHED)
+        (house.folder / "windlass.toml").write_text(CACHED)
         monkeypatch.chdir(house.folder)
         ran = await house.run(
             cascade(*SEVEN, asks("last", "rivers"), auto_context={"intra_phase": False}),
@@ -500,7 +501,7 @@ class TestPrices:
     async def test_after_a_choice_a_phase_goes_on_from_it_with_what_is_missing(
         self, house: House, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        (house.folder / "windlass.toml").write_text(self.CACHED)
+        (house.folder / "windlass.toml").write_text(CACHED)
         monkeypatch.chdir(house.folder)
         pair = [
             {**asks(name, about), "tackle": ["build_log"], "rules": {"max_turns": 20}}

@@ -53,7 +53,7 @@ def searching(query: str) -> Any:
 @pytest.fixture
 def cached(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model's cache has prices: what was sent before is read for a tenth."""
-    (house.folder / "windlass.toml").write_text(test_choosing.TestPrices.CACHED)
+    (house.folder / "windlass.toml").write_text(test_choosing.CACHED)
     monkeypatch.chdir(house.folder)
 
 
