@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 from scripts.house import import_circles, import_graph, repeated_class_names
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "src" / "windlass"
-MODULES = sorted(PACKAGE.rglob("*.py"))
+from tests.support.architecture import MODULES, PACKAGE, ROOT, imports_of, name_of, tree_of
+
 PURE = [
     path
     for folder in ("caching", "wire", "window")
@@ -107,14 +106,6 @@ QUOTED = {"tests/data"}
 """Folders with recordings of others, which are quoted as they are."""
 
 
-def name_of(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
-
-
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
-
-
 def found(pattern: re.Pattern[str], path: Path) -> list[str]:
     lines = path.read_text(encoding="utf-8").splitlines()
     return [
@@ -122,17 +113,6 @@ def found(pattern: re.Pattern[str], path: Path) -> list[str]:
         for number, line in enumerate(lines, start=1)
         if pattern.search(line)
     ]
-
-
-def imports_of(tree: ast.Module) -> Iterator[str]:
-    """Every module a file imports, also inside functions and for types only."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "imports name the package in full"
-            assert node.module
-            yield node.module
 
 
 def _is_overload(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> bool:

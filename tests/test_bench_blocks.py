@@ -9,7 +9,7 @@ from bench.windows.blocks import EverythingTold, Injected, Plain, WindlassTold
 from bench.windows.measure import Bench
 from bench.windows.recordings import Chat, Recording
 
-from tests.context.test_bound import lookup
+from tests.support.context_bound import lookup
 from windlass.replays.call_bills import VECTORS, Vector
 
 ANTHROPIC, _, NONE = VECTORS

@@ -20,7 +20,7 @@ from bench.windows.recordings import Chat, read
 from bench.windows.validity import chat_problems
 
 import windlass
-from tests.test_bench_windows import RUN, calls, result, user
+from tests.support.bench_windows import RUN, calls, result, user
 
 ANTHROPIC = VECTORS[0]
 

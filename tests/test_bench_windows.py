@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from bench.windows.contestants import Everything, make
 from bench.windows.measure import Bench, Outcome
 from bench.windows.prices import VECTORS
-from bench.windows.recordings import Chat, Recording
+from bench.windows.recordings import Chat
 from bench.windows.signed import KEY
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.table import choices, frontier, mean, row
 from bench.windows.validity import Validity, chat_problems
 
+from tests.support.bench_windows import RUN, calls, recording, result, user
 from windlass.replays.call_bills import CallTokens, Vector, cost, sent
 from windlass.replays.measure import fetched
 from windlass.replays.needed import NeededText, needs_and_own, needs_of, values_in
@@ -28,24 +27,6 @@ ANTHROPIC, NEWER, _, AUTOMATIC, NONE = VECTORS
 PICTURE = "data:image/png;base64," + base64.b64encode(
     b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x02\x00\x00\x00\x02"
 ).decode("ascii")
-
-
-def user(text: str) -> Chat:
-    return {"role": "user", "content": text}
-
-
-def calls(id_: str, content: str | None = None, **arguments: Any) -> Chat:
-    function = {"name": "bash", "arguments": json.dumps(arguments)}
-    call = {"id": id_, "type": "function", "function": function}
-    return {"role": "assistant", "content": content, "tool_calls": [call]}
-
-
-def result(id_: str, text: str) -> Chat:
-    return {"role": "tool", "tool_call_id": id_, "content": text}
-
-
-def recording(*messages: Chat, used: dict[int, tuple[str, ...]] | None = None) -> Recording:
-    return Recording("test/1", "test", messages, used)
 
 
 class Shows(Everything):
@@ -233,17 +214,6 @@ class TestNeeds:
             NeededText("value", "a_3", (2,), (2,)),
         ]
         assert fetched(needs) == [4, 2]
-
-
-RUN = recording(
-    user("go"),
-    calls("1", q="list"),
-    result("1", "A-17 " * 1_000),
-    calls("2", q="wait"),
-    result("2", "done"),
-    calls("3", q="show A-17"),
-    result("3", "fine"),
-)
 
 
 def hide(messages: Sequence[Chat]) -> list[Chat]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_architecture import MODULES, PACKAGE, ROOT, imports_of, name_of, tree_of
+from tests.support.architecture import MODULES, PACKAGE, ROOT, imports_of, name_of, tree_of
 from windlass.safety.imports import logging_unchanged
 
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]

@@ -11,7 +11,7 @@ import pytest
 import windlass
 from tests.engine.conftest import house
 from tests.engine.harness import House, cascade, phase
-from tests.engine.test_soundings import PICK, index_of, judged, judges, picking, sounded
+from tests.support.engine_soundings import PICK, index_of, judged, judges, picking, sounded
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
 from windlass.text.prompts import fence_of

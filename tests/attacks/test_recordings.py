@@ -16,7 +16,7 @@ import windlass as library
 from tests.cli.conftest import CommandLine, windlass
 from tests.engine.harness import by_phase, call, calls, cascade, phase
 from tests.importing.making import Session, text, used
-from tests.importing.test_odd_files import FILES
+from tests.support.importing_odd_files import FILES
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
 

@@ -23,8 +23,8 @@ import pytest
 import windlass as library
 from tests.cli.conftest import CommandLine, Said
 from tests.cli.terminal import read_terminal
-from tests.cli.test_trust import TOOL, code, server
 from tests.engine.harness import call, calls, cascade, phase
+from tests.support.cli_trust import TOOL, code, server
 from tests.tasks.making import atomic, sequential
 from windlass.api.engine import Engine
 from windlass.errors import StoreError, TrustNeeded

@@ -19,9 +19,9 @@ import pytest
 
 import windlass
 from tests.engine.harness import call, calls, cascade, phase
-from tests.engine.test_budget import PRICES, SMALL, Priced
 from tests.providers.exchanges import openai_stream
 from tests.providers.server import serving, streamed
+from tests.support.engine_budget import PRICES, SMALL, Priced
 from tests.tools.mcp_running import COMMAND, ROOT
 from windlass.api.batches.workers import BatchEvent, BatchResult, BatchStarted, RowEnded
 from windlass.engine.events import Noted, Waiting

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from tests.context.test_bound import lookup
+from tests.support.context_bound import lookup
 from tests.validators import anthropic as rules
 from windlass.caching.pauses import Lifetime, Pauses
 from windlass.caching.prices import Prices

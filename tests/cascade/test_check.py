@@ -22,6 +22,7 @@ from tests.cascade.making import (
     loaded,
     places,
 )
+from tests.support.cascade_check import mistakes
 from windlass.cascade.check import check, checked_cascade
 from windlass.cascade.load import from_python, load, parse
 from windlass.cascade.model import Cascade, Phase, PhaseContext
@@ -29,11 +30,6 @@ from windlass.errors import CascadeError, did_you_mean
 
 DATA = Path(__file__).parent / "data"
 A, B, C = {"name": "a"}, {"name": "b"}, {"name": "c"}
-
-
-def mistakes(*phases: dict[str, Any], tools: Toolbox | None = None, **top: Any) -> list[str]:
-    """The mistakes of a cascade of these phases, without file and line."""
-    return [mistake.text for mistake in check(loaded(cascade(*phases, **top)), tools=tools)]
 
 
 def only(*phases: dict[str, Any], tools: Toolbox | None = None, **top: Any) -> str:

@@ -17,7 +17,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import call, calls, cascade, phase
-from tests.engine.test_asking import ASKS, WHICH
+from tests.support.engine_asking import ASKS, WHICH
 from tests.tasks.making import atomic
 from windlass.api.functions import run_sync
 from windlass.messages import Message

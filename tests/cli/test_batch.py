@@ -17,7 +17,7 @@ import pytest
 from tests.cli.conftest import CommandLine, Said
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import cascade, phase
-from tests.engine.test_budget import SMALL, Priced
+from tests.support.engine_budget import SMALL, Priced
 from windlass.cli.many_runs import _duration_text
 from windlass.wire.base import Request
 

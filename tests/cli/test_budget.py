@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from tests.cli.conftest import CommandLine
-from tests.engine import test_budget as engine
-from tests.engine.test_budget import ENDLESS, SMALL, Priced, loops
+from tests.support import engine_budget as engine
+from tests.support.engine_budget import ENDLESS, SMALL, Priced, loops
 from tests.tasks.making import atomic
 
 PRICES = engine.PRICES.replace("priced/m", "local/m")

@@ -11,7 +11,7 @@ from bench.compared_pair import CASCADE, MASKED, rows, script
 
 from tests.cli.conftest import CommandLine, Said
 from tests.engine.harness import cascade, phase
-from tests.engine.test_budget import SMALL, Priced
+from tests.support.engine_budget import SMALL, Priced
 
 TOOLS = """
 from bench.compared_pair import log, note, right

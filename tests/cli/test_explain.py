@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
-from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages
+from tests.support.engine_choosing import SEVEN, TOPICS, asks, pages
 from windlass.cli import explanation_text
 from windlass.cli.output import out
 from windlass.cli.session_text import cache_text

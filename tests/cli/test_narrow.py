@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.cli.test_terminal import COMMANDS, WAYS
 from tests.engine.harness import by_phase, call, calls, cascade, phase
+from tests.support.cli_terminal import COMMANDS, WAYS
 from tests.tasks.making import atomic
 from windlass.cli.output import out
 from windlass.engine.cards import indexer

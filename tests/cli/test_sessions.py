@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.cli.conftest import CommandLine
-from tests.cli.test_terminal import COMMANDS
 from tests.engine.harness import cascade, phase
+from tests.support.cli_terminal import COMMANDS
 from tests.tasks.making import atomic
 from windlass.errors import BadRequest
 from windlass.wire.base import Request

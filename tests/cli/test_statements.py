@@ -9,8 +9,8 @@ import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import by_phase, call, calls, cascade, phase
-from tests.history.test_cards_kept import CARD_COLUMNS
-from tests.history.test_sql import COLUMNS
+from tests.support.history_cards_kept import CARD_COLUMNS
+from tests.support.history_sql import COLUMNS
 from windlass.engine.cards import indexer
 
 REPORT = "The pump in hall 7 failed at 14:05, see order P-101. " * 12

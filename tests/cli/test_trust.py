@@ -8,24 +8,15 @@ import pty
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import by_phase, call, calls, cascade, phase
+from tests.support.cli_trust import TOOL, code, server
 from windlass.settings.trust import trusted_folders
 
-CODE = "from pathlib import Path\nPath({marker!r}).touch()\n"
-TOOL = "def look() -> str:\n    '''Look.'''\n    return 'it looked'\n"
-INJECTOR = """
-from windlass.injectors.base import Injector, Tier
-class Own(Injector):
-    name, tier, cap, priority = "own", Tier.STABLE, 100, 9
-    def items(self, situation):
-        return ()
-"""
 TASK = """<task type="atomic"><description>Do it.</description>
 <tools><tool>{module}:look</tool></tools></task>"""
 
@@ -33,17 +24,6 @@ TASK = """<task type="atomic"><description>Do it.</description>
 @pytest.fixture(autouse=True)
 def _own_marks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "user"))
-
-
-def code(line: CommandLine, name: str) -> Path:
-    """A module of that name that says when it was run: the file is there then."""
-    marker = line.folder / f"{name}.ran"
-    line.write(f"{name}.py", CODE.format(marker=str(marker)) + TOOL + INJECTOR)
-    return marker
-
-
-def server(marker: Path) -> dict[str, Any]:
-    return {"command": [sys.executable, "-c", CODE.format(marker=str(marker))]}
 
 
 class TestLooking:

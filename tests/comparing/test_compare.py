@@ -22,8 +22,8 @@ from bench.compared_pair import CASCADE, MASKED, log, note, right, rows, script
 
 import windlass
 from tests.engine.harness import call, calls, cascade, phase
-from tests.engine.test_budget import PRICES, SMALL, Priced
-from tests.engine.test_injectors import DONE, PLAN, TACKLE
+from tests.support.engine_budget import PRICES, SMALL, Priced
+from tests.support.engine_injectors import DONE, PLAN, TACKLE
 from windlass.api.comparing.comparison import Comparison
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.layers import window_policy

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 
 import windlass
-from tests.context.test_bound import lookup, loop
+from tests.support.context_bound import lookup, loop
+from tests.support.window_intake import problems
 from tests.window.conversations import chats, policies
-from tests.window.test_intake import problems
 from windlass.caching.prices import Prices
 
 ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)

@@ -16,40 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
+from tests.support.context_bound import bytes_of, lookup, loop
+from tests.support.window_intake import problems
 from tests.window.conversations import chats, policies
-from tests.window.test_intake import problems
 from windlass.context.bound import forget
 from windlass.errors import UsageError
 
 RECORDED = json.loads(
     (Path(__file__).parents[1] / "data" / "tau2_retail.json").read_text(encoding="utf-8")
 )["messages"]
-
-
-def lookup(number: int, content: str | None = None) -> list[dict[str, Any]]:
-    """A call and its result."""
-    function = {"name": "lookup", "arguments": f'{{"order": "#W{number}"}}'}
-    text = content or "\n".join(f"line {at} of order {number}" for at in range(200))
-    return [
-        {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": f"c{number}", "type": "function", "function": function}],
-        },
-        {"role": "tool", "tool_call_id": f"c{number}", "content": text},
-    ]
-
-
-def loop(turns: int) -> list[dict[str, Any]]:
-    """A conversation in which results are long."""
-    said: list[dict[str, Any]] = [{"role": "user", "content": "Compare the orders."}]
-    for number in range(turns):
-        said += lookup(number)
-    return said
-
-
-def bytes_of(window: Any) -> str:
-    return json.dumps(window.messages)
 
 
 class TestSameBytes:

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from tests.context.test_bound_thinking import MODEL, in_anthropics_form, thinking
 from tests.providers.thinking_server import cleared_of
+from tests.support.context_bound_thinking import MODEL, in_anthropics_form, thinking
 from tests.validators.thinking import Thinking
 from tests.window.conversations import seeds
 from windlass.messages import ToolSpec

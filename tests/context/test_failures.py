@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from tests.context.test_documented_windows import asked, idle, result, user
+from tests.support.context_documented_windows import asked, idle, result, user
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Scripted
 

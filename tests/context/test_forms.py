@@ -22,60 +22,15 @@ from openai.types.responses import (
 
 import windlass
 from tests.strategies import names, png, texts
+from tests.support.context_forms import LISTS, anthropic, gemini
 from tests.validators import anthropic as anthropic_rules
 from tests.validators import gemini as gemini_rules
 from windlass.context.bound import forget
 from windlass.errors import SequenceError
 
-LONG = "\n".join(f"line {n} of a long result, value {n * 37}" for n in range(400))
 PNG = base64.b64encode(png(2, 3)).decode()
 PDF = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf"}}
 PDF["source"]["data"] = "JVBERi0="  # type: ignore[index]
-
-
-def said(number: int) -> str:
-    """A result that is like no other."""
-    return LONG.replace("value", f"value of {number}")
-
-
-def anthropic(turns: int = 8) -> list[dict[str, Any]]:
-    """A loop of calls in Anthropic's form."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Find the fault."}]
-    for turn in range(turns):
-        call = {"type": "tool_use", "id": f"t{turn}", "name": "look", "input": {"at": turn}}
-        thought = {"type": "thinking", "thinking": "hm", "signature": "c2ln"}
-        result = {"type": "tool_result", "tool_use_id": f"t{turn}", "content": said(turn)}
-        messages.append({"role": "assistant", "content": [thought, call]})
-        messages.append({"role": "user", "content": [result, {"type": "text", "text": "Go on."}]})
-    return messages
-
-
-def responses(turns: int = 8) -> list[dict[str, Any]]:
-    """A loop of pairs of calls in the Responses form."""
-    items: list[dict[str, Any]] = [{"role": "user", "content": "Find the fault."}]
-    for turn in range(turns):
-        items.append({"type": "reasoning", "id": f"rs_{turn}", "summary": []})
-        for call in (f"a{turn}", f"b{turn}"):
-            one = {"type": "function_call", "id": f"fc_{call}", "call_id": call, "name": "look"}
-            items.append({**one, "arguments": "{}"})
-        for call in (f"a{turn}", f"b{turn}"):
-            output = said(turn) if call.startswith("a") else "ok"
-            items.append({"type": "function_call_output", "call_id": call, "output": output})
-    return items
-
-
-def gemini(turns: int = 8) -> list[dict[str, Any]]:
-    """A loop of calls without ids in Gemini's form."""
-    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "Find the fault."}]}]
-    for turn in range(turns):
-        call = {"functionCall": {"name": "look", "args": {"at": turn}}, "thoughtSignature": "c2ln"}
-        result = {"name": "look", "response": {"output": said(turn)}}
-        contents.append({"role": "model", "parts": [{"text": "I look."}, call]})
-        contents.append({"role": "user", "parts": [{"functionResponse": result}]})
-    return contents
-
-
-LISTS = {"anthropic": anthropic, "responses": responses, "gemini": gemini}
 
 
 def valid(form: str, messages: list[dict[str, Any]]) -> list[str]:

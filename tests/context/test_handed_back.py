@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from tests.context.test_forms import LISTS
+from tests.support.context_forms import LISTS
 from windlass.context.bound import forget
 from windlass.context.window import ChatWindow
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 
 import windlass
-from tests.context.test_bound import bytes_of, lookup, loop
+from tests.support.context_bound import bytes_of, lookup, loop
 from tests.window.conversations import chats, policies
 from windlass.context.bound import forget
 

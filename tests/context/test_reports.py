@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windlass
-from tests.context.test_bound import bytes_of, lookup, loop
+from tests.support.context_bound import bytes_of, lookup, loop
+from tests.support.window_intake import problems
 from tests.window.conversations import chats, policies
-from tests.window.test_intake import problems
 from windlass.context.bound import forget
 from windlass.wire.base import Usage
 from windlass.wire.usage import Counted, contradiction, counted, possible

@@ -11,15 +11,13 @@ import pytest
 
 import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
+from tests.support.engine_asking import ASKS, WHICH
 from tests.tasks.making import atomic
 from windlass.engine.events import PhaseEnded, QuestionAsked
 from windlass.engine.people.questions import Question
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import NodeType
 from windlass.providers.scripted import Scripted
-
-WHICH = {"question": "Which city?", "options": ["Bern", "Basel"]}
-ASKS = cascade(phase("a", tackle=["ask_human", "set_state"]), phase("b"))
 
 
 def asking(*others: Any, **question: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,60 +17,19 @@ from tests.providers.thinking_server import (
     ThinkingServer,
     thinking_server,
 )
+from tests.support.engine_bound_thinking import (
+    MODEL,
+    log,
+    look,
+    replies,
+    signatures,
+    thinking_of,
+)
 from windlass.cli.explanation_text import planner_text
 from windlass.errors import ThinkingRefused
 from windlass.history.sqlite import SqliteStore
 from windlass.report.explanation import explain_call
 from windlass.report.session_costs import session_report
-
-MODEL = "anthropic/claude-opus-5-5"
-
-
-def look(number: int = 1) -> str:
-    """Look at something."""
-    return "\n".join(
-        f"record {number}-{at}: value {at * number} of item_{at:03}" for at in range(400)
-    )
-
-
-def log(number: int = 1) -> str:
-    """Read a log."""
-    lines = [f"12:00:{at % 60:02} INFO worker {number} did {at}" for at in range(300)]
-    return "\n".join([*lines, "ERROR disk full at /var/data", *lines])
-
-
-def replies() -> Iterator[Say]:
-    """Two calls a phase, then its answer, for ever."""
-    number = 0
-    while True:
-        number += 1
-        yield Say("", [("look", {"number": number})], ["a", "b"])
-        yield Say(f"Now the log {number}.", [("log", {"number": number}), ("look", {"number": 1})])
-        yield Say(f"Answer {number}.", redacted=number % 2 == 0)
-
-
-def thinking_of(body: dict[str, Any]) -> list[str]:
-    return [
-        block.get("signature") or block["data"]
-        for message in body["messages"]
-        for block in message["content"]
-        if block["type"] in ("thinking", "redacted_thinking")
-    ]
-
-
-def signatures(server: ThinkingServer) -> list[str]:
-    """The thinking that was sent back, or could have been."""
-    came = [block for _, content in server.answered[:-1] for block in content]
-    signed = [one.get("signature") or one.get("data") for one in came]
-    return [each for each in signed if each]
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThinkingServer]:
-    said = replies()
-    with thinking_server(lambda _: next(said)) as server:
-        server.settle(tmp_path, monkeypatch)
-        yield server
 
 
 def run(made: dict[str, Any], **more: Any) -> Any:

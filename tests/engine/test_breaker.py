@@ -11,7 +11,7 @@ import pytest
 import windlass
 from tests.engine.harness import House, Ran, by_phase, cascade, phase
 from tests.engine.logs import logs, lookup, reading, shown
-from tests.engine.test_planning import set_prices
+from tests.support.engine_planning import set_prices
 from windlass.engine.events import Event
 from windlass.history.base import Batch, Outcome, SessionStart
 from windlass.history.details import OutcomeDetails

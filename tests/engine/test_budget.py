@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,52 +9,17 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.engine.harness import House, by_phase, call, calls, cascade, phase
-from tests.engine.test_choosing import AT_ONCE, SEVEN, TOPICS, asks, pages
+from tests.engine.harness import House, by_phase, cascade, phase
+from tests.support.engine_budget import ENDLESS, MODEL, MOST_OUT, PRICES, SMALL, Priced, loops
+from tests.support.engine_choosing import AT_ONCE, SEVEN, TOPICS, asks, pages
 from tests.tasks.making import atomic, reduce, sequential
 from windlass.engine.result import Result
 from windlass.errors import UsageError
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
-from windlass.messages import Message
-from windlass.providers.base import ModelInfo
-from windlass.providers.scripted import Scripted
-from windlass.wire.base import Reply, Request, Usage
+from windlass.wire.base import Usage
 
-MODEL = "priced/m"
-PRICES = '[prices."priced/m"]\ninput = 1000.0\noutput = 10000.0\n'
-"""US dollars per million tokens: a token in costs $0.001, one out $0.01."""
 IN, OUT = 0.001, 0.01
-MOST_OUT = 50
-
-
-class Priced(Scripted):
-    """A scripted model that costs money and reports `usage` for each call.
-
-    It waits a moment with each reply, so that calls are under way at the same time.
-    """
-
-    def __init__(self, script: Any, usage: Usage, name: str = MODEL) -> None:
-        super().__init__(script)
-        self.usage = usage
-        self.name = name
-        self.running = self.most_running = 0
-
-    def model(self, name: str) -> ModelInfo:
-        info = super().model(name)
-        return dataclasses.replace(info, name=self.name, free=False, max_output_tokens=MOST_OUT)
-
-    async def send(self, request: Request, on_text: Any) -> Reply:
-        self.running += 1
-        self.most_running = max(self.most_running, self.running)
-        await asyncio.sleep(0.001)
-        self.running -= 1
-        reply = await super().send(request, on_text)
-        return dataclasses.replace(reply, usage=self.usage)
-
-
-SMALL = Usage(100, 10)
-"""A call that costs $0.20."""
 
 
 @pytest.fixture
@@ -65,18 +28,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "windlass.toml").write_text(PRICES)
     return tmp_path
-
-
-def loops(_: Request) -> Message:
-    """A reply that always calls a tool."""
-    return calls(call("set_state", '{"key": "k", "value": 1}'), text="So far.")
-
-
-ENDLESS = cascade(
-    phase("a", tackle=["set_state"], rules={"max_turns": 30}),
-    phase("b"),
-    max_output_tokens=MOST_OUT,
-)
 
 
 async def run(folder: Path, provider: Priced, budget: float | None, made: Any = ENDLESS) -> Result:

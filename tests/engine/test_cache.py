@@ -10,44 +10,22 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.engine.harness import House, Ran, by_phase, cascade, phase
+from tests.engine.harness import House, Ran, cascade, phase
 from tests.engine.logs import logs, lookup, reading, shown
-from tests.engine.test_planning import planned, set_prices
+from tests.support.engine_cache import Reporting, Told, honest
+from tests.support.engine_planning import planned, set_prices
 from tests.validators import anthropic as rules
 from windlass.engine.events import CallEnded, Event, Noted, SessionStarted
 from windlass.engine.turn.breaker import check_losses
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
 from windlass.history.details import OutcomeDetails
-from windlass.providers.base import ModelInfo
-from windlass.providers.scripted import Scripted
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call
 from windlass.wire import anthropic
-from windlass.wire.base import Reply, Request, Usage
+from windlass.wire.base import Usage
 from windlass.wire.openai import to_openai
 
 BUILDS = tuple(str(number) for number in range(8))
-Told = Callable[[int, Usage], Usage]
-
-
-class Reporting(Scripted):
-    """A scripted model that is paid for, and whose usage says what a test wants."""
-
-    def __init__(self, replies: Mapping[str, Sequence[Any]], told: Told, name: str) -> None:
-        super().__init__(by_phase(replies))
-        self.told = told
-        self.name = name
-
-    def model(self, name: str) -> ModelInfo:
-        return replace(super().model(name), free=False, name=self.name)
-
-    async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
-        reply = await super().send(request, on_text)
-        return replace(reply, usage=self.told(len(self.requests), reply.usage))
-
-
-def honest(call: int, usage: Usage) -> Usage:
-    return usage
 
 
 def nothing_cached(call: int, usage: Usage) -> Usage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,17 @@ from hypothesis import strategies as st
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import log, logs
+from tests.support.engine_choosing import (
+    AT_ONCE,
+    CACHED,
+    SEVEN,
+    TOPICS,
+    asks,
+    choices,
+    pages,
+    selecting,
+    talk,
+)
 from windlass.engine.choosing import _session_index as session
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
@@ -23,38 +34,6 @@ from windlass.providers.scripted import Scripted
 from windlass.selection.vectors import Vectors
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
-
-AT_ONCE: dict[str, Any] = {"commit": "at_once", "intra_phase": False}
-TOPICS = ("rivers", "harbours", "orchards", "glaciers", "markets", "bridges", "lanterns")
-
-
-def talk(topic: str) -> str:
-    """A page about one matter, with a name in it that stands nowhere else."""
-    lines = [f"The {topic} report, line {n}: {topic} were looked at again." for n in range(40)]
-    return "\n".join([*lines, f"The key of {topic} is key_{topic}_4711."])
-
-
-def selecting(**said: Any) -> dict[str, Any]:
-    """`auto_context` that chooses whatever it costs."""
-    return {**AT_ONCE, "inter_phase": said}
-
-
-def pages(*names: str) -> dict[str, Sequence[Any]]:
-    """The replies of phases that each write a page."""
-    return {name: [talk(name)] for name in names}
-
-
-def choices(ran: Ran) -> list[Mapping[str, Any]]:
-    """The records of choosing, in order."""
-    told = [stored.row.metadata for stored in ran.rows(NodeType.CONTEXT_SELECTION)]
-    return [one for one in told if one["selection_type"] == "inter_phase"]
-
-
-def asks(name: str, about: str, **keys: Any) -> dict[str, Any]:
-    return {"name": name, "instructions": f"Do {name}. Tell the key of {about}.", **keys}
-
-
-SEVEN = [phase(name) for name in TOPICS]
 
 
 class TestWhatIsChosen:
@@ -460,12 +439,6 @@ class TestTheRecord:
     async def test_a_dry_run_shows_the_first_phase_as_it_would_be(self, house: House) -> None:
         ran = await house.run(cascade(phase("a", context={"mode": "auto"})), {}, {"x": "y"})
         assert ran.result.status == "completed"
-
-
-CACHED = (
-    '[prices."scripted/function"]\ninput = 1.0\noutput = 5.0\n'
-    "cache_read = 0.1\ncache_write = 1.25\n"
-)
 
 
 class TestPrices:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.harness import House, asked_by, call, calls, cascade, phase
-from tests.strategies import png
+from tests.support.engine_context import BLUE, GREEN, RED, draw, look_up, url
 from windlass.engine.events import Noted
 from windlass.errors import StoreError
 from windlass.history.base import NodeType, StoredRow
@@ -22,28 +21,6 @@ from windlass.text.pictures import picture
 from windlass.tools.base import ToolContext
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
-
-RED, BLUE, GREEN = png(2, 3), png(4, 5), png(6, 7)
-
-
-def url(data: bytes) -> dict[str, Any]:
-    """A PNG as an OpenAI content part."""
-    encoded = base64.b64encode(data).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{encoded}"}}
-
-
-def draw(colour: str = "red") -> bytes:
-    """Draw a picture of one colour.
-
-    Args:
-        colour: red, blue or green.
-    """
-    return {"red": RED, "blue": BLUE, "green": GREEN}[colour]
-
-
-def look_up(word: str = "x") -> str:
-    """Look a word up."""
-    return f"{word} means something"
 
 
 def note(context: ToolContext, key: str, value: str) -> str:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.engine import test_choosing
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import asks as read_build
 from tests.engine.logs import log, logs
-from tests.engine.test_choosing import SEVEN, TOPICS, asks, choices, pages, selecting, talk
+from tests.support import engine_choosing as test_choosing
+from tests.support.engine_choosing import SEVEN, TOPICS, asks, choices, pages, selecting, talk
 from windlass.history.base import NodeType
 from windlass.messages import user
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.engine.harness import House, by_phase, call, calls, cascade, phase
 from tests.engine.logs import log, logs, lookup, reading, shown
-from tests.engine.test_choosing import SEVEN, TOPICS, asks, pages, selecting, talk
-from tests.engine.test_context import RED, draw, look_up, url
+from tests.support.engine_choosing import SEVEN, TOPICS, asks, pages, selecting, talk
+from tests.support.engine_context import RED, draw, look_up, url
 from windlass.engine.cards import indexer
 from windlass.history.base import NodeType
 from windlass.history.card_rows import cards_of

@@ -10,7 +10,7 @@ import pytest
 
 import windlass
 from tests.engine.harness import House, by_phase, call, calls, cascade, phase
-from tests.engine.test_budget import ENDLESS, loops
+from tests.support.engine_budget import ENDLESS, loops
 from tests.tasks.making import reduce
 from windlass.engine.events import (
     CallEnded,

@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from tests.engine.harness import House, cascade, phase
-from tests.report.test_costs import Hosted
-from windlass.api.loading import load_cascade
+from tests.support.engine_forecast import PRICED, forecast
+from tests.support.report_costs import Hosted
 from windlass.caching.rates import cost, override
-from windlass.cascade.children import ReadyCascade
-from windlass.engine.setup import prepare
-from windlass.engine.turn.forecast import Forecast, forecast_cost
-from windlass.history.sqlite import SqliteStore
-from windlass.providers.base import Provider
 from windlass.providers.scripted import Scripted
 from windlass.settings.fields import PriceSettings
-from windlass.settings.settings import Settings
-
-PRICED = "anthropic/claude-sonnet-4-5"
-
-
-async def forecast(folder: Path, made: dict[str, Any], **models: Provider) -> Forecast:
-    settings = Settings.read({"store": folder / "store"}, {}, folder)
-    loaded, registry, _ = load_cascade({"model": "a/x", **made}, settings)
-    with SqliteStore(folder / "store") as store:
-        run = prepare(
-            ReadyCascade(loaded, registry, {}),
-            {},
-            settings=settings,
-            store=store,
-            resolve=lambda name: (models[name[0]], models[name[0]].model(name[2:])),
-            on_event=lambda event: None,
-        )
-        return await forecast_cost(run, PRICED)
-
 
 TWO = cascade(
     phase("one", rules={"max_turns": 3}, max_output_tokens=100),

@@ -9,13 +9,13 @@ import pytest
 import windlass
 from tests.caching.requests import mark
 from tests.engine.harness import House, call, calls, cascade, phase
-from tests.engine.test_cache import Reporting, honest
+from tests.support.engine_cache import Reporting, honest
+from tests.support.engine_injector_marks import CLAUDE
 from tests.validators import anthropic as rules
 from windlass.history.base import CallRecord
 from windlass.messages import assistant, system, tool, user
 from windlass.wire import anthropic
 
-CLAUDE = "anthropic/claude-sonnet-4-5"
 SYSTEM = "Be careful. " * 600
 
 

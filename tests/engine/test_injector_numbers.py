@@ -11,7 +11,7 @@ from bench.bench_injectors import BLOCK, measured, recorded, usage_of
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import logs, lookup, reading
-from tests.engine.test_planning import set_prices
+from tests.support.engine_planning import set_prices
 from windlass.caching.meter import Meter, weigh
 from windlass.caching.prices import Prices
 from windlass.history.sqlite import SqliteStore

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, logs, lookup, reading
-from tests.engine.test_planning import planned, set_prices
+from tests.support.engine_planning import planned, set_prices
 from windlass.messages import ToolCall
 
 REMINDER = "tests.engine.own_injectors:Reminder"

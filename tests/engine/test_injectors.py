@@ -12,8 +12,9 @@ import pytest
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import logs, lookup, reading
-from tests.engine.test_planning import set_prices
 from tests.strategies import png
+from tests.support.engine_injectors import DONE, PLAN, TACKLE
+from tests.support.engine_planning import set_prices
 from windlass.engine.events import Noted, PlanChanged
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import NodeType, request_hash
@@ -22,10 +23,7 @@ from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
 from windlass.report.explanation import explain_call
 
-PLAN = calls(call("plan", '{"goal":"Ship it","steps":["one","two"]}'))
-DONE = calls(call("todo", '{"step":1,"status":"done","conclusion":"found 7"}'))
 FAILS = calls(call("read_file", '{"path":"nope"}'))
-TACKLE = ["plan", "todo", "read_file"]
 TODO = "Current Goal: Ship it\nProgress: {}/2 steps completed\nNext: {}"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
-from tests.engine.test_cache import Reporting, honest
+from tests.support.engine_cache import Reporting, honest
 
 CLAUDE = "anthropic/claude-sonnet-4-5"
 SYSTEM = "Be careful with each build. " * 400

@@ -13,7 +13,7 @@ import pytest
 import windlass
 from tests.engine.harness import House, by_phase, calls, cascade, phase
 from tests.engine.harness import call as called
-from tests.engine.test_budget import ENDLESS, MODEL, MOST_OUT, SMALL, Priced, loops
+from tests.support.engine_budget import ENDLESS, MODEL, MOST_OUT, SMALL, Priced, loops
 from tests.tasks.making import atomic, reduce
 from windlass.engine.result import Result
 from windlass.errors import CascadeError, UsageError

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.harness import House, call, calls, cascade
-from tests.engine.test_choosing import talk
+from tests.support.engine_choosing import talk
 from windlass.engine.events import CallStarted, Noted
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
 
 import pytest
 
 import windlass
 from tests.engine.harness import House, Ran, by_phase, call, calls, cascade, phase
 from tests.engine.logs import log, logs, lookup, reading, shown
+from tests.support.engine_planning import planned, set_prices
 from windlass.history.base import CallRecord
 from windlass.providers.base import ModelInfo
 from windlass.providers.scripted import Scripted
@@ -25,20 +25,6 @@ def priced(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
     monkeypatch.chdir(house.folder)
     set_prices(house)
     return house
-
-
-def set_prices(house: House, write: float = 1.25, read: float = 0.1) -> None:
-    """US dollars per million tokens, a fresh one 1."""
-    (house.folder / "windlass.toml").write_text(
-        '[prices."scripted/function"]\ninput = 1.0\noutput = 5.0\n'
-        f"cache_read = {read}\ncache_write = {write}\n"
-    )
-
-
-def planned(one: CallRecord) -> Mapping[str, Any]:
-    """What the planner decided at a call; empty: nothing that costs anything was proposed."""
-    told: Mapping[str, Any] = one.details.get("planner", {})
-    return told
 
 
 def verdicts(recorded: Sequence[CallRecord]) -> list[str]:

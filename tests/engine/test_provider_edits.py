@@ -13,7 +13,6 @@ import pytest
 import windlass
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
-from tests.engine.test_bound_thinking import MODEL, log, look, replies, signatures, thinking_of
 from tests.providers.thinking_server import (
     Refuse,
     Say,
@@ -21,6 +20,7 @@ from tests.providers.thinking_server import (
     cleared_of,
     thinking_server,
 )
+from tests.support.engine_bound_thinking import MODEL, log, look, replies, signatures, thinking_of
 from tests.validators.thinking import CONTROLS
 from windlass.text.prompts import CLEARED_HEADER
 

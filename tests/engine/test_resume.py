@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
-from tests.engine.test_soundings import PICK, judges
-from tests.engine.test_sub_cascades import write
+from tests.support.engine_resume import Gone, Model, look, note, noted, resumed, script
+from tests.support.engine_soundings import PICK, judges
+from tests.support.engine_sub_cascades import write
 from windlass.api.engine import Engine
 from windlass.engine.resume.resuming import lock_session
 from windlass.errors import ProviderError, StepDiffers, UsageError
@@ -24,67 +24,13 @@ from windlass.report._unfinished import unbilled
 from windlass.report.account import AccountTree
 from windlass.report.call_views import view_session
 from windlass.report.diff import compare_sessions
-from windlass.tools.base import ToolContext
-from windlass.tools.registry import tool
 from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
-
-
-class Gone(BaseException):
-    """The process is gone."""
-
-
-class Model:
-    """A model of which each call answers by what it is asked, and which breaks off at one."""
-
-    def __init__(self, at: int, script: Callable[[Request], Any]) -> None:
-        self.at, self.script, self.asked = at, script, list[Request]()
-
-    def __call__(self, request: Request) -> Any:
-        self.asked.append(request)
-        if len(self.asked) == self.at:
-            raise Gone
-        return self.script(request)
-
-
-@tool(effects="none")
-def look(name: str) -> str:
-    """Look.
-
-    Args:
-        name: At what.
-    """
-    return f"{name} is well"
-
-
-def note(context: ToolContext, text: str) -> str:
-    """Note.
-
-    Args:
-        context: What the run provides.
-        text: What.
-    """
-    noted.append(text)
-    context.state["notes"] = [*context.state.get("notes", []), text]
-    return f"noted {text}"
-
-
-noted: list[str] = []
 
 
 @pytest.fixture(autouse=True)
 def _nothing_noted() -> None:
     noted.clear()
-
-
-def script(request: Request) -> Any:
-    """Each phase looks, notes and answers."""
-    last = request.messages[-1]
-    if last.role == "tool" and last.name == "note":
-        return f"done after {len(request.messages)} messages"
-    if last.role == "tool":
-        return calls(call("note", json.dumps({"text": f"seen {len(request.messages)}"})))
-    return calls(call("look", '{"name": "it"}'), text="I look.")
 
 
 WHOLE = cascade(
@@ -367,25 +313,6 @@ def notes_at_once(request: Request) -> Any:
         return f"It is {last.text}."
     both = [call("look", '{"name": "it"}'), call("note", '{"text": "x"}')]
     return calls(*both) if last.text == "Do a." else "ok"
-
-
-async def resumed(
-    house: House,
-    script: Callable[[Request], Any],
-    tools: Sequence[Any] = (look, note),
-    **options: Any,
-) -> tuple[Any, list[Request]]:
-    model = Model(-1, script)
-    result = await windlass.resume(
-        "s",
-        model="scripted/x",
-        store=house.store,
-        root=house.folder,
-        tools=tools,
-        providers={"scripted": Scripted(model)},
-        **options,
-    )
-    return result, model.asked
 
 
 class TestWaiting:

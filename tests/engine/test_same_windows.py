@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
-from tests.engine.test_cache import Reporting, honest
-from tests.engine.test_injector_marks import CLAUDE
+from tests.support.engine_cache import Reporting, honest
+from tests.support.engine_injector_marks import CLAUDE
 from tests.window.conversations import KINDS, VARIANTS, result_text
 from windlass.caching.prices import UNCACHED
 from windlass.context.window import ChatWindow

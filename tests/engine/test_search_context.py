@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
-from tests.engine.test_choosing import TOPICS, pages, talk
+from tests.support.engine_choosing import TOPICS, pages, talk
 from windlass.messages import Message
 from windlass.wire.base import Request
 

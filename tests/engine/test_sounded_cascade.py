@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.cascade.making import Toolbox
-from tests.cascade.test_check import mistakes
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
-from tests.engine.test_forecast import forecast
-from tests.engine.test_soundings import PICK, index_of, judges, picking
-from tests.engine.test_sub_cascades import write
+from tests.support.cascade_check import mistakes
+from tests.support.engine_forecast import forecast
+from tests.support.engine_soundings import PICK, index_of, judges, picking
+from tests.support.engine_sub_cascades import write
 from windlass.errors import PhaseFailed, ProviderError
 from windlass.history.base import SessionFilter, SessionInfo
 from windlass.memory.banks import Banks

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
-from tests.engine.test_resume import Gone, Model, resumed
+from tests.support.engine_resume import Gone, Model, resumed
 from windlass.engine.resume.journal import Journal, TurnRecord
 from windlass.errors import ToolError
 from windlass.history.base import NodeType

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import windlass
-from tests.engine.harness import House, Ran, call, calls, cascade, phase
-from tests.engine.test_cache import Reporting, honest
+from tests.engine.harness import House, Ran, call, calls, phase
 from tests.history.builders import png
+from tests.support.engine_cache import Reporting, honest
+from tests.support.engine_sub_cascades import write
 from windlass.engine.events import CallEnded, SessionStarted, SubCascadeEnded
 from windlass.errors import PhaseFailed
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
@@ -20,15 +19,6 @@ from windlass.report.call_views import view_session
 from windlass.text.pictures import picture
 from windlass.tools.base import ToolOutput
 from windlass.tools.registry import tool
-
-
-def write(house: House, name: str, *phases: Any, **keys: Any) -> Path:
-    """A file of a cascade that is called like it."""
-    file = house.folder / name
-    file.parent.mkdir(parents=True, exist_ok=True)
-    made = {**cascade(*phases, **keys), "cascade_id": Path(name).stem}
-    file.write_text(json.dumps(made, indent=1))
-    return file
 
 
 def children(ran: Ran, of: str | None = None) -> list[SessionInfo]:

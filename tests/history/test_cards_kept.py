@@ -7,54 +7,19 @@ from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.history.builders import LONG, a_session, row, start
+from tests.history.builders import a_session, row, start
+from tests.support.history_cards_kept import CARD_COLUMNS, SAID, card
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Store
 from windlass.history.callout_rows import callout_metadata
 from windlass.history.card_rows import cards_of, mark_cards, pin_metadata
 from windlass.history.migrating import migrate
 from windlass.history.sqlite import SqliteStore
-from windlass.messages import assistant, system, tool, user
+from windlass.messages import system, user
 from windlass.selection.card import Card
-
-CARD_COLUMNS: list[str] = (  # noqa: SIM905 - as the document lists them
-    "session_id content_hash summary keywords embedding embedding_model estimated_tokens role "
-    "phase_name turn_number is_anchor is_callout callout_name generated_at generator_model "
-    "message_timestamp"
-).split()
-
-SAID = [
-    user("Which lamp sold best in May?"),
-    assistant("The green one: 41 of lamp_17."),
-    tool("c1", LONG, name="run_sql"),
-    user("Which lamp sold best in May?"),
-]
-
-
-def card(stored_id: str, at: int = 0, **told: Any) -> Card:
-    """A card of the message `SAID[at]`."""
-    message = SAID[at]
-    return Card(
-        **{
-            "id": stored_id,
-            "content_hash": message.content_hash,
-            "summary": f"summary of {at} with ünïcode",
-            "keywords": ("lamp_17", "lämp"),
-            "tokens": 10 + at,
-            "role": message.role,
-            "phase": "ask" if at < 2 else "write",
-            "turn": at or None,
-            "embedding": array("f", [0.6, -0.8, at / 3]),
-            "embedding_model": "two-1",
-            "generator_model": "rule",
-            "generated_at": 1_763_000_000,
-            **told,
-        }
-    )
 
 
 @pytest.fixture

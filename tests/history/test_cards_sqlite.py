@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.history.builders import a_session, row, start, take_parents
-from tests.history.test_cards_kept import SAID, card
+from tests.support.history_cards_kept import SAID, card
 from windlass.history.base import Batch, Discrepancy
 from windlass.history.sqlite import SqliteStore, verify_store
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.history.builders import a_session, row, start
-from tests.history.test_sql import NODE_TYPES
+from tests.support.history_sql import NODE_TYPES
 from windlass.errors import UsageError
 from windlass.history.base import Batch
 from windlass.history.sqlite import SqliteStore

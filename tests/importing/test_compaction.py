@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from tests.importing.making import Session, text, write_lines
-from tests.importing.test_exchanges import META, TURN, item, read, rollout, spent
+from tests.support.importing_exchanges import META, TURN, item, read, rollout, spent
 from windlass.messages import Message, Opaque
 from windlass.wire import anthropic, openai_responses
 from windlass.wire.base import Request, Usage

@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.importing.making import DATA, write_lines
-from tests.importing.test_exchanges import (
-    ASKED,
-    GOT,
-    META,
-    TURN,
-    anthropic_log,
-    chat_log,
-    counted,
-    item,
-    rollout,
-    spent,
-)
-from tests.importing.test_otel import export, spans
-from tests.importing.test_reading import with_requests
+from tests.importing.making import write_lines
+from tests.support.importing_odd_files import FILES
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.importing.imported import import_into
@@ -33,34 +20,6 @@ ODD: tuple[Any, ...] = (
     *(None, True, -1, 0, 1.5, 10**400, "", "x", "\ud800", "\x00", [], {}, [None], [[]], ["x"]),
     *({"type": "x"}, {"role": "tool"}, [{"type": 1}], {"": None}, "9" * 30, 1e300),
 )
-
-
-def _lines(name: str) -> list[Any]:
-    text = (DATA / name).read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
-FILES: dict[str, Callable[[], list[Any]]] = {
-    "claude": lambda: _lines("claude_code.jsonl"),
-    "requests": lambda: with_requests().records,
-    "mini": lambda: [json.loads((DATA / "mini_swe_agent.traj.json").read_text())],
-    "swe": lambda: [json.loads((DATA / "swe_agent.traj").read_text())],
-    "chat": chat_log,
-    "anthropic": anthropic_log,
-    "otel": lambda: [export(*spans(as_text=False))],
-    "codex": lambda: rollout(
-        META,
-        TURN,
-        item("user", "Go."),
-        ASKED,
-        ("token_usage_record", {"response_id": "r1", "usage": spent(100, 60)}),
-        GOT,
-        item("assistant", "done"),
-        counted(120, 220),
-        ("compacted", {"message": "Short.", "replacement_history": [item("user", "x")[1]]}),
-        item("assistant", "more"),
-    ),
-}
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.importing.making import DATA, Session, call, result, text, used, write_lines
+from tests.support.importing_reading import with_requests
 from windlass.errors import UsageError
 from windlass.importing import json_files as files
-from windlass.importing.claude_requests import hash_of
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
@@ -406,30 +406,6 @@ def test_bad_files_of_a_folder_are_told_and_the_others_read(tmp_path: Path) -> N
 
 
 # ---- requests that are recorded beside the session --------------------------------------------
-
-
-def with_requests() -> Session:
-    """A session with the records of its two requests; the first message stands by itself."""
-    session = Session()
-    begun = {"role": "user", "content": [text("<reminder>"), {**text("Go."), "cache_control": {}}]}
-    system = [text("x-anthropic-billing-header: 1"), text("Be.")]
-    tools = [{"name": "ls", "input_schema": {"type": "object"}}]
-    session.add("api-request-shape", hash="h1", system=system, tools=tools)
-    session.add("api-request-blob", begun, hash=hash_of(begun))
-    session.user("Go.")
-    first = session.records[-1]["uuid"]
-    shared = {"params": {"model": session.model}, "shape": "h1"}
-    session.add("api-request", base=None, keep=0, tail=[hash_of(begun)], id="q1", **shared)
-    session.last = first
-    session.answer("m1", text("Looking."))
-    session.answer("m1", call("t1"))
-    results = session.user([result("t1")])
-    joined = {"role": "assistant", "content": [text("Looking."), call("t1")]}
-    tail = [hash_of(joined), hash_of(results["message"])]
-    session.add("api-request", base="q1", keep=1, tail=tail, id="q2", **shared)
-    session.last = results["uuid"]
-    session.answer("m2", text("done"))
-    return session
 
 
 def test_requests_are_rebuilt_and_proven_by_their_hashes(tmp_path: Path) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +27,11 @@ from tests.providers.exchanges import (
     openai_delta,
     openai_stream,
 )
-from tests.providers.server import Answer, Server, serving, streamed, whole
+from tests.providers.server import Answer, serving, streamed, whole
+from tests.support.providers_hosted import SECRET, VARIABLES, Hosted, hosted
 from windlass.engine.events import Waiting
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited
-from windlass.messages import Message, Text, ToolSpec, system, user
+from windlass.messages import Text, ToolSpec, system, user
 from windlass.providers._hosted import HostedProvider
 from windlass.providers._http import HttpClient
 from windlass.providers._limits import Limiter
@@ -42,14 +40,8 @@ from windlass.providers.base import RequestWait
 from windlass.providers.catalog import Key, ProviderEntry, catalog
 from windlass.settings.fields import ProviderSettings
 from windlass.text.pictures import picture
-from windlass.wire.base import Reply, Request, Usage
+from windlass.wire.base import Request, Usage
 
-SECRET = "sk-proj-VERY-secret-0123456789"
-VARIABLES = {
-    "openai": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    "gemini": "GEMINI_API_KEY",
-}
 TOOL = ToolSpec(
     "read_file",
     "Read a file.",
@@ -60,55 +52,6 @@ PNG = (
     b"\x1f\x15\xc4\x89\x00\x00\x00\rIDATx\x9cc\xf8\xff\xff?\x00\x05\xfe\x02\xfe\xa75\x81\x84"
     b"\x00\x00\x00\x00IEND\xaeB`\x82"
 )
-
-
-@dataclass
-class Hosted:
-    """A provider, the server it talks to, and what both did."""
-
-    provider: HostedProvider
-    server: Server
-    model: str
-    slept: list[float]
-    warned: list[str]
-    waited: list[RequestWait] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)
-
-    async def ask(self, *messages: Message, **more: Any) -> Reply:
-        told: dict[str, Any] = {"max_output_tokens": 64, **more}
-        said = messages or (system("Be brief."), user("What of the prices?"))
-        request = Request(model=told.pop("model", self.model), messages=said, **told)
-        return await self.provider.send(request, self.pieces.append)
-
-
-@asynccontextmanager
-async def hosted(wire: str, *script: Answer, own: str = "", **said: Any) -> AsyncIterator[Hosted]:
-    """The provider of `wire`, or one that a user defined under the name `own`."""
-    slept: list[float] = []
-    warned: list[str] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    async with serving(*script) as server:
-        if own:
-            settings = ProviderSettings.model_validate(
-                {"base_url": server.url, "wire": wire, **said}
-            )
-        else:
-            settings = ProviderSettings(base_url=server.url, **said)
-        entry = catalog({own or wire: settings})[own or wire]
-        key = Key() if own else Key(VARIABLES[wire], SECRET)
-        patience = Patience(sleep=sleep, random=lambda: 1.0)
-        waited: list[RequestWait] = []
-        provider = HostedProvider(
-            entry, key, warn=warned.append, on_wait=waited.append, patience=patience
-        )
-        try:
-            yield Hosted(provider, server, MODELS[wire], slept, warned, waited)
-        finally:
-            await provider.close()
-            await provider.close()  # twice is once
 
 
 @pytest.mark.parametrize(

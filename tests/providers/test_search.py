@@ -21,7 +21,7 @@ from tests.providers.searches import (
     routed,
 )
 from tests.providers.server import Answer, streamed, whole
-from tests.providers.test_hosted import SECRET, hosted
+from tests.support.providers_hosted import SECRET, hosted
 from windlass.errors import BadRequest, ProviderError
 from windlass.providers.base import Searching
 from windlass.providers.local import LocalProvider

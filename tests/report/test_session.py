@@ -11,7 +11,7 @@ from bench.scenarios.sessions import five_phases, refined_soundings
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
-from tests.report.test_costs import PRICED, Hosted
+from tests.support.report_costs import PRICED, Hosted
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import CommandLine, windlass
+from tests.support.tasks_sections import FRESH, INHERITED, PREVIOUS
 from tests.tasks.conftest import TaskHouse, house, inputs
 from tests.tasks.making import atomic, block, reduce, sequential
-from tests.tasks.test_sections import FRESH, INHERITED, PREVIOUS
 from windlass.errors import StoreError, TaskFileError
 from windlass.memory.banks import Banks
 from windlass.memory.matching import WordIndex

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.tasks_sections import FRESH, INHERITED, PREVIOUS
 from tests.tasks.conftest import TaskHouse
 from tests.tasks.making import atomic, block, reduce, sequential
 from windlass.engine.events import SessionStarted
@@ -19,11 +20,6 @@ from windlass.report.explanation import explain_call
 from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Request
 
-INHERITED, PREVIOUS, FRESH = (
-    "## Inherited context",
-    "## Previous outputs",
-    "## Relevant material",
-)
 PARENT = "The cat is grey.\n\n" + "Bridges of steel rust in salt air. " * 30 + "\n\nThe dog barks."
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tests.wire.test_formats import FORMATS, problems, spec
+from tests.support.wire_formats import FORMATS, problems, spec
 from windlass.messages import Message
 from windlass.text.tokens import size
 from windlass.window.conversation import Conversation, Window

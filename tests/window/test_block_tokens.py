@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.window.test_planner import ANTHROPIC, CHARS, Shorten, _said
+from tests.support.window_planner import ANTHROPIC, CHARS, Shorten, _said
 from windlass.messages import Message
 from windlass.window._decision import Decision
 from windlass.window.blocks import NOTHING, BlockTokens

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.window_windows_properties import items, problems, signed, walked
 from tests.window.conversations import messages_for, seeds
-from tests.window.test_windows_properties import items, problems, signed, walked
 from windlass.messages import Message, Text, ToolCall, assistant, tool, user
 from windlass.text.tokens import size
 from windlass.window._pending import PendingEdits, Proposal

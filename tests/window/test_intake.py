@@ -6,9 +6,6 @@ import base64
 import copy
 import json
 import math
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,15 +14,12 @@ from hypothesis import strategies as st
 
 import windlass
 from tests.strategies import png, rough_texts
-from tests.validators import anthropic as anthropic_rules
-from tests.validators import gemini as gemini_rules
-from tests.validators import openai as openai_rules
+from tests.support.window_intake import problems
 from tests.window.conversations import chats
 from windlass.errors import SequenceError, WindlassError
 from windlass.wire.openai import check_sequence, from_openai
 
 HI = {"role": "user", "content": "hi"}
-_OF_PARTS = re.compile("takes text only|in an assistant message|an image has|empty list of parts")
 PNG = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
 
 
@@ -43,31 +37,6 @@ def asks(*calls: dict[str, Any], content: Any = None) -> dict[str, Any]:
 
 def result(ident: Any = "c1", content: Any = "seen") -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": ident, "content": content}
-
-
-def problems(window: Any) -> list[str]:
-    """What any of the three providers would refuse of a window."""
-    check_sequence([from_openai(chat) for chat in window.messages])
-    top = {"model": "m", "max_completion_tokens": 1}
-    found = openai_rules.problems({**top, **window.wire("openai")})
-    told = openai_rules.problems({**top, "messages": window.messages})
-    found += [one for one in told if _OF_PARTS.search(one)]
-    with without_places():
-        body = {"model": "m", "max_tokens": 1, **window.wire("anthropic")}
-        found += anthropic_rules.problems(body)
-    with without_places():
-        found += gemini_rules.problems(window.wire("gemini"), model="gemini-3-pro")
-    return found
-
-
-@contextmanager
-def without_places() -> Iterator[None]:
-    """Audio, files and parts of vendors have no place in other forms, and the error says so."""
-    try:
-        yield
-    except SequenceError as error:
-        place = r"message \d+, part \d+: '.*' of OpenAI's chat form has no place in \w+'s form"
-        assert re.fullmatch(place, str(error), re.DOTALL)  # noqa: PT017
 
 
 def repairs(window: Any) -> dict[int | None, str]:

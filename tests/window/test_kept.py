@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.window_windows_properties import items, problems, walked
 from tests.window.conversations import messages_for, policies, seeds
-from tests.window.test_windows_properties import items, problems, walked
 from windlass.window.conversation import Conversation
 from windlass.window.options import Policy
 from windlass.window.steps import steps

@@ -6,9 +6,8 @@ A token is a character here, so that every number can be worked out from the mes
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from math import inf
 from pathlib import Path
@@ -20,60 +19,24 @@ from hypothesis import strategies as st
 
 import windlass
 from tests.caching.requests import bill_stream
+from tests.support.window_planner import ANTHROPIC, CHARS, Shorten, _chars, _said
 from tests.window.conversations import chats
 from windlass.caching.prices import Prices, fetch_cost
 from windlass.caching.rates import prices_of
-from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
+from windlass.messages import Message, Opaque, tool
 from windlass.window._decision import Decision, Offer
-from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.planner import Planner, Planning
 from windlass.window.thoughts import Thinking
 from windlass.window.window_rules import WindowRules
 
-ANTHROPIC = Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300)
 AUTOMATIC = Prices(read=0.1, write=1.0, minimum=1_024, step=128, ttl_s=None)
 NONE = Prices(read=1, write=1, minimum=0, step=1, ttl_s=None)
 LOCAL = Prices(read=0, write=1, minimum=0, step=1, ttl_s=None)
 RUN = json.loads(
     (Path(__file__).parents[1] / "data" / "tau2_retail.json").read_text(encoding="utf-8")
 )["messages"]
-
-
-def _chars(message: Message) -> int:
-    return len(message.text)
-
-
-CHARS = WindowRules(count=_chars)
-
-
-@dataclass(frozen=True)
-class Shorten:
-    """Proposes to cut messages: at a call, positions with the characters that they keep."""
-
-    at: Mapping[int, Sequence[tuple[int, int]]]
-    must: bool = False
-    name: str = "shorten"
-
-    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What is listed for this call."""
-        for at, keep in self.at.get(pending.turn, ()):
-            yield Proposal((at,), "digest", "cut", partial(_cut, at=at, keep=keep), must=self.must)
-
-
-def _cut(pending: PendingEdits, *, at: int, keep: int) -> Message:
-    shown = pending.item(at).message
-    return shown.with_parts(Text(shown.text[:keep]))
-
-
-def _said(*results: int, first: int = 2_000, words: int = 100) -> list[Message]:
-    """A user's word, then an assistant's with its result again and again, so many characters."""
-    said = [user("u" * first)]
-    for number, chars in enumerate(results):
-        call = ToolCall(f"c{number}", "look", "{}")
-        said += [assistant("a" * words, calls=(call,)), tool(call, chr(98 + number) * chars)]
-    return said
 
 
 def _windows(

@@ -6,63 +6,26 @@ window is looked at, so that one example of hypothesis is some seven windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given, target
 from hypothesis import strategies as st
 
-from tests.validators import anthropic as anthropic_rules
-from tests.validators import gemini as gemini_rules
-from tests.validators import openai as openai_rules
+from tests.support.window_windows_properties import items, problems, signed, walked
 from tests.window.conversations import messages_for, policies, seeds
-from windlass.messages import Message, Opaque, ToolSpec, to_dict
+from windlass.messages import Message, to_dict
 from windlass.text.tokens import size
 from windlass.window import names
-from windlass.window.conversation import Conversation, Window
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Drop, Edit, Fold, Item, targets
 from windlass.window.options import Policy
 from windlass.window.steps import steps
-from windlass.wire import anthropic, gemini, openai_chat
-from windlass.wire.base import Request
 from windlass.wire.openai import check_sequence
 
 
 def made(options: dict[str, Any]) -> Conversation:
     return Conversation(policies=steps(Policy.of(options)))
-
-
-def items(messages: Sequence[Message]) -> list[Item]:
-    return [Item(f"m{at}", message, message.role) for at, message in enumerate(messages)]
-
-
-def walked(conversation: Conversation, said: Sequence[Item]) -> Iterator[tuple[Window, int]]:
-    """The window of each call of the history, and of the call to come; how much was said."""
-    for at, item in enumerate(said):
-        if item.message.role == "assistant":
-            yield conversation.window(), at
-        conversation.append(item)
-    yield conversation.window(), len(said)
-
-
-def asked(messages: Sequence[Message], model: str) -> Request:
-    names = {call.name for message in messages for call in message.tool_calls}
-    tools = tuple(ToolSpec(name, "", {"type": "object"}) for name in sorted(names))
-    return Request(model, tuple(messages), 1_000, tools)
-
-
-def problems(messages: Sequence[Message], provider: str) -> list[str]:
-    """What the provider would refuse."""
-    match provider:
-        case "openai":
-            return openai_rules.problems(openai_chat.body(asked(messages, "gpt-4.1")))
-        case "anthropic":
-            body = anthropic.body(asked(messages, "claude-sonnet-4-5"))
-            return anthropic_rules.problems(body)
-        case _:
-            body = gemini.body(asked(messages, "gemini-3-pro"))
-            return gemini_rules.problems(body, model="gemini-3-pro")
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
@@ -124,10 +87,6 @@ def test_nothing_vanishes_and_nothing_grows(numbers: list[int], options: dict[st
         saved += whole - sent
     target(float(saved))
     assert [to_dict(message) for message in messages] == before
-
-
-def signed(message: Message) -> tuple[Opaque, ...]:
-    return tuple(part for part in message.parts if isinstance(part, Opaque))
 
 
 @given(seeds(), policies())

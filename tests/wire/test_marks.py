@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.wire.test_formats import CALL, FORMATS, LOOK, SDK, ask, every_format, problems, requests
+from tests.support.wire_formats import (
+    CALL,
+    FORMATS,
+    LOOK,
+    SDK,
+    ask,
+    every_format,
+    problems,
+    requests,
+)
 from windlass.messages import Message, Opaque, Text, ToolCall, assistant, system, tool, user
 from windlass.wire import anthropic, openai_chat
 

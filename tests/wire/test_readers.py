@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.strategies import json_values
+from tests.support.wire_formats import FORMATS, LOOK, MODELS, ask, every_format, problems, spec
 from tests.wire.answers import Events, anthropic_answers, gemini_answers, openai_answers
-from tests.wire.test_formats import FORMATS, LOOK, MODELS, ask, every_format, problems, spec
 from windlass.messages import Message, ToolCall, assistant, from_dict, to_dict, tool, user
 from windlass.wire.base import Refused, Reply, Request, Usage
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.strategies import png
-from tests.wire.test_formats import FORMATS, LOOK, RULES, SCHEMA, every_format, problems, spec
+from tests.support.wire_formats import FORMATS, LOOK, RULES, SCHEMA, every_format, problems, spec
 from windlass.messages import Opaque, ToolCall, assistant, system, tool, user
 from windlass.text.pictures import picture
 from windlass.wire.base import SEQUENCES, Request

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 from tests.history.builders import row, start
-from tests.history.test_cards_kept import SAID, card
+from tests.support.history_cards_kept import SAID, card
 
 from tests_apart.clickhouse.test_trouble import client, make, store, trouble
 from windlass.engine.cards.card_queue import CardWorker, Queue

@@ -1,0 +1,1 @@
+"""What several test modules build their cases of."""
