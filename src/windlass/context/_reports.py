@@ -42,6 +42,12 @@ class Reports:
     def __init__(self, cache: CacheState, calibration: float = 1.0) -> None:
         self._cache = cache
         self.calibration = calibration
+        self.scale = calibration
+        """What the counts of the next call were corrected by when it was planned."""
+        self.unplanned = False
+        """Whether a report is yet to be planned by: the call that it is of stands as it was."""
+        self.answered_at: float | None = None
+        """When the call that was reported last was answered, in seconds, if that was told."""
         self.ignored = ""
         self._latest = 0
         self._before = Trust()

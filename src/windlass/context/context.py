@@ -15,27 +15,27 @@ from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
 from windlass.caching.rates import window_tokens
+from windlass.context._appended import AppendedList
 from windlass.context._chats import Chats, with_block_parts
-from windlass.context._lists import FormList
+from windlass.context._offered import OfferedTools
 from windlass.context._reports import Reports, prices_for
 from windlass.context.window import Chat, ChatWindow, WindowParts
 from windlass.errors import SequenceError, UsageError
-from windlass.messages import Message, ToolCall, tool, user
+from windlass.messages import Message, ToolCall, ToolSpec, tool, user
 from windlass.text.tokens import FamilyCounter, request_tokens, size
-from windlass.window.assemble import tools_needed
 from windlass.window.conversation import Conversation
 from windlass.window.driver import AskedCall, Driver, NextCall
 from windlass.window.entries import Entry, Item
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL, matching, meant, part_of, reference
+from windlass.window.originals import matching, meant, part_of, reference
+from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.window_rules import WindowRules
 from windlass.wire.base import Usage
 from windlass.wire.calls import NO_RESULT
 from windlass.wire.editing import cleared, read_edits
-from windlass.wire.forms import TITLES, FormName, ListReading, as_json, form_of, has_objects
-from windlass.wire.tools import read_tools, tools_form, with_tool
+from windlass.wire.forms import FormName, as_json, has_objects
 
 _NO_MODEL: Final = "openai/gpt-4o"
 """Whose tokens are counted where no model is named."""
@@ -81,48 +81,27 @@ class Context:
         **options: Unpack[ContextOptions],
     ) -> None:
         check_options(options)
-        prices, tools = options.get("prices"), options.get("tools")
-        max_input_tokens = options.get("max_input_tokens")
-        recall, calibration = options.get("recall", False), options.get("calibration")
-        supplied, pins = options.get("supplied"), options.get("pins", ())
         self.model = model or _NO_MODEL
-        self.prices, assumed = prices_for(model, prices)
+        prices, assumed = prices_for(model, options.get("prices"))
         # Where prices are given without a model, marks are those of Anthropic, the strictest.
-        self._cache = CacheState(model or "anthropic/claude", self.prices, assumed)
-        self.reports = Reports(self._cache, calibration or 1.0)
-        self._scale = self.reports.calibration
-        self._heard = False
-        """Whether a report is yet to be planned by: the call that it is of stands as it was."""
-        self._tools, self.specs = read_tools(tools or ())
-        self._offers = recall and not any(one.name == RECALL.name for one in self.specs)
-        """Whether `recall` is offered beside the caller's tools."""
-        if self._offers:
-            self.specs = (*self.specs, RECALL)
-        self._specs = self.specs
+        self._cache = CacheState(model or "anthropic/claude", prices, assumed)
+        self.reports = Reports(self._cache, options.get("calibration") or 1.0)
+        self._tools = OfferedTools(options.get("tools") or (), recall=options.get("recall", False))
         chosen = Policy.of(policy)
-        if max_input_tokens is not None:
-            chosen = chosen.with_options(max_input_tokens=max_input_tokens)
+        if (limit := options.get("max_input_tokens")) is not None:
+            chosen = chosen.with_options(max_input_tokens=limit)
         self.policy = chosen
-        self.taken: list[Taken] = []
-        self.appended: list[Chat] = []
-        """What was appended, the caller's own objects."""
-        self._form: str | None = None
-        """The form of the list (None: all so far looks the same in several)."""
-        self._list: FormList | None = None
-        """The list in its form, where that is not OpenAI's chat form."""
-        self.pins = frozenset(map(_as_pin, pins))
-        self._reported_at: float | None = None
-        self._places: dict[str | int, str] = {}
+        self.pins = frozenset(map(_as_pin, options.get("pins", ())))
         self._counter = FamilyCounter(self.model)
-        self._intake = Intake(
-            refused=_VIDEO if self.model.startswith(_NO_VIDEO) else (),
-            pictures_of_users=self.model.startswith("openai/"),
+        self._list = AppendedList(
+            Intake(
+                refused=_VIDEO if self.model.startswith(_NO_VIDEO) else (),
+                pictures_of_users=self.model.startswith("openai/"),
+            )
         )
         self._last: ChatWindow | None = None
         self._block = ""
         """What the next call is told at its end."""
-        self.keyed = self.model.startswith("openai/") and model is not None
-        """Whether requests share a key for the cache."""
         self._sent: ChatWindow | None = None
         most = chosen.max_input_tokens
         if most is not None:
@@ -131,11 +110,11 @@ class Context:
         self.conversation = Conversation(
             steps(
                 chosen,
-                caches=self.prices.caches,
+                caches=prices.caches,
                 window_tokens=window_tokens(model),
                 limit=most,
             ),
-            planner_of(chosen, self.prices),
+            planner_of(chosen, prices),
             WindowRules(
                 # Counting takes longer than deciding: only a limit needs the model's own count.
                 count=self._weighed if chosen.max_input_tokens else size,
@@ -143,15 +122,14 @@ class Context:
                 bound=bound_thinking(chosen, self._cache.model),
             ),
         )
-        self._chats = Chats(self.conversation, self.appended)
-        self._clear = chosen.server_clear if chosen.enabled else None
+        self._chats = Chats(self.conversation, self._list.objects)
         self._driver = Driver(
             self.conversation,
             self._cache,
             thinking=chosen.thinking,
-            notes=self._clear is not None,
+            notes=self._server_clear is not None,
         )
-        for key, text in (supplied or {}).items():
+        for key, text in (options.get("supplied") or {}).items():
             self.conversation.supply(key, text)
 
     def append(self, message: Chat) -> None:
@@ -171,76 +149,36 @@ class Context:
         and whose meaning is not clear; it counts as not appended then. The rest is mended
         and told in `entries`.
         """
-        position = len(self.appended)
+        where = f"message {self._list.position}"
         if has_objects(message):
             message = as_json(message)
-        at = said_at(message, f"message {position}") if isinstance(message, Mapping) else None
-        known = self._form, self._list
-        try:
-            reading = self._read(message, position)
-        except SequenceError:
-            self._form, self._list = known
-            raise
+        at = said_at(message, where) if isinstance(message, Mapping) else None
+        reading = self._list.read(message)
         before = self._before_answer(message)
         window = self._last  # what the call was sent, where it was asked for
-        if self._list is None or reading is None:
-            try:
-                taken_in = self._intake.take(message)
-            except SequenceError:
-                self._form = known[0]
-                raise
-        else:
-            taken_in = self._list.take(reading, message, position)
+        taken_in = self._list.take(message, reading)
         if before is not None:
             self.report(message["usage"], before)
         self._take_in(taken_in, message, at, window)
-        self.appended.append(message)
+        self._list.objects.append(message)
         self._last = None
 
     def use_form(self, form: FormName) -> None:
         """Read the list in this form from here on; what came before looks the same in it."""
-        self._form = form
-        if form == "openai":
-            return
-        self._list = FormList(form, self._intake, self.appended)
-        for taken in self.taken:
-            if taken.source is not None and taken.repair is None and not taken.left_out:
-                self._list.own(taken.item.id, taken.source)
-
-    def _read(self, message: Chat, position: int) -> ListReading | None:
-        """What the next object of a list is; None for one in OpenAI's chat form."""
-        if self._form == "openai" or not isinstance(message, Mapping):
-            form = None
-        else:
-            form = form_of(message)
-        if form is not None and self._form is None:
-            self.use_form(form)
-        if self._list is None:
-            return None
-        if not isinstance(message, Mapping):
-            raise SequenceError(f"message {position}: is {type(message).__name__}, not an object")
-        if form is not None and form != self._form:
-            raise SequenceError(
-                f"message {position}: is in {TITLES[form]}, and the list in"
-                f" {TITLES[self._list.name]}"
-            )
-        return self._list.read(message, position)
+        self._list.use_form(form)
 
     def _take_in(
         self, taken_in: Sequence[Taken], message: Chat, at: float | None, window: ChatWindow | None
     ) -> None:
         """Hand on what was taken, said at `at` seconds; `window` is what the call was sent."""
-        position = len(self.appended)
+        position = self._list.position
         for taken in taken_in:
             ident = taken.item.id
-            self.taken.append(taken)
-            if taken.source is not None:
-                self._places[taken.source] = ident
-            self._places[ident] = ident
+            self._list.note(taken)
             if taken.left_out:
                 continue
             if (
-                self._list is None
+                self._list.in_chat_form
                 and taken.repair is None
                 and taken.source == position
                 and OWN_KEYS.isdisjoint(message)
@@ -250,29 +188,29 @@ class Context:
             if answer:
                 self._call_made(window)
                 window = None
-                at = self._reported_at if at is None else at
-                if self._specs:  # `wire` defines what was called, too
-                    self._specs = tools_needed(self._specs, [taken.item.message], {})
+                at = self.reports.answered_at if at is None else at
+                self._tools.note_calls(taken.item.message)
             self._cache.pauses.note(at, answer=answer)
             self.conversation.append(taken.item, taken.repair or "said before", at=at)
             if answer:
                 self._driver.answered(taken.item)
                 self._note_cleared(message)
                 self._driver.count_blocks()
-                self._reported_at = None
+                self.reports.answered_at = None
                 self._plan_by_reports()
             if self.pins and (ident in self.pins or taken.source in self.pins):
                 self.conversation.pin(ident)
 
     def _note_cleared(self, answer: Chat) -> None:
         """Take in what the provider cleared of the call of this answer, if it says so."""
-        if self._clear is not None and self._form == "anthropic":
+        clear = self._server_clear
+        if clear is not None and self._list.form == "anthropic":
             uses = cleared(read_edits(answer), "cleared_tool_uses")
-            self._cache.cleared = Cleared(uses, frozenset(self._clear.exclude_tools))
+            self._cache.cleared = Cleared(uses, frozenset(clear.exclude_tools))
 
     def goes_on_with(self, messages: Sequence[Chat]) -> bool:
         """Whether the list can go on with these: not with more of a response that was taken."""
-        return self._list is None or not messages or not self._list.joins(messages[0])
+        return self._list.goes_on_with(messages)
 
     def window(self, block: str | None = None) -> ChatWindow:
         """What the next call should see. Asking again changes nothing.
@@ -285,12 +223,12 @@ class Context:
         """
         if block is not None and block != self._block:
             self._block, self._last = block, None
-        if self._list is not None and (held := self._list.flush()):
+        if held := self._list.flush():
             self._take_in(held, {}, None, self._last)
             self._last = None
         if self._most is not None:
             self._leave_room(self._most)
-        if self._heard:
+        if self.reports.unplanned:
             self._plan_by_reports()
         if self._last is None:
             self._last = self._window()
@@ -303,10 +241,10 @@ class Context:
         A message that was shortened before stays as it is. Raises UsageError for an unknown
         one.
         """
-        ident = self._places.get(_as_pin(which))
+        ident = self._list.places.get(_as_pin(which))
         if ident is None:
             raise UsageError(
-                f"no message {which!r} to pin; there are {len(self.appended)} messages, and ids"
+                f"no message {which!r} to pin; there are {self._list.position} messages, and ids"
                 " stand in the window's entries"
             )
         self.pins |= {which}
@@ -334,17 +272,17 @@ class Context:
         """
         sent = window or self._sent or self.window()
         if at is not None:
-            self._reported_at = said_at({"at": at}, "report")
+            self.reports.answered_at = said_at({"at": at}, "report")
         heard = self.reports.hear(usage, sent.planned)
         pending = sent.planned.call > self.conversation.calls
-        self._heard = self._heard or heard
+        self.reports.unplanned = self.reports.unplanned or heard
         self._last = None
         if not pending:
             self._plan_by_reports()
             if at is not None and sent.planned.call == self.conversation.calls:
-                self._cache.pauses.answered_at(self._reported_at)
-                self.conversation.answered(self._reported_at)
-            self._reported_at = None
+                self._cache.pauses.answered_at(self.reports.answered_at)
+                self.conversation.answered(self.reports.answered_at)
+            self.reports.answered_at = None
 
     def _before_answer(self, message: Chat) -> ChatWindow | None:
         """The window of the call that this message is the answer of, if it comes with a usage."""
@@ -356,10 +294,10 @@ class Context:
 
     def _plan_by_reports(self) -> None:
         """Count, and count on the cache, by the reports so far; for the calls from here on."""
-        if self._heard and self._scale != self.reports.calibration:
-            self._scale = self.reports.calibration
+        if self.reports.unplanned and self.reports.scale != self.reports.calibration:
+            self.reports.scale = self.reports.calibration
             self.conversation.recount()
-        self._heard = False
+        self.reports.unplanned = False
         self._driver.count_on_cache()
         self._last = None
 
@@ -380,7 +318,7 @@ class Context:
 
     def knows(self, ref: str) -> bool:
         """Whether a reference means one of the messages."""
-        hashes = [taken.item.message.content_hash for taken in self.taken]
+        hashes = [taken.item.message.content_hash for taken in self._list.taken]
         return isinstance(ref, str) and len(matching(ref, hashes)) == 1
 
     def recall(
@@ -395,7 +333,9 @@ class Context:
             if not _is_json(value):
                 raise UsageError(wrong)
             return wrong  # which a model may send
-        originals = {taken.item.message.content_hash: taken.item.message for taken in self.taken}
+        originals = {
+            taken.item.message.content_hash: taken.item.message for taken in self._list.taken
+        }
         try:
             original = originals[meant(ref, originals)]
         except KeyError as error:
@@ -410,14 +350,33 @@ class Context:
 
     # ---- for windows and the memo -------------------------------------------------------
 
+    @property
+    def appended(self) -> list[Chat]:
+        """What was appended, the caller's own objects."""
+        return self._list.objects
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The definitions of the caller's tools, and of `recall` if it is offered."""
+        return self._tools.specs
+
+    @property
+    def keyed(self) -> bool:
+        """Whether requests share a key for the cache."""
+        return self._cache.model.startswith("openai/")
+
+    @property
+    def _server_clear(self) -> ServerClearOptions | None:
+        """What the provider is asked to clear (None: nothing)."""
+        return self.policy.server_clear if self.policy.enabled else None
+
     def tools_in(self, form: FormName) -> list[dict[str, Any]]:
         """The caller's tools, in `form` where none were given, and `recall` if it is offered."""
-        tools = list(self._tools)
-        return with_tool(tools, RECALL, tools_form(tools) or form) if self._offers else tools
+        return self._tools.in_form(form)
 
     def counted(self, messages: Sequence[Message]) -> int:
         """Tokens of a request of these messages and the tools, before any correction."""
-        return request_tokens(self._counter, messages, self._specs)
+        return request_tokens(self._counter, messages, self._tools.needed)
 
     @property
     def calibration(self) -> float:
@@ -434,7 +393,7 @@ class Context:
 
     def _weighed(self, message: Message) -> int:
         """The same by the count that the conversation plans with."""
-        return round(self._counter.message(message) * self._scale)
+        return round(self._counter.message(message) * self.reports.scale)
 
     def ident_at(self, position: int) -> str:
         """The id of the message at a position of the conversation."""
@@ -442,12 +401,12 @@ class Context:
 
     def pinned_by(self, pins: frozenset[str | int]) -> bool:
         """Whether `pins` would have pinned the same of what was appended so far."""
-        places = self._places.keys()
+        places = self._list.places.keys()
         return places & self.pins == places & pins
 
     def unknown_pins(self) -> list[str | int]:
         """The pins that no message was found for."""
-        return sorted(self.pins.difference(self._places), key=str)
+        return sorted(self.pins.difference(self._list.places), key=str)
 
     def now_said(self, messages: Sequence[Chat]) -> None:
         """Let windows show these objects, equal to those that were appended."""
@@ -455,26 +414,28 @@ class Context:
             self._last = None
 
     def _window(self) -> ChatWindow:
-        conversation, late = self.conversation, self._intake.late
-        loose = [_unanswered(call) for call in self._intake.open_calls]
-        loose += [Entry(one.item, one.item.message, one.repair or "", "repair") for one in late]
+        conversation, intake = self.conversation, self._list.intake
+        loose = [_unanswered(call) for call in intake.open_calls]
+        loose += [
+            Entry(one.item, one.item.message, one.repair or "", "repair") for one in intake.late
+        ]
         bare = (*conversation.window().entries, *loose)
         if not bare:
             raise SequenceError("the list of messages is empty, or none of them says anything")
         call = self._next_call(bare, loose=len(loose))
-        lapsed = self._cache.prices.lapsed(self._cache.pauses.gap) or not self.prices.caches
+        lapsed = self._cache.prices.lapsed(self._cache.pauses.gap) or not self._cache.prices.caches
         parts = WindowParts(
             call,
             bare,
-            (*self.taken, *late),
+            (*self._list.taken, *intake.late),
             conversation.edits,
             tuple(conversation.pending.wants),
             cached=0 if lapsed else call.sent.held,
             number=conversation.calls + 1,
             assumed=self._assumed(),
         )
-        if self._list is not None:
-            return ChatWindow(self, parts, self._list.written(call.entries), self._list.name)
+        if (written := self._list.written(call.entries)) is not None:
+            return ChatWindow(self, parts, *written)
         inserts = [insert.entry for insert in conversation.pending.inserts]
         messages = self._chats.messages((*inserts, *loose))
         return ChatWindow(self, parts, with_block_parts(messages, call.with_blocks))
@@ -489,7 +450,7 @@ class Context:
         return self._driver.next_call(
             AskedCall(
                 entries,
-                self._specs,
+                self._tools.needed,
                 gap=self._cache.pauses.gap,
                 block=self._block,
                 unmarked=loose,

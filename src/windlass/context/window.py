@@ -83,8 +83,16 @@ class Counts(Protocol):
     """What a window asks of the context that made it."""
 
     model: str
-    specs: tuple[ToolSpec, ...]
-    keyed: bool
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """The definitions of the caller's tools, and of `recall` if it is offered."""
+        ...
+
+    @property
+    def keyed(self) -> bool:
+        """Whether requests share a key for the cache."""
+        ...
 
     def tools_in(self, form: FormName) -> list[dict[str, Any]]:
         """The caller's tools, in a form where none were given, and `recall` if it is offered."""
