@@ -106,7 +106,16 @@ def _is_value(node: ast.ClassDef) -> bool:
     """Whether a class is frozen, or a model, a protocol, an enum, a tuple or an error."""
     decorators = " ".join(ast.unparse(one) for one in node.decorator_list)
     bases = " ".join(ast.unparse(one) for one in node.bases)
-    values = ("Model", "Protocol", "Enum", "NamedTuple", "TypedDict", "Error", "Options")
+    values = (
+        "Model",
+        "Protocol",
+        "Enum",
+        "NamedTuple",
+        "TypedDict",
+        "Error",
+        "Options",
+        "Settings",
+    )
     return "frozen=True" in decorators or any(value in bases for value in values)
 
 

@@ -14,7 +14,7 @@ import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, cast
@@ -84,6 +84,18 @@ class Query:
         return _ASIDE if term in self.aside else 1.0
 
 
+@dataclass(slots=True)
+class _ModelVectors:
+    """The vectors of one embedding model, by row."""
+
+    given: dict[int, Sequence[float]] = field(default_factory=dict[int, Sequence[float]])
+    """Those that came with cards."""
+    means: dict[int, Sequence[float]] = field(default_factory=dict[int, Sequence[float]])
+    """The same for every row of a message: of its chunks the mean."""
+    rows: Vectors | None = None
+    """One of each row so far (None: nothing was embedded yet)."""
+
+
 class Index:
     """The messages of a session, to be searched. `units` says what is chosen together."""
 
@@ -105,11 +117,8 @@ class Index:
         self._answers = array("b")
         self._texts: list[str] = []
         """What of each row an embedding model would see."""
-        self._given: dict[str, dict[int, Sequence[float]]] = {}
-        """Vectors that came with cards, by model and row."""
-        self._means: dict[str, dict[int, Sequence[float]]] = {}
-        """The same for every row of a message: of its chunks the mean."""
-        self._vectors: dict[str, Vectors] = {}
+        self._vectors: dict[str, _ModelVectors] = {}
+        """By the name of the embedding model."""
         self._middles: dict[int, str] = {}
         """What of long messages is not indexed, case folded."""
 
@@ -135,11 +144,11 @@ class Index:
             if card.is_callout:
                 self.callouts.add(len(self.items))
             if card.embedding and len(pieces) == 1:
-                self._given.setdefault(card.embedding_model, {})[row] = card.embedding
+                self._vectors_by(card.embedding_model).given[row] = card.embedding
             if card.generator_model != BY_RULE and card.summary:
                 pieces.append(card.summary)
             if card.embedding:
-                means = self._means.setdefault(card.embedding_model, {})
+                means = self._vectors_by(card.embedding_model).means
                 means.update((row + at, card.embedding) for at in range(len(pieces)))
         for piece in pieces:
             self._add_row(piece, fields, _with_speaker(head, piece))
@@ -292,15 +301,18 @@ class Index:
             return rows
         return cast("Scores", np.maximum.reduceat(rows, np.array(self._firsts)))
 
+    def _vectors_by(self, model: str) -> _ModelVectors:
+        return self._vectors.setdefault(model, _ModelVectors())
+
     def _rows_of(self, embedder: Embedder) -> Vectors:
         """One vector a row by this model: those that came with cards, the rest embedded now."""
-        name, width = embedder.name, embedder.dimensions
-        known = self._vectors.get(name, np.zeros((0, width), dtype=np.float32))
+        width, own = embedder.dimensions, self._vectors_by(embedder.name)
+        known = np.zeros((0, width), dtype=np.float32) if own.rows is None else own.rows
         done = len(known)
         if done < len(self._texts):
-            given = self._given.get(name, {})
+            given = own.given
             if is_remote(embedder):  # a mean at hand is worth more than a question for each chunk
-                given = {**self._means.get(name, {}), **given}
+                given = {**own.means, **given}
             new = np.zeros((len(self._texts) - done, width), dtype=np.float32)
             missing: list[int] = []
             for row in range(done, len(self._texts)):
@@ -312,7 +324,7 @@ class Index:
             if missing:
                 places = np.array(missing) - done
                 new[places] = embed_texts(embedder, [self._texts[row] for row in missing])
-            known = self._vectors[name] = np.concatenate((known, new))
+            known = own.rows = np.concatenate((known, new))
         return known
 
 
