@@ -171,6 +171,17 @@ def test_pure_folders_are_where_they_are_looked_for() -> None:
     assert {path.relative_to(PACKAGE).parts[0] for path in PURE} == {"caching", "wire", "window"}
 
 
+def test_no_test_imports_another() -> None:
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                names = [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
+                found = [name for name in names if name.startswith("tests.") and ".test_" in name]
+                assert not found, (
+                    f"{path.name} imports {found}; tests/support is for what is shared"
+                )
+
+
 def test_private_modules_stay_in_their_room() -> None:
     graph = import_graph()
     private = [name for name in graph.modules if name.rpartition(".")[2].startswith("_")]
