@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from windlass.caching.breakpoints import Outlook
 from windlass.caching.meter import Billed, MeteredStream
 from windlass.caching.model_cache import CacheState, Sent
 from windlass.caching.prices import Prices
@@ -21,7 +22,7 @@ def mark(
     **more: Any,
 ) -> Sent:
     """A request to a model that caches, after the one before it."""
-    return CacheState(model, CACHED, sent=before).mark(messages, tools, **more)
+    return CacheState(model, CACHED, sent=before).mark(messages, tools, Outlook(**more))
 
 
 def bill_stream(

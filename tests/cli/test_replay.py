@@ -149,7 +149,11 @@ class TestWhatCannotBeReplayed:
         [
             ("empty.jsonl", b"", "is empty"),
             ("junk.bin", bytes(range(256)) * 40, "is binary, not JSON"),
-            ("foreign.json", b'{"name": "x", "dependencies": {}}', "is no recording that is known"),
+            (
+                "foreign.json",
+                b'{"name": "x", "dependencies": {}}',
+                "is not a recording of a known format",
+            ),
             ("cut.json", b'{"messages": [{"role": "us', "is cut off"),
             ("list.json", b"[1, 2]", "holds no JSON object"),
         ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,6 +31,14 @@ from windlass.errors import ThinkingRefused
 from windlass.history.sqlite import SqliteStore
 from windlass.report.explanation import explain_call
 from windlass.report.session_costs import session_report
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThinkingServer]:
+    said = replies()
+    with thinking_server(lambda _: next(said)) as server:
+        server.settle(tmp_path, monkeypatch)
+        yield server
 
 
 def run(made: dict[str, Any], **more: Any) -> Any:

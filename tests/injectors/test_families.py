@@ -82,7 +82,7 @@ class TestSkills:
     def test_bad_front_matter_is_the_users_mistake(self, tmp_path: Path) -> None:
         page = tmp_path / "SKILL.md"
         page.write_text("---\nname: [a\n---\nbody")
-        with pytest.raises(UsageError, match=r"SKILL.md.*is no YAML"):
+        with pytest.raises(UsageError, match=r"SKILL.md.*is not YAML"):
             read_page(page)
         page.write_text("---\nname: a\nbody")
         with pytest.raises(UsageError, match="has no end"):
@@ -280,5 +280,5 @@ def test_front_matter_with_aliases_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"SKILL.md'.*aliases"):
         read_page(page)
     page.write_text("---\na: " + "[" * 50_000 + "\n---\ntext")
-    with pytest.raises(UsageError, match=r"SKILL.md'.*no YAML"):
+    with pytest.raises(UsageError, match=r"SKILL.md'.*not YAML"):
         read_page(page)

@@ -168,7 +168,7 @@ class TestFolders:
         assert len(found.matches) == 1
         assert [told.rpartition("/")[2] for told in found.unread] == [
             "large.md: 1,900 bytes, more than the 1,000 of a file",
-            "picture.png: is no text",
+            "picture.png: is not text",
         ]
         monkeypatch.setattr(files, "ALL_BYTES", 20)
         monkeypatch.setattr(files, "MOST_FILES", 3)

@@ -89,7 +89,7 @@ class TestNames:
     )
     def test_a_name_of_recordings_is_told_the_way(self, name: str, routed: str) -> None:
         assert rate(name) is not None
-        with pytest.raises(UsageError, match=f"no provider here; write '{routed}"):
+        with pytest.raises(UsageError, match=f"not a provider here; write '{routed}"):
             find(name, catalog({}))
 
 

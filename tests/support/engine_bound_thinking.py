@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from tests.providers.thinking_server import (
     Say,
     ThinkingServer,
-    thinking_server,
 )
 
 MODEL = "anthropic/claude-opus-5-5"
@@ -54,11 +50,3 @@ def signatures(server: ThinkingServer) -> list[str]:
     came = [block for _, content in server.answered[:-1] for block in content]
     signed = [one.get("signature") or one.get("data") for one in came]
     return [each for each in signed if each]
-
-
-@pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThinkingServer]:
-    said = replies()
-    with thinking_server(lambda _: next(said)) as server:
-        server.settle(tmp_path, monkeypatch)
-        yield server

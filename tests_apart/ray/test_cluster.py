@@ -48,7 +48,7 @@ def script(request: Request) -> Any:
             "", calls=[ToolCall("c", "set_state", f'{{"key": "k", "value": "{said}"}}')]
         )
     time.sleep({"a": 0.3, "b": 0.1}.get(said, 0.0))
-    return f"got {said} in {os.getpid()}"
+    return f"got {said} in {os.getpid():010}"  # as long in each process
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_results_are_those_of_one_process_in_the_same_order(folder: Path) -> Non
     assert without_processes(there.output or "") == without_processes(here.output or "")
     assert re.findall(r"got (\w)", there.output or "") == list("abcde")
     workers = set(re.findall(r" in (\d+)", there.output or ""))
-    assert str(os.getpid()) not in workers
+    assert f"{os.getpid():010}" not in workers
     assert len(workers) > 1
     assert there.usage.tokens_in == here.usage.tokens_in
     with SqliteStore.open_existing(folder / "store") as store:

@@ -14,7 +14,6 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
-from windlass.text.templates import MOMENTS, find_names
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -84,6 +83,8 @@ def move_volatile(template: str, *, state: bool) -> Moved:
     >>> move_volatile("Today is {{ now[:10] }}.", state=False)
     Moved(template='Today is [now].', values={'now': 'now[:10]'}, stay=())
     """
+    from windlass.text.templates import MOMENTS, find_names  # brings Jinja, 100 ms
+
     volatile = {*MOMENTS, "state"} if state else {*MOMENTS}
     pieces: list[str] = []
     values: dict[str, str] = {}
