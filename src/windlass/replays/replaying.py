@@ -214,9 +214,12 @@ class _Replaying:
             self._behind(listed, counts.unseen, requests.ttl_s)
             for listed in (requests.calls, requests.whole)
         )
+        # Both sides are summed alike, so that equal bills have equal totals to the last digit.
         bills: list[CallBill] = []
         costs: list[float] = []
-        cached = total = whole_cost = 0.0
+        totals: list[float] = []
+        whole_costs: list[float] = []
+        cached = 0.0
         raw = self._ruler.bills(mine, requests.missed, vector)
         for at, (bill, call, all_of_it) in enumerate(zip(raw, mine, everything, strict=True)):
             call, all_of_it = call.scaled(scale), all_of_it.scaled(scale)  # noqa: PLW2901
@@ -235,7 +238,7 @@ class _Replaying:
                 again=bill.again * scale * factor,
             )
             bills.append(bill)
-            total += whole_units * factor
+            totals.append(whole_units * factor)
             dollars = prices.dollars(bill.bill + bill.again)
             whole_dollars = prices.dollars(whole_units * factor)
             if dollars is not None and whole_dollars is not None:
@@ -245,9 +248,9 @@ class _Replaying:
                     for one in (call, all_of_it)
                 )
                 dollars += out
-                whole_cost += whole_dollars + whole_out
+                whole_costs.append(whole_dollars + whole_out)
             costs.append(bill.bill + bill.again if dollars is None else dollars)
-        return _Figures(bills, costs, cached, total, whole_cost)
+        return _Figures(bills, costs, cached, sum(totals), sum(whole_costs))
 
     def _reply_tokens(self, call: RecordedCall, scale: float) -> float:
         if call.usage is not None:
