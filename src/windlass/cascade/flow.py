@@ -82,16 +82,15 @@ def certain(phases: Sequence[Phase]) -> frozenset[str]:
     )
 
 
-def sure_after(phases: Sequence[Phase], name: str) -> tuple[str, ...]:
+def sure_after(phases: Sequence[Phase], name: str) -> tuple[Phase, ...]:
     """The phases that follow the one of that name for sure, in order, until a choice or a loop."""
-    leads, followed = ways(phases), [name]
     by_name = {phase.name: phase for phase in phases}
-    while len(leads.get(followed[-1], ())) == 1:
-        here, (following,) = followed[-1], leads[followed[-1]]
-        if following in followed or (is_graph(phases) and may_end(by_name[here], phases)):
+    leads, followed = ways(phases), [name]
+    while len(on := leads.get(followed[-1], ())) == 1 and on[0] not in followed:
+        if is_graph(phases) and END in ways_on(by_name[followed[-1]]):
             break
-        followed.append(following)
-    return tuple(followed[1:])
+        followed += on
+    return tuple(by_name[each] for each in followed[1:])
 
 
 def _from(names: Iterable[str], leads: Mapping[str, Sequence[str]]) -> frozenset[str]:

@@ -32,7 +32,7 @@ from windlass.cascade._field_values import (
     working_pattern,
     working_schema,
 )
-from windlass.cascade.handoffs import Handoffs
+from windlass.cascade.handoffs import ROUTE_TO, Handoffs, are_chosen
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource
 from windlass.cascade.sounding_options import Soundings
@@ -478,10 +478,19 @@ def can_choose(phase: Phase, choice: str | None) -> bool:
     """Whether `phase` has what a `tool_choice` of `choice` needs."""
     if choice in {None, "auto", "none"}:
         return True
+    if choice in ("required", ROUTE_TO) and are_chosen(phase.handoffs):
+        return True
     if choice == "required" or phase.tackle == "manifest":
         return choice == "required" and bool(phase.tackle)
     every = [name.removesuffix("*") for name in phase.tackle if name.endswith(".*")]
     return choice in tool_names(phase.tackle) or any(map(str(choice).startswith, every))
+
+
+def own_tackle(phase: Phase) -> Sequence[str] | Literal["manifest"]:
+    """The phase's tackle without `route_to`, which its handoffs make."""
+    if phase.tackle == "manifest" or not phase.handoffs:
+        return phase.tackle
+    return tuple(name for name in phase.tackle if name != ROUTE_TO)
 
 
 def tool_names(tackle: Sequence[str]) -> list[str]:

@@ -95,16 +95,17 @@ async def run_cascade(run: CascadeRun) -> Result:
 
 def _tell_start(run: CascadeRun, phase: Phase) -> None:
     """Tell who watches that a phase begins, and what it will see."""
-    context = rule_in_words(compile_rule(run.cascade, phase, run.settings))
+    ran = [each.phase for each in run.session.ran]
+    context = rule_in_words(compile_rule(run.cascade, phase, run.settings, ran))
     total = None if is_graph(run.cascade.phases) else len(run.cascade.phases)
-    run.emit(PhaseStarted(phase.name, len(run.session.ran) + 1, total, context))
+    run.emit(PhaseStarted(phase.name, len(ran) + 1, total, context))
 
 
 def _keep_output(run: CascadeRun, phase: Phase) -> None:
     """Make what a phase said by now its output, which is the last of all outputs."""
     outputs = run.session.outputs
     outputs.pop(phase.name, None)
-    outputs[phase.name] = phase_output(run.record, phase.name, run.session.visit)
+    outputs[phase.name] = phase_output(run.record, phase.name, run.session.visit.number)
 
 
 def whose_limits(run: CascadeRun) -> str:

@@ -14,7 +14,9 @@ from windlass.history.base import NodeType, Row, StoredRow
 from windlass.history.details import BlockDetails, PhaseChoice, WindowSelection
 from windlass.history.row_details import RowDetails
 
-Topic: TypeAlias = Literal["cards", "extraction", "input_map", "memory", "output_schema", "vectors"]
+Topic: TypeAlias = Literal[
+    "cards", "extraction", "input_map", "memory", "output_schema", "outputs", "vectors"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,9 @@ class Asks(RowDetails):
 
 @dataclass(frozen=True, slots=True)
 class Routed(RowDetails):
-    """After a phase `target` comes next, which is one of `ways`, or the run ends; `by` chose it.
+    """After a phase `target` comes next, one of its `ways` on; `end` ends the run.
 
-    That is `model`, `output` or `default`: the first, as nothing was chosen.
+    `by` chose it: the `model`, the `output`, or nobody, as it is the `only` or the `first` way.
     """
 
     kind = "route"

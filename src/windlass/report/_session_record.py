@@ -15,7 +15,13 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecided, window_selection
+from windlass.history.decisions import (
+    Evaluation,
+    SoundingEnded,
+    SoundingsDecided,
+    VisitBegun,
+    window_selection,
+)
 from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import without_signatures
 from windlass.importing.storing import grade_of
@@ -99,6 +105,8 @@ class SessionRecord:
             row, index = stored.row, stored.row.sounding_index
             if row.node_type == NodeType.SYSTEM:
                 system = stored
+            if VisitBegun.read(row) is not None:
+                apart = {key: kept for key, kept in apart.items() if key[0] != row.phase}
             if index is not None and (row.phase, index) not in apart:
                 apart[row.phase, index] = said.copy()
             if row.trace_id in numbered and row.message is not None:

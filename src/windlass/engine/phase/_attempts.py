@@ -88,6 +88,8 @@ async def _run_turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
         reply = await _take_turn(run, phase_run)
         if not reply.message.tool_calls:
             return _why_cut_short(run, phase_run, reply)
+        if phase_run.now.route is not None:
+            return None
     if not repairs:
         text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
         text += "; one more call answers what the tools gave, without tools"

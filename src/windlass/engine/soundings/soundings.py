@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import cycle, islice
 from typing import Any
 
-from windlass.cascade.model import Phase
+from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.sounding_options import Evaluator, Reforge, Soundings, Variations
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
@@ -179,7 +179,13 @@ class SoundedPhase:
         question = question.with_parts(*question.parts[:1])
         rows = [
             run.record.row(NodeType.USER, question, phase=name, turn=0, attempt=1),
-            run.record.row(NodeType.AGENT, assistant(text), phase=name, turn=1, attempt=1),
+            run.record.row(
+                NodeType.AGENT,
+                assistant(text),
+                phase=name,
+                turn=run.session.visit.after_turn + 1,
+                attempt=1,
+            ),
         ]
         _, output = run.record.append(rows)
         self._remember(standing)
@@ -337,7 +343,7 @@ class SoundedPhase:
         """Tell that what tools write is written by every attempt."""
         times = self.wanted.factor
         for phase in self._phases:
-            tackle, name = phase.tackle, phase.name
+            tackle, name = own_tackle(phase), phase.name
             if tackle == "manifest" or times == 1:
                 continue
             tools = self.run.registry.of_tackle(tackle)
