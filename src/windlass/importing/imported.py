@@ -8,7 +8,7 @@ from pathlib import Path
 
 from windlass.history.base import Store
 from windlass.importing.recording import Grade, Kind
-from windlass.importing.storing import StoredSession, store_recording
+from windlass.importing.storing import store_recording
 from windlass.importing.streams import recordings
 
 
@@ -62,7 +62,7 @@ def import_into(
     names: dict[str, str] = {}
     for recording in recordings(path, form, on_skip):
         parent = names.get(recording.parent or "")
-        stored: StoredSession = store_recording(store, recording, names)
+        stored = store_recording(store, recording, names)
         names.setdefault(recording.name, stored.session_id)
         used = recording.usage
         sessions.append(
