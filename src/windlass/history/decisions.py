@@ -394,6 +394,21 @@ class Evaluation(RowDetails):
 
 
 @dataclass(frozen=True, slots=True)
+class ValidatorAsked(RowDetails):
+    """A validator that takes a model judged an output (`valid` None: it gave no verdict).
+
+    A model was `asked` and this is its `answer`, or a cascade did it in a session of its own.
+    """
+
+    kind = "validator"
+    validator: str
+    valid: bool | None = None
+    asked: Sequence[str] | None = None
+    answer: str | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SoundingsWrite(RowDetails):
     """Every sounding may write with these tools."""
 
