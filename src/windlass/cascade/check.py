@@ -20,9 +20,9 @@ from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank
+from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
-from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.text.templates import (
     JUDGED,
     MOMENTS,
@@ -151,8 +151,8 @@ class _Checker:
                 yield from self.template((*path, *key.split(".")), text, of_phase)
             for key, name in soundings.judges.items():
                 unknown = self.unknown_tool if key == "evaluator.function" else self.not_a_validator
-                if text := unknown(name):
-                    yield self.mistake(self.sounding_path(path, key), text)
+                if problem := unknown(name):
+                    yield self.mistake(self.sounding_path(path, key), problem)
         for name, validator in self.cascade.validators.items():
             place: Path = ("validators", name, "instructions")
             yield from self.template(place, validator.instructions, len(self.names))
