@@ -200,7 +200,10 @@ async def _answer(
 def _record(run: CascadeRun, phase_run: PhaseRun, row: _Asked, verdict: Verdict | None) -> None:
     """Record what a model was asked and what it found (None: its answer holds no verdict)."""
     details = ValidatorAsked(
-        row.validator, None if verdict is None else verdict.valid, asked=row.question, answer=row.answer
+        row.validator,
+        None if verdict is None else verdict.valid,
+        asked=row.question,
+        answer=row.answer,
     )
     text = verdict_text(row.validator, verdict, " ".join(row.answer.split())[:60])
     run.record.decide(phase_run.phase.name, text, details, turn=0, **row.columns)
