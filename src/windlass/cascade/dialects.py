@@ -14,6 +14,7 @@ from windlass.cascade._sentences import shown
 from windlass.cascade.layers import injectors_of
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, tool_names
+from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import REMEMBER, SEARCH
 from windlass.errors import Mistake
@@ -36,7 +37,8 @@ def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
     """A warning for each key that may be meant as it is read here, or in the other sense."""
     if loaded.partial is None:
         return ()
-    return sort_mistakes(key.mistake for key in _in_other_senses(loaded.partial) if not key.fails)
+    told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
+    return sort_mistakes([*told, *undeclared_inputs(loaded)])
 
 
 def misread(partial: PartialCascade) -> Iterator[Mistake]:
