@@ -33,6 +33,8 @@ MOMENTS: Final = ("call", "now", "session_id")
 """What `system` and `instructions` see besides: text that the run hands in."""
 SOUNDING: Final = ("sounding_factor", "sounding_index")
 """What `instructions` see of soundings: how many there are, and which it is, from 0."""
+RECORDED: Final = ("history", "lineage")
+"""What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
 
 _SHOWN: Final = 80
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})
