@@ -12,12 +12,13 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import model
 from windlass.cascade.source import Path, path_text, value_at
-from windlass.declared import FORMS, SENTENCE, McpServer, Model
+from windlass.declared import FORMS, SENTENCE, Model
 from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 
-_SERVER: Final = "mcp_servers.NAME"
+_BY_NAME: Final = ("mcp_servers", "inputs_schema")
+"""Keys of a cascade whose object has the user's own names for keys."""
 
 
 def _parts_in(annotation: Any) -> Iterator[type[Model]]:
@@ -37,10 +38,14 @@ def _parts_under(
     """
     for name, field in part.model_fields.items():
         for inner in _parts_in(field.annotation):
-            key = _SERVER if inner is McpServer else spellings(name, field)[0]
+            key = _named(name) if name in _BY_NAME else spellings(name, field)[0]
             yield key, inner
             if inner not in (*within, part):
                 yield from _parts_under(inner, (*within, part))
+
+
+def _named(key: str) -> str:
+    return f"{key}.NAME"
 
 
 REFUSED: Final[Mapping[str, str]] = {
@@ -89,6 +94,8 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "aggregate": "true, false, or an object such as {'instructions': 'Make one text of them.'}",
     "callouts": "an object such as {'decision': '^DECISION:'}",
     "sub_cascades": "an object with 'ref'",
+    "inputs_schema": "an object such as {'file': 'the file to chart'}",
+    "inputs_schema.NAME": "a description, or an object such as {'type': 'string', 'default': 'all'}",
     "input_map": "an object such as {'ticket': 'ticket_id'}",
 }
 
@@ -117,8 +124,8 @@ def path_of(error: ErrorDetails) -> Path:
 
 def part_at(path: Path) -> str:
     """The last key of `path`: list positions do not change what stands there."""
-    if path[:1] == ("mcp_servers",) and len(path) == 2:  # noqa: PLR2004 - the user's own name
-        return _SERVER
+    if path[:1] and path[0] in _BY_NAME and len(path) == 2:  # noqa: PLR2004 - the user's own name
+        return _named(str(path[0]))
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 

@@ -15,6 +15,7 @@ from windlass.cascade._tool_checks import idle_keys
 from windlass.cascade.layers import injectors_of
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, tool_names
+from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import REMEMBER, SEARCH
 from windlass.errors import Mistake
@@ -40,8 +41,8 @@ def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
     """
     if loaded.partial is None:
         return ()
-    misread = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
-    return sort_mistakes([*misread, *idle_keys(loaded)])
+    told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
+    return sort_mistakes([*told, *undeclared_inputs(loaded), *idle_keys(loaded)])
 
 
 def misread(partial: PartialCascade) -> Iterator[Mistake]:

@@ -34,6 +34,7 @@ from windlass.cascade._field_values import (
 )
 from windlass.cascade.deterministic import DEFAULT, WithTool, fallback_name
 from windlass.cascade.handoffs import Handoff, Handoffs
+from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource
 from windlass.cascade.sounding_options import Soundings
@@ -449,6 +450,10 @@ class Cascade(GenerationSettings, WithInjectors):
 
     mcp_servers: McpServers = Field(default_factory=dict)
     """MCP servers by name; those whose tools a phase names are started with the run."""
+
+    inputs_schema: InputsSchema = Field(default_factory=dict)
+    """What the input holds: names, each with a description, or with `type`, `default`, `required`
+    and `description`."""
 
     http_allow: Names = ()
     """Hosts that the tool http_get may ask: `example.org`, `*.example.org`, or `*`."""
