@@ -57,6 +57,18 @@ def fallback_name(phase: str) -> str:
     return f"{phase}_fallback"
 
 
+def stands_for(phase: str, on_errors: Mapping[str, object]) -> str | None:
+    """The phase whose output that of `phase` is, too, because its body stood under its `on_error`.
+
+    `on_errors` says where each phase goes on when its tool fails.
+
+    >>> stands_for("load_fallback", {"load": "load_fallback", "report": None})
+    'load'
+    """
+    named = (name for name, target in on_errors.items() if target == phase)
+    return next((name for name in named if fallback_name(name) == phase), None)
+
+
 def bodies_in(data: Mapping[str, Any]) -> dict[tuple[str | int, ...], tuple[str | int, ...]]:
     """Where a cascade's data has the phases that it holds after all others, by their place there.
 

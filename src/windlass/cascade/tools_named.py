@@ -23,6 +23,11 @@ def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
     return {at: each for at, each in (whole | found).items() if each is not None}
 
 
+def asking_phases(cascade: Cascade) -> list[Phase]:
+    """The phases that ask a model."""
+    return [phase for phase in cascade.phases if phase.tool is None]
+
+
 def tools_of(phase: Phase) -> tuple[str, ...]:
     """The tools that a phase names: those that its model may call, or the one that it runs.
 

@@ -18,6 +18,7 @@ from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
 from windlass.errors import ContextError, did_you_mean
+from windlass.safety.foreign import parse_json
 from windlass.safety.sandbox import TemplateEnvironment
 from windlass.safety.template_limits import (
     LONGEST,
@@ -86,7 +87,7 @@ class PhaseOutput:
     own names is that of the text: filters, tests and methods of a text work on it.
 
     Args:
-        text: gives the output.
+        text: gives the output; `json` is its value where it is JSON.
         state: gives the state keys that were set during the phase.
         images: gives the names of the phase's pictures.
         result: gives the original text of a stored tool result; raises KeyError.
@@ -94,7 +95,7 @@ class PhaseOutput:
         soundings: gives the output of each sounding, by its index.
     """
 
-    NAMES: Final = ("text", "state", "images", "tool_results", "soundings")
+    NAMES: Final = ("text", "json", "state", "images", "tool_results", "soundings")
 
     def __init__(
         self,
@@ -108,6 +109,7 @@ class PhaseOutput:
     ) -> None:
         self._fetch: dict[str, Callable[[], Any]] = {
             "text": text,
+            "json": lambda: parse_json(str(self.text)),
             "state": state,
             "images": lambda: list(images()),
             "soundings": lambda: list(soundings()),
