@@ -42,3 +42,15 @@ def slow() -> str:
     """Take a second."""
     time.sleep(1)
     return "done"
+
+
+class GoneError(BaseException):
+    """The process is gone."""
+
+
+def dies() -> str:
+    """End the process the first time."""
+    ran.append("dies")
+    if len(ran) == 1:
+        raise GoneError
+    return "done"

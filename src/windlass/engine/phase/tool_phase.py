@@ -6,7 +6,7 @@ line before it that says what ran; windows treat it like every other tool result
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import sleep
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -143,7 +143,7 @@ async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
         if last:
             raise PhaseFailed(text)
         if not run.record.follows_record:
-            await asyncio.sleep(retry.wait_before(attempt + 1))
+            await sleep(retry.wait_before(attempt + 1))
     raise AssertionError("a tool is tried at least once")  # pragma: no cover
 
 
