@@ -22,12 +22,15 @@ from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank, tools_of
+from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
 from windlass.text.templates import (
+    JUDGED,
     MOMENTS,
     NAMES,
     RECORDED,
+    RULES,
     SOUNDING,
     TemplateError,
     find_names,
@@ -150,8 +153,12 @@ class _Checker:
                 of_phase = int(path[1]) if len(path) > 1 else 0
                 yield from self.template((*path, *key.split(".")), text, of_phase)
             for key, name in soundings.judges.items():
-                if unknown := self.unknown_tool(name):
-                    yield self.mistake(self.sounding_path(path, key), unknown)
+                unknown = self.unknown_tool if key == "evaluator.function" else self.not_a_validator
+                if problem := unknown(name):
+                    yield self.mistake(self.sounding_path(path, key), problem)
+        for name, validator in self.cascade.validators.items():
+            place: Path = ("validators", name, "instructions")
+            yield from self.template(place, validator.instructions, len(self.names))
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -164,6 +171,8 @@ class _Checker:
             yield from self.template((*base, "instructions"), phase.instructions, index)
         if phase.system is not None:
             yield from self.template((*base, "system"), phase.system, index)
+        for key, text in phase.rules.templates.items():
+            yield from self.template((*base, "rules", key), text, index)
         for place, source in phase.sources.items():
             yield from self.source(self.as_written(index, place), index, source)
         if phase.context is not None:
@@ -326,10 +335,7 @@ class _Checker:
         except TemplateError as error:
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
-        if not names:
-            names = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
-            if len(path) == len(("phases", 0, "instructions")) and path[-1] == "instructions":
-                names = (*names, *SOUNDING)
+        names = names or _names_at(path)
         for name in used:
             if name.of != "outputs":
                 if name.name not in names:
@@ -343,7 +349,7 @@ class _Checker:
                 yield self.in_template(path, template, name.line, text)
 
     def no_output(self, name: str, index: int) -> str:
-        if name == self.names[index]:
+        if [name] == self.names[index : index + 1]:
             return "the output of a phase is not known while it runs"
         if name in self.names:
             return f"phase {name!r} comes later{self.line_of_phase(name)}"
@@ -397,6 +403,21 @@ class _Checker:
             return None
         return f"there is no tool {name!r}; {did_you_mean(name, tools.names())}"
 
+    def not_a_validator(self, name: str) -> str | None:
+        """Why there is no such validator; None where there is, or where tools are not looked at."""
+        if name in self.cascade.validators or name in SHIPPED or self.has_wrong_validator(name):
+            return None
+        text = self.unknown_tool(name)
+        if text is None or self.tools is None or "." in name or ":" in name:
+            return text
+        near = near_validators(self.cascade.validators, self.tools, name)
+        return f"there is no validator {name!r}; {near}"
+
+    def has_wrong_validator(self, name: str) -> bool:
+        """Whether the file declares such a validator, and wrongly: that is a mistake of its own."""
+        declared = self.written(("validators",))
+        return isinstance(declared, dict) and name in declared
+
     def server_is_wrong(self, name: str) -> bool:
         """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
         servers = self.written(("mcp_servers",))
@@ -423,7 +444,7 @@ class _Checker:
             if text := self._not_approved(phase, name):
                 yield self.mistake((*base, "rules", "approve", position), text)
         validator = phase.rules.loop_until
-        text = self.unknown_tool(validator) if validator is not None else None
+        text = self.not_a_validator(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
 
@@ -453,6 +474,19 @@ class _Checker:
         """Where `key` of soundings stands, also where its holder is written as a word."""
         path: Path = (*base, *key.split("."))
         return path if self.written(path) is not None else path[: len(base) + 1]
+
+
+def _names_at(path: Path) -> tuple[str, ...]:
+    """The names that a template at this place may use, besides the outputs of phases."""
+    match path:
+        case ("phases", _, "instructions") | ("phases", _, "rules", _):
+            return (*NAMES, *MOMENTS, *SOUNDING, *RULES)
+        case ("validators", *_):
+            return (*NAMES, *MOMENTS, *SOUNDING, *RULES, *JUDGED)
+        case (*_, "system" | "instructions"):
+            return (*NAMES, *MOMENTS)
+        case _:
+            return NAMES
 
 
 def _no_choice(phase: Phase, choice: str) -> str:

@@ -38,6 +38,7 @@ from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource
 from windlass.cascade.sounding_options import Soundings
+from windlass.cascade.validators import InlineValidator
 from windlass.declared import (
     ONCE,
     Count,
@@ -186,7 +187,8 @@ class Rules(Model):
     """How often the phase is tried until `loop_until` accepts its output."""
 
     loop_until: Text | None = None
-    """A validator, as the name of a tool or `module:function`; it answers {valid, reason}."""
+    """A validator: one of the cascade's `validators`, a tool (also a cascade that is one),
+    `module:function`, or one that comes with Windlass; it answers {valid, reason}."""
 
     on_exhausted: Literal["fail", "continue"] = "fail"
     """What follows the last refused attempt: the phase fails, or the cascade goes on."""
@@ -204,6 +206,26 @@ class Rules(Model):
 
     approve: Names = ()
     """Tools of the phase that run only when a person says so; until then the run waits."""
+
+    retry_instructions: Text | None = None
+    """What the model is told after a refused attempt, as a template that may name
+    `validation_error`, `schema_error`, `attempt` (2 on the first retry) and `max_attempts`."""
+
+    turn_prompt: Text | None = None
+    """Said after a reply without tool calls, as long as turns are left; a template that may name
+    `turn` (2 at first) and `max_turns`. Absent: such a reply ends the attempt."""
+
+    loop_until_prompt: Text | None = None
+    """What the instructions end with in place of the paragraph that tells of `loop_until`."""
+
+    loop_until_silent: YesNo = False
+    """Whether the instructions say nothing of `loop_until`."""
+
+    @property
+    def templates(self) -> dict[str, str]:
+        """The templates in it, by their keys."""
+        names = ("retry_instructions", "turn_prompt", "loop_until_prompt")
+        return {name: text for name in names if (text := getattr(self, name)) is not None}
 
     @property
     def limits(self) -> dict[str, float | None]:
@@ -469,6 +491,9 @@ class Cascade(GenerationSettings, WithInjectors):
 
     limits: Limits | None = None
     """What a run may use of money, tokens, time and turns."""
+
+    validators: dict[Name, InlineValidator] = Field(default_factory=dict)
+    """Validators by name, each a question to a model, for all places that name a validator."""
 
     phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(_with_fallbacks)]
     """The phases, in the order in which they run."""

@@ -361,6 +361,19 @@ class Evaluation(RowDetails, kind="evaluation"):
     joins: int | None = None
 
 
+class ValidatorAsked(RowDetails, kind="validator"):
+    """A validator that takes a model judged an output (`valid` None: it gave no verdict).
+
+    A model was `asked` and this is its `answer`, or a cascade did it in a session of its own.
+    """
+
+    validator: str
+    valid: bool | None = None
+    asked: Sequence[str] | None = None
+    answer: str | None = None
+    session_id: str | None = None
+
+
 class SoundingsWrite(RowDetails, kind="soundings write"):
     """Every sounding may write with these tools."""
 

@@ -32,8 +32,21 @@ NAMES: Final = ("input", "outputs", "state")
 """What a template can see."""
 MOMENTS: Final = ("call", "now", "session_id")
 """What `system` and `instructions` see besides: text that the run hands in."""
-SOUNDING: Final = ("sounding_factor", "sounding_index")
-"""What `instructions` see of soundings: how many there are, and which it is, from 0."""
+SOUNDING: Final = ("is_sounding", "sounding_factor", "sounding_index")
+"""What `instructions` and `rules` see of soundings: whether it is one, of how many, and which it
+is, from 0."""
+RULES: Final = (
+    "attempt",
+    "max_attempts",
+    "max_turns",
+    "schema_error",
+    "turn",
+    "validation_error",
+)
+"""What they see of a phase's attempts, turns, and of why the last attempt was refused."""
+JUDGED: Final = ("asked", "content", "original_input", "output")
+"""What the instructions of a validator see besides: what the phase was asked, the text that is
+judged, under two names, and the cascade's input as text."""
 RECORDED: Final = ("history", "lineage")
 """What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
 
