@@ -176,11 +176,9 @@ async def test_windows_shorten_a_long_result_like_any_other(house: House) -> Non
     look = phase("look", tackle=["list_files"])
     ran = await house.run(cascade(long, look, auto_context=True))
     assert ran.result.outputs["list"] == text
-    shown = ran.seen("look")[1][1]
+    shown = ran.seen("look")[-2][1]
     assert len(shown) < 40_000
     assert "result_" in shown
-    (view,) = ran.views("look")
-    assert view is not None
 
 
 async def test_a_recorded_result_is_not_made_again(house: House) -> None:

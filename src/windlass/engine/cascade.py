@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from windlass.cascade.compile import compile_rule, phase_in_words
-from windlass.cascade.deterministic import stands_for
 from windlass.cascade.flow import is_graph
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade, Phase
@@ -107,8 +106,7 @@ def _tell_start(run: CascadeRun, phase: Phase) -> None:
 def _keep_output(run: CascadeRun, phase: Phase) -> None:
     """Make what a phase said by now its output, which is the last of all outputs."""
     outputs = run.session.outputs
-    failed = stands_for(phase.name, {each.name: each.on_error for each in run.cascade.phases})
-    for name in (failed, phase.name) if failed else (phase.name,):
+    for name in filter(None, (run.stands_for(phase), phase.name)):
         outputs.pop(name, None)
         outputs[name] = phase_output(run.record, phase.name, run.session.visit)
 

@@ -264,6 +264,7 @@ _ALL: Final[Sequence[type[RowDetails]]] = (
     CallFailed,
     ReplyDetails,
     ToolsStarted,
+    ToolAttemptFailed,
     ToolResult,
     Answer,
     Approval,
