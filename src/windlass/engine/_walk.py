@@ -71,6 +71,6 @@ def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
         return None
     route = route or Route(ways[0], "only" if len(ways) == 1 else "first")
     what = "ends the run" if route.target == END else f"goes on with {route.target!r}"
-    text = f"phase {name!r} {what}: {_WHY.get(route.by, route.by)}"
+    text = f"phase {name!r} {what}: {route.why or _WHY[route.by]}"
     run.tell(name, text, Routed(route.target, route.by, ways), detail=route.by == "only")
     return next((each for each in phases if each.name == route.target), None)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from windlass.cascade.children import Place, ReadyCascade, output_names
+from windlass.cascade.deterministic import stands_for
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule
@@ -72,6 +73,10 @@ class CascadeRun(Run):
         if self.sounding is not None and self.parent is not None:
             return self.parent.above
         return self.parent
+
+    def stands_for(self, phase: Phase) -> str | None:
+        """The phase whose output that of `phase` is, too (None: none's)."""
+        return stands_for(phase.name, {each.name: each.on_error for each in self.cascade.phases})
 
     def within(self, allowance: Allowance) -> CascadeRun:
         """The same run, each call of which counts against these limits, too."""
