@@ -21,7 +21,7 @@ from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, 
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank, tools_of
+from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank, tools_of, wards_of
 from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
@@ -447,6 +447,11 @@ class _Checker:
         text = self.not_a_validator(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
+        for place, at, ward in wards_of(phase):
+            path = (*base, "wards", place, at)
+            short = isinstance(self.written(path), str)
+            if text := self.not_a_validator(ward.validator):
+                yield self.mistake(path if short else (*path, "validator"), text)
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
         """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""

@@ -39,6 +39,7 @@ from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions
 from windlass.cascade.rules import Anchors, ContextSource
 from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.validators import InlineValidator
+from windlass.cascade.wards import Wards
 from windlass.declared import (
     ONCE,
     Count,
@@ -341,6 +342,9 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
 
     soundings: Soundings | None = None
     """Several attempts at the phase side by side, of which the best is taken."""
+
+    wards: Wards | None = None
+    """Validators that guard what goes into the phase and what comes out of it."""
 
     sub_cascades: Annotated[Sequence[SubCascade], AfterValidator(tuple)] = ()
     """Cascades that run one after the other before the phase does."""

@@ -12,6 +12,7 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
+from windlass.cascade.tools_named import wards_of
 from windlass.engine._phase_run import (
     PhaseMessages,
     PhaseTools,
@@ -171,7 +172,9 @@ def _ends_run(run: CascadeRun, phase: Phase) -> bool:
 
 def _is_judged(run: CascadeRun, phase: Phase) -> bool:
     """Whether an output may be refused, so that another call follows."""
-    return run.generation_of(phase).output_schema is not None or phase.rules.loop_until is not None
+    tries_again = any(ward.mode == "retry" for _, _, ward in wards_of(phase))
+    judged = phase.rules.loop_until is not None or tries_again
+    return judged or run.generation_of(phase).output_schema is not None
 
 
 async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> CascadePhaseRun:
