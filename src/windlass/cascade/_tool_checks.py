@@ -110,7 +110,9 @@ def idle_keys(loaded: Loaded) -> Iterator[Mistake]:
         base: Path = ("phases", index)
         for place, at, ward in wards_of(phase):
             if ward.mode == "retry" and (place == "pre" or phase.tool is not None):
-                text = "nothing can be tried again here: a refusal is only noted, as with 'advisory'"
+                text = (
+                    "nothing can be tried again here: a refusal is only noted, as with 'advisory'"
+                )
                 yield partial.mistake((*base, "wards", place, at, "mode"), text)
             elif ward.mode != "retry" and "max_attempts" in ward.model_fields_set:
                 text = f"has no effect with mode {ward.mode!r}, only with 'retry'"
@@ -120,7 +122,9 @@ def idle_keys(loaded: Loaded) -> Iterator[Mistake]:
         idle: list[Path] = [(*base, key) for key in sorted(ASKING & phase.model_fields_set)]
         rules = phase.rules.model_fields_set
         idle += [(*base, "rules", key) for key in _TRYING if key in rules]
-        idle += [(*base, "wards", "turn", at) for place, at, _ in wards_of(phase) if place == "turn"]
+        idle += [
+            (*base, "wards", "turn", at) for place, at, _ in wards_of(phase) if place == "turn"
+        ]
         for path in idle:
             yield partial.mistake(path, "has no effect: this phase runs a tool and asks no model")
         if phase.routing and not phase.handoffs and DEFAULT not in phase.routing:
