@@ -13,6 +13,7 @@ from pathlib import Path as FilePath
 from typing import Final, NamedTuple, TypeAlias
 
 from windlass.cascade.check import check
+from windlass.cascade.flow import certain, may_have_run
 from windlass.cascade.layers import load_own_injectors
 from windlass.cascade.load import Loaded, load, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
@@ -193,7 +194,7 @@ def check_family(
     listed = [*sort_mistakes(own), *(each for each in family.mistakes if each.file != loaded.file)]
     for (index, _), _sub, child in family.parts():
         assert loaded.partial is not None
-        names = [phase.name for phase in loaded.partial.cascade.phases[:index]]
+        names = may_have_run(loaded.partial.cascade.phases, index)
         listed += check_family(child, servers, names)
     return tuple(dict.fromkeys(listed))
 
@@ -237,8 +238,11 @@ def _where(use: Mistake) -> str:
 def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
     """What a run cannot do without of its input, that of sub-cascades included."""
     needs = {need.name: need for need in input_needs(family.loaded)}
-    for _, sub, child in family.parts():
-        for need in family_needs(child) if sub.context_in else ():
+    for (index, _), sub, child in family.parts():
+        assert family.loaded.partial is not None
+        phases = family.loaded.partial.cascade.phases
+        runs = phases[index].name in certain(phases)
+        for need in family_needs(child) if sub.context_in and runs else ():
             if need.name not in sub.input_map:
                 needs.setdefault(need.name, need)
     return tuple(needs.values())

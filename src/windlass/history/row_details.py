@@ -259,7 +259,7 @@ class Validation(RowDetails, nodes={NodeType.VALIDATION}):
 
 
 class WardJudged(RowDetails, kind="ward"):
-    """A ward judged a text: the input before a phase (`pre`), a reply (`turn`), the output (`post`).
+    """A ward judged a text: the input before a phase (`pre`), a reply (`turn`) or the output (`post`).
 
     `position` counts the wards of that place from 0, `digest` is of the text.
     """

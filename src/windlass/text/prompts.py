@@ -145,6 +145,14 @@ CONTINUE_TEXT: Final = (
 )
 """What the model is told once where its reply was cut."""
 
+
+def handoffs_text(targets: Mapping[str, str]) -> str:
+    """What a model is told that says by `route_to` what comes next; why, by target."""
+    lines = [f"- {name}: {why}" if why else f"- {name}" for name, why in targets.items()]
+    listed = "\n".join(lines)
+    return f"When you are done, call route_to with what comes next:\n{listed}"
+
+
 UNFINISHED: Final[Mapping[str, str]] = {
     "length": "The reply was cut at its output limit.",
     "window": "The reply was cut where the model's context window was full.",

@@ -106,6 +106,8 @@ async def _run_turns(
         if refused and number < most and not repairs:
             _say(run.record, phase_run, ward_text(refused))
             continue
+        if phase_run.now.route is not None:
+            return None, None
         if reply.message.tool_calls:
             continue
         cut_short = _why_cut_short(run, phase_run, reply)

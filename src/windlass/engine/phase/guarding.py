@@ -113,7 +113,7 @@ class Guard:
 def ground_of(run: CascadeRun, phase: Phase) -> Ground:
     """The ground of a phase in which nothing was asked yet, with a copy of the state."""
     state = StateCopy(run.session.state)
-    now = TurnState(state, turn=run.session.turns_before)
+    now = TurnState(state, turn=run.session.visit.after_turn)
     return Ground(run, phase, now, PhaseTools(tool_context(run, phase, state)))
 
 

@@ -19,6 +19,7 @@ from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.extraction import extract_state
 from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.phase_setup import begin_phase
+from windlass.engine.phase.routing import route_of
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
     AnswerNeeded,
@@ -99,6 +100,7 @@ async def settle(
     session.state.update(phase_run.now.state)
     session.edits.update(lasting_edits(phase_run))
     session.last_phase = phase_run
+    session.route = route_of(phase, phase_run, output)
     outcome = Outcome(
         ending.status,
         record.clock(),

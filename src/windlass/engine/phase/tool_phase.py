@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from windlass.cascade.deterministic import DEFAULT, LAST_ERROR, Retry
 from windlass.cascade.flow import is_graph
-from windlass.cascade.handoffs import END
+from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseTools, StateCopy
 from windlass.engine._session_state import Route
@@ -166,7 +166,7 @@ async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
 async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool) -> _Tried:
     """One attempt: as the record holds it, else made now."""
     phase = work.phase
-    turn = run.record.turn(phase.name, attempt, run.session.turns_before + attempt)
+    turn = run.record.turn(phase.name, attempt, run.session.visit.after_turn + attempt)
     known = run.journal.tool_phase_at(turn)
     if known is not None and known.error is not None and not (last and phase.on_error is None):
         return _Tried(turn, ToolOutput(known.error, error=True))
@@ -205,6 +205,7 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
     record, output, turn, name = run.record, tried.output, tried.turn, work.tool.spec.name
     columns: dict[str, Any] = {"phase": turn.phase, "turn": turn.turn, "attempt": turn.attempt}
     said = tool_phase_text(turn.phase, name, work.call.parsed(), failed=output.error)
+    touched = {} if output.error else names_touched(work.tool, work.call)
     asked = record.row(NodeType.USER, user(said), **columns)
     spent = output.spent
     message = Message("tool", (Text(output.text), *output.pictures), name=name, failed=output.error)
@@ -219,7 +220,8 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
             tool=name,
             searches=spent.searches if spent else 0,
             state={change.key: change.value for change in work.state.changes(turn.phase)},
-            **({} if output.error else names_touched(work.tool, work.call)),
+            reads=touched.get("reads", ()),
+            writes=touched.get("writes", ()),
         ).as_json(),
         **columns,
         **(usage_columns(spent.model, spent.usage, run.charge_tool(spent)) if spent else {}),
@@ -242,12 +244,12 @@ def _choose_way(run: CascadeRun, phase: Phase, result: str | None) -> None:
         run.session.route = Route(str(phase.on_error), "error", "its tool failed")
         return
     key = route_key(result)
-    first = phase.handoffs[0].target if phase.handoffs else END
+    first = (*targets_of(phase.handoffs), END)[0]
     target = phase.routing.get(key, phase.routing.get(DEFAULT, first))
     if phase.routing:
         run.session.route = Route(target, "result", f"its result says {key!r}")
     elif target == END:
-        run.session.route = Route(END, "default", "nothing comes after it")
+        run.session.route = Route(END, "only", "nothing comes after it")
 
 
 def route_key(result: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import cycle, islice
 from typing import Any
 
-from windlass.cascade.model import Phase
+from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.sounding_options import Evaluator, Reforge, Soundings, Variations
 from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.cascade_run import CascadeRun
@@ -181,7 +181,13 @@ class SoundedPhase:
         question = question.with_parts(*question.parts[:1])
         rows = [
             run.record.row(NodeType.USER, question, phase=name, turn=0, attempt=1),
-            run.record.row(NodeType.AGENT, assistant(text), phase=name, turn=1, attempt=1),
+            run.record.row(
+                NodeType.AGENT,
+                assistant(text),
+                phase=name,
+                turn=run.session.visit.after_turn + 1,
+                attempt=1,
+            ),
         ]
         _, output = run.record.append(rows)
         self._remember(standing)

@@ -22,6 +22,7 @@ from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
 from windlass.engine.turn._plan import next_call
+from windlass.errors import UsageError
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
 from windlass.text.tokens import FamilyCounter, request_tokens
