@@ -23,7 +23,7 @@ from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, 
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank, tools_of
+from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank, tools_of, wards_of
 from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
@@ -223,6 +223,20 @@ class _Checker:
             text = "says where 'inject_from' stands, and this phase has none"
             yield self.mistake((*base, "position"), text)
 
+    def tool_phase(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        """What is wrong with a phase that runs a tool, or with keys that only such a phase has."""
+        yield from of_tools.form_mistakes(self.partial, index, phase)
+        yield from of_tools.way_mistakes(self.partial, index, phase, self.known())
+        base: Path = ("phases", index)
+        for place, text in of_tools.input_templates(phase):
+            yield from self.template((*base, *place), text, index, names=(*NAMES, *RECORDED))
+        if phase.tool is not None and not phase.tool.startswith(SQL):
+            banks = memory_of(self.cascade, phase)
+            if wrong := self.unknown_tool(phase.tool) or missing_bank(banks, phase.tool):
+                yield self.mistake((*base, "tool"), wrong)
+                return
+        yield from of_tools.call_mistakes(self.partial, index, phase, self.tools)
+
     def handoffs(self, index: int, phase: Phase) -> Iterator[Mistake]:
         """Targets that there are not, and a tool that has nothing to choose from."""
         base: Path = ("phases", index)
@@ -241,22 +255,6 @@ class _Checker:
     def has_own(self, name: str) -> bool:
         """Whether somebody's own tool has that name."""
         return self.tools is not None and name in self.tools.names()
-
-    def tool_phase(self, index: int, phase: Phase) -> Iterator[Mistake]:
-        """What is wrong with a phase that runs a tool, or with keys that only such a phase has."""
-        yield from of_tools.form_mistakes(self.partial, index, phase)
-        yield from of_tools.way_mistakes(self.partial, index, phase, self.known())
-        base: Path = ("phases", index)
-        for place, text in of_tools.input_templates(phase):
-            yield from self.template((*base, *place), text, index, names=(*NAMES, *RECORDED))
-        if phase.tool is not None and not phase.tool.startswith(SQL):
-            text = self.unknown_tool(phase.tool) or missing_bank(
-                memory_of(self.cascade, phase), phase.tool
-            )
-            if text:
-                yield self.mistake((*base, "tool"), text)
-                return
-        yield from of_tools.call_mistakes(self.partial, index, phase, self.tools)
 
     # ---- choosing --------------------------------------------------------------------
 
@@ -489,6 +487,11 @@ class _Checker:
         text = self.not_a_validator(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
+        for place, at, ward in wards_of(phase):
+            path = (*base, "wards", place, at)
+            short = isinstance(self.written(path), str)
+            if text := self.not_a_validator(ward.validator):
+                yield self.mistake(path if short else (*path, "validator"), text)
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
         """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""

@@ -276,7 +276,8 @@ def unused_inputs(family: CascadeFamily, given: Iterable[str]) -> list[str]:
 def _sees_input(phase: Phase) -> bool:
     """Whether a phase is shown the whole input, or hands it to somebody's function."""
     shown = phase.context is not None and phase.context.include_input
-    return shown or phase.context_strategy is not None or phase.rules.loop_until is not None
+    judged = phase.rules.loop_until is not None or phase.wards is not None
+    return shown or phase.context_strategy is not None or judged
 
 
 def _texts(value: object) -> Iterator[str]:

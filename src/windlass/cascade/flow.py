@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from windlass.cascade.handoffs import END
+from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
 
 
 def ways_on(phase: Phase) -> tuple[str, ...]:
     """What the phase says may come next, the default first; `end` may be among it."""
-    on = [each.target for each in phase.handoffs]
+    on = targets_of(phase.handoffs)
     on += phase.routing.values()
     on += [phase.on_error] if isinstance(phase.on_error, str) else []
     return tuple(dict.fromkeys(on))

@@ -44,13 +44,15 @@ class Visit:
 class Ran:
     """A visit of a phase that ended: which it was, from 1, and how it ended.
 
-    `hidden`: later windows see its output only.
+    `hidden`: later windows see its output only. Its output is that of the phase that it
+    `stands_for`, too.
     """
 
     phase: str
     visit: int
     status: Status
     hidden: bool
+    stands_for: str | None = None
 
 
 @dataclass(slots=True)

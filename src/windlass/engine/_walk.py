@@ -36,7 +36,8 @@ async def walk_phases(run: CascadeRun, run_one: Callable[[Phase], Awaitable[Endi
         ending = await run_one(phase)
         endings.append(ending)
         hidden = phase.context_retention == "output_only"
-        run.session.ran.append(Ran(phase.name, run.session.visit.number, ending.status, hidden))
+        visit, of = run.session.visit.number, run.stands_for(phase)
+        run.session.ran.append(Ran(phase.name, visit, ending.status, hidden, of))
         phase = _next_phase(run, phase)
     return ending_of(endings)
 
@@ -71,6 +72,6 @@ def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
         return None
     route = route or Route(ways[0], "only" if len(ways) == 1 else "first")
     what = "ends the run" if route.target == END else f"goes on with {route.target!r}"
-    text = f"phase {name!r} {what}: {route.why or _WHY[route.by]}"
+    text = f"phase {name!r} {what}: {route.why or _WHY.get(route.by, route.by)}"
     run.tell(name, text, Routed(route.target, route.by, ways), detail=route.by == "only")
     return next((each for each in phases if each.name == route.target), None)

@@ -88,8 +88,8 @@ class Asks(RowDetails, kind="question"):
 class Routed(RowDetails, kind="route"):
     """After a phase `target` comes next, one of its `ways` on; `end` ends the run.
 
-    `by` chose it: the `model`, the `output`, the `result` of a tool, its `error`, or nobody, as it
-    is the `only` or the `first` way.
+    `by` chose it: the `model`, the `output`, a tool's `result` or its `error`, or nobody, as it is
+    the `only` or the `first` way.
     """
 
     target: str

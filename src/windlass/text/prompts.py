@@ -85,6 +85,11 @@ def retry_text(reason: str, attempt: int) -> str:
     )
 
 
+def ward_text(reasons: str) -> str:
+    """What the model is told where a ward refuses a reply after which turns are left."""
+    return f"[Not Accepted]\n{reasons}\n\nPlease mend what you said, and go on."
+
+
 def retry_in_own_words(text: str) -> str:
     """The same where the phase says itself what is told."""
     return f"[Validation Failed]\n{text}"

@@ -14,6 +14,7 @@ from windlass.cascade.flow import ends
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
+from windlass.cascade.tools_named import wards_of
 from windlass.engine._phase_run import (
     PhaseMessages,
     PhaseTools,
@@ -141,7 +142,7 @@ async def begin_phase(
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
     """The instructions as rendered. Raises ContextError where they say nothing."""
     where = _where(run.cascade, phase, "instructions")
-    text = render(phase.instructions, **values, where=where, moments=moments_in(run, phase))
+    text = render(phase.instructions or "", **values, where=where, moments=moments_in(run, phase))
     if not text.strip():
         raise ContextError(f"{where}: the template renders to nothing, so nothing would be asked")
     return text
@@ -176,7 +177,9 @@ def _ends_run(run: CascadeRun, phase: Phase) -> bool:
 
 def _is_judged(run: CascadeRun, phase: Phase) -> bool:
     """Whether an output may be refused, so that another call follows."""
-    return run.generation_of(phase).output_schema is not None or phase.rules.loop_until is not None
+    tries_again = any(ward.mode == "retry" for _, _, ward in wards_of(phase))
+    judged = phase.rules.loop_until is not None or tries_again
+    return judged or run.generation_of(phase).output_schema is not None
 
 
 async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> CascadePhaseRun:

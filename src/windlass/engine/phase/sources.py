@@ -94,8 +94,13 @@ class _Ended(NamedTuple):
 
 
 def _ended(run: Run) -> dict[str, _Ended]:
-    """The last visit of each phase that ran."""
-    return {each.phase: _Ended(run.record, each) for each in run.session.ran}
+    """The last visit of each phase that ran, or of the one that stands for it."""
+    return {
+        name: _Ended(run.record, each)
+        for each in run.session.ran
+        for name in (each.phase, each.stands_for)
+        if name is not None
+    }
 
 
 @dataclass(slots=True)

@@ -28,6 +28,7 @@ from windlass.engine.events import (
     Waiting,
 )
 from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.phase import (
     Children,
     Tried,
@@ -257,6 +258,7 @@ class SoundedPhase:
         tried: Tried | None = None
         error: WindlassError | None = None
         try:
+            await Guard(own, phase).check_input()
             tried = await try_phase(own, phase, begin_phase(own, phase, appended))
         except (PersonNeeded, StepDiffers, StoreError):
             raise
