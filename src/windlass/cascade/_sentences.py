@@ -84,7 +84,7 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "callouts": "an object such as {'decision': '^DECISION:'}",
     "sub_cascades": "an object with 'ref'",
     "inputs_schema": "an object such as {'file': 'the file to chart'}",
-    "inputs_schema.NAME": "a description, or an object such as {'type': 'string', 'default': 'all'}",
+    "inputs_schema.NAME": "a description, or an object such as {'type': 'string'}",
     "input_map": "an object such as {'ticket': 'ticket_id'}",
 }
 
