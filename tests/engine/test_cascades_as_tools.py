@@ -92,7 +92,7 @@ class TestTool:
     async def test_one_that_fails_is_a_failed_call(self, house: House) -> None:
         lookup(house, phase("look", output_schema={"type": "object"}, rules={"max_attempts": 1}))
         ran = await house.run(main(house, phase("a", tackle=["lookup"])), asks)
-        assert "Found the cascade 'lookup' failed: phase 'look' used up" in ran.result.output
+        assert "Found the cascade 'lookup' failed: phase 'look' used up" in str(ran.result.output)
 
     async def test_one_that_calls_itself_ends_at_the_deepest_level(self, house: House) -> None:
         lookup(house, phase("look", tackle=["lookup"]), tools=["./"])
@@ -102,7 +102,9 @@ class TestTool:
             return last.text if last.role == "tool" else calls(call("lookup", '{"topic": "x"}'))
 
         ran = await house.run(main(house, phase("a", tackle=["lookup"])), script)
-        assert "cascades are nested at most 5 deep, and 'lookup' would be more" in ran.result.output
+        assert "cascades are nested at most 5 deep, and 'lookup' would be more" in str(
+            ran.result.output
+        )
         sessions = ran.store.query("SELECT DISTINCT session_id AS s FROM unified_logs")
         assert len(sessions) == 1 + 5
 

@@ -6,7 +6,7 @@ its input, its result is the output. What is asked of it, a session of its own a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,7 +105,7 @@ async def _run_cascade(context: ToolContext, **arguments: Any) -> str:
     return await context.run_cascade(context.call, arguments)
 
 
-def named_cascades(registry: Registry, names: Iterator[str]) -> Iterator[Path]:
+def named_cascades(registry: Registry, names: Iterable[str]) -> Iterator[Path]:
     """The files of those among the tools of these names that are cascades."""
     for name in names:
         if name in registry.names() and (file := registry.get(name).cascade):

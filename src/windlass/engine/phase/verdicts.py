@@ -27,7 +27,7 @@ from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
 from windlass.wire.base import Request
 
-ANSWER_TOKENS: Final = 1_024
+VERDICT_TOKENS: Final = 1_024
 """The most tokens of a verdict."""
 _WORDS: Final = {"true": True, "false": False}
 
@@ -212,7 +212,7 @@ async def _answer(
         model=info.name.partition("/")[2],
         messages=tuple(question),
         tool_choice="none",
-        max_output_tokens=min(ANSWER_TOKENS, info.max_output_tokens),
+        max_output_tokens=min(VERDICT_TOKENS, info.max_output_tokens),
         temperature=0.0,
         load=run.record.store.picture,
     )
