@@ -85,6 +85,8 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "sub_cascades": "an object with 'ref'",
     "inputs_schema": "an object such as {'file': 'the file to chart'}",
     "inputs_schema.NAME": "a description, or an object such as {'type': 'string'}",
+    "validators": "an object such as {'cites': {'instructions': 'Does it name a source?'}}",
+    "validators.NAME": "an object with 'instructions'",
     "input_map": "an object such as {'ticket': 'ticket_id'}",
 }
 
