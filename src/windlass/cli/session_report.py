@@ -21,7 +21,7 @@ from windlass.cli.printed_tables import dollar_cell, growth_cell, print_table
 from windlass.cli.report_page import pause_garbage_collection, write_page
 from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
-from windlass.importing.storing import evidence
+from windlass.importing.storing import evidence_text
 from windlass.report.account import CallCost
 from windlass.report.call_views import title_of
 from windlass.report.contents import CallReport, MessageCost
@@ -54,7 +54,7 @@ def print_session_report(
     ):
         session = history.find_session(session)
         report = session_report(history, session, settings.price_as)
-        source = evidence(history.start(session).cascade)
+        source = evidence_text(history.start(session).cascade)
         remarks = [*([source] if source else []), *_remarks(report)]
         title = title_of(history, session)
         if html is not None:

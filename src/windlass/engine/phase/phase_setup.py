@@ -183,7 +183,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
     row = run.record.row(NodeType.USER, opening.instructions, phase=phase.name, turn=0, attempt=1)
     own = run.record.append([row])
     state = StateCopy(run.session.state)
-    context = _tool_context(run, phase, state)
+    context = tool_context(run, phase, state)
     room = info.input_room(generation.max_output_tokens)
     newest_within = min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
     phase_run = CascadePhaseRun(
@@ -226,7 +226,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
     return phase_run
 
 
-def _tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
+def tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
     """The context of a phase's tools, without the callbacks that need the phase itself."""
     record, settings = run.record, run.settings
     return ToolContext(
