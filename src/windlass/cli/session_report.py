@@ -20,7 +20,7 @@ from windlass.cli.printed_tables import dollar_cell, growth_cell, print_table
 from windlass.cli.report_page import open_for_report, write_page
 from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
-from windlass.importing.storing import evidence
+from windlass.importing.storing import evidence_text
 from windlass.report.account import CallCost
 from windlass.report.call_views import title_of
 from windlass.report.contents import CallReport, MessageCost
@@ -45,7 +45,7 @@ def print_session_report(
     with open_for_report(store, html, force=force) as (history, price_as):
         session = history.find_session(session)
         report = session_report(history, session, price_as)
-        source = evidence(history.start(session).cascade)
+        source = evidence_text(history.start(session).cascade)
         remarks = [*([source] if source else []), *_remarks(report)]
         title = title_of(history, session)
         if html is not None:

@@ -185,6 +185,14 @@ INTERRUPTED_TEXT: Final = "[no result: the run was interrupted]"
 """What stands for the result of a tool that ran when the user stopped the run."""
 
 
+class ToolAttemptFailed(RowDetails, kind="tool failed"):
+    """An attempt at the tool of a phase failed, and the tool is tried again or the run ends."""
+
+    step: Step
+    tool: str
+    error: str
+
+
 class ToolResult(RowDetails, nodes={NodeType.TOOL_RESULT}, always={"error", "tool", "interrupted"}):
     """The result of a tool: whether it failed, and the tool's name.
 
@@ -256,6 +264,7 @@ _ALL: Final[Sequence[type[RowDetails]]] = (
     CallFailed,
     ReplyDetails,
     ToolsStarted,
+    ToolAttemptFailed,
     ToolResult,
     Answer,
     Approval,
