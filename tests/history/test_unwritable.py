@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -80,17 +81,6 @@ class Medium:
         return {str(path.relative_to(self.store)): path.read_bytes() for path in files}
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-from tests.history.test_unwritable import fill
-from windlass.history.sqlite import SqliteStore
-store = SqliteStore(Path(sys.argv[1]))
-fill(Path(sys.argv[1]))
-os._exit(0)  # what it wrote lies in the write-ahead log
-"""
-
-
 def fill(store_folder: Path) -> None:
     """A session whose one call has a large answer, which lies in a file of its own."""
     scripted = Scripted(lambda request: "said " * 2_000)
@@ -110,8 +100,9 @@ def medium(
     if os.geteuid() == 0 and made.run(["true"]).returncode:
         pytest.skip("root, and not allowed to mount")
     if request.param.startswith("killed"):
-        root = Path(__file__).parents[2]
-        subprocess.run([sys.executable, "-c", KILLED, str(made.store)], cwd=root, check=True)
+        with SqliteStore(tmp_path / "open"):  # as long as it is, what is written lies in the log
+            fill(tmp_path / "open")
+            shutil.copytree(tmp_path / "open", made.store, dirs_exist_ok=True)
         if request.param == "killed and moved":
             (made.store / "windlass.sqlite-shm").unlink()
     else:
