@@ -113,7 +113,11 @@ def medium(
     return made
 
 
-def test_what_only_looks_works_and_changes_nothing(medium: Medium) -> None:
+def test_what_only_looks_works_and_what_writes_says_so_in_one_sentence(medium: Medium) -> None:
+    with SqliteStore.open_existing(medium.store) as history:
+        (said,) = [one.id for one in history.rows("s1") if one.row.node_type == "agent"]
+    assert said is not None
+    (medium.folder / "c.json").write_text(json.dumps(cascade(phase("a"))))
     before, store = medium.digest(), ["--store", str(medium.store)]
     looking = [
         ["sessions", *store],
@@ -126,19 +130,6 @@ def test_what_only_looks_works_and_changes_nothing(medium: Medium) -> None:
         ["verify", *store],
         ["migrate", str(medium.store), str(medium.folder / "copy")],
     ]
-    for arguments, code, _, err in medium.commands(*looking):
-        assert (code, "Traceback" in err) == (0, False), (arguments, err)
-    assert medium.digest() == before
-    with SqliteStore.open_existing(medium.folder / "copy") as history:
-        assert [info.session_id for info in history.sessions()] == ["s1"]
-
-
-def test_what_writes_says_so_in_one_sentence(medium: Medium) -> None:
-    with SqliteStore.open_existing(medium.store) as history:
-        (said,) = [one.id for one in history.rows("s1") if one.row.node_type == "agent"]
-    assert said is not None
-    (medium.folder / "c.json").write_text(json.dumps(cascade(phase("a"))))
-    before, store = medium.digest(), ["--store", str(medium.store)]
     writing = [
         ["run", "c.json", "--model", "local/smollm2", *store],
         ["callout", "s1", said, "mark", *store],
@@ -146,7 +137,12 @@ def test_what_writes_says_so_in_one_sentence(medium: Medium) -> None:
         ["prune", "--older-than", "1d", *store],
         ["migrate", str(medium.store), str(medium.store / "inside")],
     ]
-    for arguments, code, _, err in medium.commands(*writing):
+    ended = medium.commands(*looking, *writing)
+    for arguments, code, _, err in ended[: len(looking)]:
+        assert (code, "Traceback" in err) == (0, False), (arguments, err)
+    with SqliteStore.open_existing(medium.folder / "copy") as history:
+        assert [info.session_id for info in history.sessions()] == ["s1"]
+    for arguments, code, _, err in ended[len(looking) :]:
         told = [line for line in err.splitlines() if line.startswith("windlass: ")]
         assert (code, len(told)) == (1, 1), (arguments, err)
         assert "written" in told[0], told
