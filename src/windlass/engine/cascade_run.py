@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from windlass.cascade.children import Place, ReadyCascade
+from windlass.cascade.deterministic import stands_for
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule
 from windlass.engine._phase_run import Generation, PhaseRun
@@ -47,6 +48,10 @@ class CascadeRun(Run):
         if self.sounding is not None and self.parent is not None:
             return self.parent.above
         return self.parent
+
+    def stands_for(self, phase: Phase) -> str | None:
+        """The phase whose output that of `phase` is, too (None: none's)."""
+        return stands_for(phase.name, {each.name: each.on_error for each in self.cascade.phases})
 
     def within(self, allowance: Allowance) -> CascadeRun:
         """The same run, each call of which counts against these limits, too."""

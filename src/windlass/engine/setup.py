@@ -12,9 +12,10 @@ from typing import Any
 
 from windlass.caching.rates import split_model
 from windlass.cascade.children import ReadyCascade
+from windlass.cascade.inputs_schema import fill_input
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
-from windlass.cascade.tools_named import all_soundings, has_tool
+from windlass.cascade.tools_named import all_soundings, asking_phases, has_tool
 from windlass.engine._session_state import SessionState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
@@ -56,6 +57,7 @@ def prepare(
         raise UsageError(f"the input: {TOO_DEEP}") from error
     if is_too_deep(input):
         raise UsageError(f"the input: {TOO_DEEP}")
+    given = fill_input(ready.cascade, input)
     root = settings.root.resolve()
     if not root.is_dir():
         raise UsageError(f"root {str(root)!r} is not a folder; file tools work in it")
@@ -68,7 +70,7 @@ def prepare(
         cascade=ready.cascade,
         search=web_search_of(ready.cascade, settings, resolve),
         record=record,
-        input=dict(input),
+        input=given,
         resolve=resolve,
         registry=ready.registry,
         emit=emit,
@@ -108,7 +110,7 @@ def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
     if cascade.limits is not None:
         resolve = Allowance("the run", **dict(cascade.limits)).resolving(resolve)
-    for phase in cascade.phases:
+    for phase in asking_phases(cascade):
         of_phase = Allowance(f"phase {phase.name!r}", **phase.rules.limits).resolving(resolve)
         of_phase(settings.model_for(cascade.settings_for(phase).model))
     for helper in (name for each in all_soundings(cascade).values() for name in each.helpers):

@@ -151,7 +151,8 @@ class _ByModel:
     def _question(self, given: Mapping[str, Any], answer: str) -> tuple[Message, ...]:
         """The messages that ask the model; task and answer are cut to fit its window."""
         _, info = self.resolve(self.name)
-        task = "\n\n".join(phase.instructions for phase in self.cascade.phases)
+        asked = (phase.instructions for phase in self.cascade.phases)
+        task = "\n\n".join(filter(None, asked))
         room, longest = info.input_room(_ANSWER_TOKENS), max(len(task), len(answer))
         fence = fence_of(task, input_text(given), answer)
         role = system(told_of_fence(JUDGE_SYSTEM, fence))
