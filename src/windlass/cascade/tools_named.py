@@ -51,10 +51,10 @@ def judges_of(cascade: Cascade) -> list[str]:
 
 
 def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:
-    """The tools that phases may call, and those that judge; a manifest may choose `every` one."""
+    """The tools that phases call or run, and those that judge; a manifest may choose `every`."""
     names = judges_of(cascade)
     for phase in cascade.phases:
-        names += every if phase.tackle == "manifest" else tool_names(phase.tackle)
+        names += every if chooses_tools(phase) else tool_names(tools_of(phase))
     return list(dict.fromkeys(names))
 
 

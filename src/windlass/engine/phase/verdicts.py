@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from windlass.cascade.model import Phase
 from windlass.cascade.validators import InlineValidator, find_validator
-from windlass.engine._cascades_called import call_cascade
+from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.rule_texts import moments_in
@@ -70,7 +69,7 @@ async def judge_text(
     call = ToolCall("validation", found.spec.name, json.dumps(arguments, default=str))
     context = phase_run.tools.context
     if found.cascade:  # it counts in the run that asks, also where that judges its soundings
-        context = replace(context, run_cascade=partial(call_cascade, run, phase_run))
+        context = replace(context, run_cascade=cascade_caller(run, phase_run))
     answer = await run_tool(found, call, context)
     if answer.error:
         raise PhaseFailed(f"phase {name!r}: the validator {validator!r} failed: {answer.text}")
