@@ -58,7 +58,9 @@ async def test_a_tools_result_is_the_phases_output(house: House) -> None:
 
 
 ROUTED = (
-    step("load", inputs={"path": "{{ input.path }}"}, routing={"empty": "ask", "default": "report"}),
+    step(
+        "load", inputs={"path": "{{ input.path }}"}, routing={"empty": "ask", "default": "report"}
+    ),
     phase("report"),
     phase("ask", handoffs=["end"]),
 )
@@ -78,7 +80,9 @@ async def test_a_result_that_routing_does_not_name_takes_the_handoff_or_ends(hou
     load = step("load", inputs={"path": "a"}, routing={"empty": "ask"})
     ended = await house.run(cascade(load, phase("ask")))
     assert list(ended.result.outputs) == ["load"]
-    went_on = await house.run(cascade({**load, "handoffs": ["report"]}, phase("ask"), phase("report")))
+    went_on = await house.run(
+        cascade({**load, "handoffs": ["report"]}, phase("ask"), phase("report"))
+    )
     assert list(went_on.result.outputs) == ["load", "report"]
 
 
@@ -184,8 +188,13 @@ async def test_windows_shorten_a_long_result_like_any_other(house: House) -> Non
 async def test_a_recorded_result_is_not_made_again(house: House) -> None:
     steps.failures.append("first")
     made = cascade(
-        step("load", inputs={"path": "a"}, retry={"backoff": "none"}, routing={"default": "report"}),
-        {"name": "report", "instructions": "Do report. {{ state.read }} {{ outputs.load.json.status }}"},
+        step(
+            "load", inputs={"path": "a"}, retry={"backoff": "none"}, routing={"default": "report"}
+        ),
+        {
+            "name": "report",
+            "instructions": "Do report. {{ state.read }} {{ outputs.load.json.status }}",
+        },
     )
 
     def gone(_: object) -> str:
@@ -198,7 +207,10 @@ async def test_a_recorded_result_is_not_made_again(house: House) -> None:
     assert result.status == "completed"
     assert steps.ran == ["a", "a"]
     assert result.state == {"read": "a"}
-    assert len([row for row in house.open_store().rows("s") if row.row.node_type == "tool_result"]) == 1
+    assert (
+        len([row for row in house.open_store().rows("s") if row.row.node_type == "tool_result"])
+        == 1
+    )
 
 
 async def test_a_tool_that_may_have_run_waits_for_a_person(house: House) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from windlass.cascade.deterministic import SQL
@@ -48,6 +48,14 @@ def judges_of(cascade: Cascade) -> list[str]:
     names = [name for each in all_soundings(cascade).values() for name in each.judges.values()]
     validators = [phase.rules.loop_until for phase in cascade.phases]
     return [*(name for name in validators if name is not None), *names]
+
+
+def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:
+    """The tools that phases may call, and those that judge; a manifest may choose `every` one."""
+    names = judges_of(cascade)
+    for phase in cascade.phases:
+        names += every if phase.tackle == "manifest" else tool_names(phase.tackle)
+    return list(dict.fromkeys(names))
 
 
 def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:

@@ -57,9 +57,7 @@ def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
             case str():
                 where = cascade.where(place)
                 values = run.template_values()
-                return as_value(
-                    render(value, **values, where=where, moments=_recorded(run, value))
-                )
+                return as_value(render(value, **values, where=where, moments=_recorded(run, value)))
             case dict():
                 return {key: rendered(each, f"{place}.{key}") for key, each in value.items()}
             case list() | tuple():

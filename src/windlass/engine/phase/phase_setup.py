@@ -12,6 +12,7 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
+from windlass.engine._cascades_called import call_cascade
 from windlass.engine._phase_run import (
     PhaseMessages,
     PhaseTools,
@@ -211,6 +212,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         look=look_callback(run.record, run.injected, run.settings.root),
         describe=describe_callback(run.record, run.injected, phase.name),
         search_session=partial(search_session, run, phase_run),
+        run_cascade=partial(call_cascade, run, phase_run),
     )
     tell_unforced_call(run, phase_run)
     _tell_switched_off(run, phase_run)
