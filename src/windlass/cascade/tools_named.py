@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from windlass.cascade.deterministic import SQL
@@ -65,6 +65,14 @@ def wards_of(phase: Phase) -> list[tuple[Place, int, Ward]]:
     if phase.wards is None:
         return []
     return [(place, at, ward) for place in PLACES for at, ward in enumerate(phase.wards.at(place))]
+
+
+def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:
+    """The tools that phases call or run, and those that judge; a manifest may choose `every`."""
+    names = judges_of(cascade)
+    for phase in cascade.phases:
+        names += every if chooses_tools(phase) else tool_names(tools_of(phase))
+    return list(dict.fromkeys(names))
 
 
 def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:
