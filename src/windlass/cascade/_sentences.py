@@ -17,7 +17,7 @@ from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 
-_BY_NAME: Final = ("mcp_servers", "inputs_schema")
+_BY_NAME: Final = ("mcp_servers", "inputs_schema", "validators")
 """Keys of a cascade whose object has the user's own names for keys."""
 
 
@@ -95,7 +95,9 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "callouts": "an object such as {'decision': '^DECISION:'}",
     "sub_cascades": "an object with 'ref'",
     "inputs_schema": "an object such as {'file': 'the file to chart'}",
-    "inputs_schema.NAME": "a description, or an object such as {'type': 'string', 'default': 'all'}",
+    "inputs_schema.NAME": "a description, or an object such as {'type': 'string'}",
+    "validators": "an object such as {'cites': {'instructions': 'Does it name a source?'}}",
+    "validators.NAME": "an object with 'instructions'",
     "input_map": "an object such as {'ticket': 'ticket_id'}",
 }
 

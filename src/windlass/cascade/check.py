@@ -23,6 +23,7 @@ from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, 
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
+from windlass.cascade.tool_cascades import is_path
 from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank, tools_of, wards_of
 from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
@@ -406,6 +407,8 @@ class _Checker:
         if (tools := self.tools) is None:
             return
         for position, item in enumerate(self.cascade.tools):
+            if is_path(item):
+                continue  # who reads files has registered what is a tool in them
             try:
                 tools.resolve(item) if ":" in item else tools.add_module(item)
             except UntrustedError:

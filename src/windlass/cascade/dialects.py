@@ -18,6 +18,7 @@ from windlass.cascade.model import Phase, own_tackle, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import REMEMBER, SEARCH
+from windlass.cascade.unused_rules import unused_rules
 from windlass.errors import Mistake
 
 _NAMING: Final = frozenset({"output", "messages", "messages_filter"})
@@ -42,6 +43,7 @@ def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
     if loaded.partial is None:
         return ()
     told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
+    told += unused_rules(loaded.partial)
     return sort_mistakes([*told, *undeclared_inputs(loaded), *idle_keys(loaded)])
 
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from windlass.cascade.deterministic import SQL
-from windlass.cascade.model import Cascade, MemoryBanks, Phase, as_banks, tool_names
+from windlass.cascade.model import (
+    Cascade,
+    MemoryBanks,
+    Phase,
+    as_banks,
+    own_tackle,
+    tool_names,
+)
 from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.wards import PLACES, Place, Ward
 
@@ -36,7 +43,7 @@ def tools_of(phase: Phase) -> tuple[str, ...]:
     """
     if phase.tool is not None:
         return (RUN_SQL,) if phase.tool.startswith(SQL) else (phase.tool,)
-    return () if phase.tackle == "manifest" else tuple(phase.tackle)
+    return () if phase.tackle == "manifest" else tuple(own_tackle(phase))
 
 
 def chooses_tools(phase: Phase) -> bool:
@@ -58,6 +65,14 @@ def wards_of(phase: Phase) -> list[tuple[Place, int, Ward]]:
     if phase.wards is None:
         return []
     return [(place, at, ward) for place in PLACES for at, ward in enumerate(phase.wards.at(place))]
+
+
+def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:
+    """The tools that phases call or run, and those that judge; a manifest may choose `every`."""
+    names = judges_of(cascade)
+    for phase in cascade.phases:
+        names += every if chooses_tools(phase) else tool_names(tools_of(phase))
+    return list(dict.fromkeys(names))
 
 
 def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -63,6 +64,7 @@ async def run_cascade(run: CascadeRun) -> Result:
     async with AsyncExitStack() as closing:
         closing.push_async_callback(servers.stop)
         models = start_session(run)
+        run = replace(run, run_below=run_cascade)
         above = run.parent.record.session_id if run.parent else None
         run.emit(SessionStarted(record.session_id, cascade.cascade_id, models, above))
         if cascade.limits is not None and run.sounding is None:  # soundings share them
@@ -257,6 +259,7 @@ def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
     """The models that will see content: those of the phases, the one that searches, others."""
     models = [run.generation_of(phase).model for phase in asking_phases(run.cascade)]
     models += [name for each in all_soundings(run.cascade).values() for name in each.helpers]
+    models += [name for each in run.cascade.validators.values() if (name := each.model)]
     models += [run.search.model] if run.search else []  # it sees what is searched for
     return tuple(dict.fromkeys([*models, *others]))
 
@@ -264,7 +267,8 @@ def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
 def start_session(run: CascadeRun) -> tuple[str, ...]:
     """Record how the session begins; returns the names of all models that will see content."""
     cascade, settings = run.cascade, run.settings
-    below = [each.cascade for child in run.children.values() for each in child.walk()]
+    children = (*run.children.values(), *run.tool_cascades.values())
+    below = [each.cascade for child in children for each in child.walk()]
     others = [name for each in below for name in _models_of(each, settings)]
     models = models_seeing(run, *_models_beside(cascade, settings), *others)
     data = definition_of(cascade)
@@ -294,6 +298,7 @@ def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
     """The models that will see content of a cascade that runs below another."""
     asking = asking_phases(cascade)
     models = [settings.model_for(cascade.settings_for(each).model) for each in asking]
+    models += [name for each in cascade.validators.values() if (name := each.model)]
     return [*models, *_models_beside(cascade, settings)]
 
 

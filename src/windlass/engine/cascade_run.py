@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule
 from windlass.engine._phase_run import Generation, PhaseRun
 from windlass.engine._session_run import Run
+from windlass.engine.result import Result
 from windlass.history.decisions import Remark
 from windlass.messages import Part
 from windlass.providers.spending import Allowance
@@ -32,6 +33,10 @@ class CascadeRun(Run):
     """The user's settings."""
     children: Mapping[Place, ReadyCascade] = field(default_factory=dict[Place, ReadyCascade])
     """The sub-cascades, checked, by where they are named."""
+    tool_cascades: Mapping[str, ReadyCascade] = field(default_factory=dict[str, ReadyCascade])
+    """The cascades that are tools, checked, by their file."""
+    run_below: Callable[[CascadeRun], Awaitable[Result]] | None = None
+    """Runs a cascade below this one (None: it has not begun)."""
     parent: CascadeRun | None = None
     """The run under which this one has its session: as a sub-cascade of its phase `parent_phase`,
     or as one of its soundings (None: under none)."""

@@ -76,6 +76,7 @@ def prepare(
         emit=emit,
         settings=settings,
         children=ready.children,
+        tool_cascades=ready.tool_cascades,
         session=SessionState(readable=(store.folder / "images" / path_part(session),)),
     )
 
@@ -117,6 +118,9 @@ def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None
         resolve(helper)
     for helper in selector_models(cascade, settings):
         resolve(helper)
+    for validator in cascade.validators.values():
+        if validator.model is not None:
+            resolve(validator.model)
     web_search_of(cascade, settings, resolve)
 
 

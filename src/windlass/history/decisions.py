@@ -366,14 +366,13 @@ class Evaluation(RowDetails, kind="evaluation"):
 class ValidatorAsked(RowDetails, kind="validator"):
     """A validator that takes a model judged an output (`valid` None: it gave no verdict).
 
-    A model was `asked` and this is its `answer`, or a cascade did it in a session of its own.
+    A model was `asked` and this is its `answer`, or that of a cascade (`asked` None).
     """
 
     validator: str
     valid: bool | None = None
     asked: Sequence[str] | None = None
     answer: str | None = None
-    session_id: str | None = None
 
 
 class SoundingsWrite(RowDetails, kind="soundings write"):

@@ -10,7 +10,7 @@ from windlass.caching.rates import many, money, table_date
 from windlass.cascade.policies import EVERYTHING
 from windlass.importing.recording import ESTIMATED, GRADES
 from windlass.replays.outcomes import Outlay, RecordingReplay, Replay, Span
-from windlass.text.tables import Cell, Columns, NumberCell, Table, table_of
+from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
 
 _MANY: Final = 100_000
 """From so many tokens on, a count is shown in thousands."""
@@ -21,7 +21,7 @@ def only_one(replayed: Replay) -> RecordingReplay | None:
     return replayed.recordings[0] if len(replayed.recordings) == 1 else None
 
 
-def totals_table(replayed: Replay) -> Table:
+def totals_table(replayed: Replay) -> CellTable:
     """What each policy costs and keeps in view."""
     one = only_one(replayed)
     sources = {recording.name: recording.source for recording in replayed.recordings}
@@ -45,7 +45,7 @@ def totals_table(replayed: Replay) -> Table:
     return table_of(replayed.totals, columns)
 
 
-def sessions_table(replayed: Replay) -> Table:
+def sessions_table(replayed: Replay) -> CellTable:
     """A row for each recording, the dearest first: its cost, and that under each policy."""
     prices = replayed.totals[0].prices
     policies = [outlay.policy for outlay in replayed.totals if outlay.prices == prices]
@@ -61,7 +61,7 @@ def sessions_table(replayed: Replay) -> Table:
         recorded = NumberCell("-" if one.recorded is None else money(one.recorded))
         rows.append([one.title, one.call_count, recorded, *cells])
     heads = [head for policy in others for head in (policy, "of everything")]
-    return Table(["session", "calls", "recorded", *heads], rows)
+    return CellTable(["session", "calls", "recorded", *heads], rows)
 
 
 def describe_replay(replayed: Replay) -> Iterator[str]:

@@ -104,6 +104,7 @@ async def _run_turns(
         reply = await _take_turn(run, phase_run)
         refused = await guard.check("turn", phase_run, reply.message.text)
         if refused and number < most and not repairs:
+            phase_run.now.route = None
             _say(run.record, phase_run, ward_text(refused))
             continue
         if phase_run.now.route is not None:

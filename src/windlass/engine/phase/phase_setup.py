@@ -15,6 +15,7 @@ from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
 from windlass.cascade.tools_named import wards_of
+from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import (
     PhaseMessages,
     PhaseTools,
@@ -219,6 +220,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         look=look_callback(run.record, run.injected, run.settings.root),
         describe=describe_callback(run.record, run.injected, phase.name),
         search_session=partial(search_session, run, phase_run),
+        run_cascade=cascade_caller(run, phase_run.phase.name, phase_run.now),
     )
     tell_unforced_call(run, phase_run)
     _tell_switched_off(run, phase_run)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from asyncio import sleep
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from windlass.cascade.deterministic import DEFAULT, LAST_ERROR, Retry
 from windlass.cascade.flow import is_graph
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
+from windlass.engine._cascades_called import call_cascade
 from windlass.engine._phase_run import PhaseTools, StateCopy
 from windlass.engine._session_state import Route
 from windlass.engine.cascade_run import CascadeRun
@@ -193,7 +195,8 @@ async def _run_now(run: CascadeRun, work: ToolPhase, turn: Step) -> _Tried:
         run.record.decide(
             name, f"{turn}: {tool.spec.name} run", ToolsStarted(turn, [tool.spec.name])
         )
-    output = await run_tool(tool, call, work.tools.context)
+    context = replace(work.tools.context, run_cascade=partial(call_cascade, run, turn))
+    output = await run_tool(tool, call, context)
     summary = output.text.strip().partition("\n")[0]
     pictures = tuple(picture.describe() for picture in output.pictures)
     run.emit(ToolEnded(name, tool.spec.name, output.error, summary, pictures))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import cycle, islice
 from typing import Any
 
-from windlass.cascade.model import Phase, own_tackle
+from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Evaluator, Reforge, Soundings, Variations
 from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.cascade_run import CascadeRun
