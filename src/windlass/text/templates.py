@@ -207,10 +207,10 @@ class NotRun(jinja2.ChainableUndefined):
         self._tell()
         return ""
 
-    def __add__(self, other: Any) -> str:
+    def __add__(self, other: Any) -> str:  # type: ignore[override]
         return f"{self}{other}"
 
-    def __radd__(self, other: Any) -> str:
+    def __radd__(self, other: Any) -> str:  # type: ignore[override]
         return f"{other}{self}"
 
 
