@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from windlass.cascade.deterministic import DEFAULT
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
 
@@ -51,7 +52,9 @@ def may_end(phase: Phase, phases: Sequence[Phase]) -> bool:
     if not is_graph(phases):
         return phase.name == phases[-1].name
     on = ways_on(phase)
-    return not on or END in on
+    # A tool phase is over where its result is one that it says nothing of.
+    says = phase.tool is None or phase.handoffs or DEFAULT in phase.routing
+    return not on or END in on or not says
 
 
 def ends(phase: Phase, phases: Sequence[Phase]) -> bool:
