@@ -131,10 +131,10 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     messages = tuple(entry.message for entry in shown.entries)
     bound = _Bound(price_as)
     for of_run, times in family:
-        phases = of_run.cascade.phases
-        for index, phase in enumerate(phases):
+        listed = of_run.cascade.phases
+        for index, phase in enumerate(listed):
             if phase.tool is None:
-                visits = times * most_visits(phases, index)
+                visits = times * most_visits(listed, index)
                 _add_phase(bound, of_run, phase, visits)
                 _add_validator(bound, of_run, phase, visits)
     for of_run, times in family:
