@@ -58,6 +58,7 @@ class TestFlow:
         assert certain(phases(a="b c", b="d", c="d", d="")) == {"a", "d"}
         assert may_have_run(BRANCH, 3) == ("a", "b", "c")
         assert may_have_run(BRANCH, 1) == ("a",)
+        assert may_have_run(BRANCH, 5) == ("a", "b", "c", "d"), "behind all of them"
         assert may_have_run(BRANCH, 4) == ("a", "b", "c", "d"), "it never runs"
         assert [phase.name for phase in sure_after(BRANCH, "b")] == ["d"]
         assert [most_visits(BRANCH, at) for at in range(5)] == [1, 1, 1, 1, 0]
