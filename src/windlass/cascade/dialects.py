@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from windlass.cascade._idle_keys import idle_sounding_keys
 from windlass.cascade._sentences import shown
 from windlass.cascade.layers import injectors_of
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
@@ -33,10 +34,11 @@ class _Misread(NamedTuple):
 
 
 def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
-    """A warning for each key that may be meant as it is read here, or in the other sense."""
+    """A warning for each key that may be meant in another sense, or has no effect."""
     if loaded.partial is None:
         return ()
-    return sort_mistakes(key.mistake for key in _in_other_senses(loaded.partial) if not key.fails)
+    misread = (key.mistake for key in _in_other_senses(loaded.partial) if not key.fails)
+    return sort_mistakes([*misread, *idle_sounding_keys(loaded.partial)])
 
 
 def misread(partial: PartialCascade) -> Iterator[Mistake]:

@@ -72,7 +72,7 @@ async def run_cascade(run: CascadeRun) -> Result:
 
         async def work() -> Ending:
             await add_server_tools(run, servers)
-            if cascade.soundings is not None and run.sounding is None:
+            if cascade.soundings and cascade.soundings.are_several and run.sounding is None:
                 return await run_sounded_cascade(run, cascade.soundings, run_cascade)
             return await phases()
 
@@ -82,7 +82,8 @@ async def run_cascade(run: CascadeRun) -> Result:
                 context = rule_in_words(compile_rule(cascade, phase, run.settings))
                 run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
                 try:
-                    attempt = run_phase if phase.soundings is None else run_sounded
+                    sounded = phase.soundings is not None and phase.soundings.are_several
+                    attempt = run_sounded if sounded else run_phase
                     own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
                     endings.append(await attempt(own, phase, partial(run_children, own, phase)))
                 except (PersonNeeded, RunLimitReached):  # what it said by then is the output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from windlass.cascade.children import Place, ReadyCascade
 from windlass.cascade.model import Cascade, Phase
@@ -14,6 +15,27 @@ from windlass.messages import Part
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
 from windlass.wire.thinking import takes_choice
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How a sounding is asked in its own words."""
+
+    orders: tuple[str, ...] = ()
+    """By which a model writes the instructions anew, one after the other."""
+    before: tuple[Part, ...] = ()
+    """Parts that stand before the instructions."""
+    after: tuple[Part, ...] = ()
+    """Parts that stand behind them."""
+
+    def joined(self, other: Wording) -> Wording:
+        """Both, the other one inside of what stands around the instructions already."""
+        orders, before = self.orders + other.orders, self.before + other.before
+        return Wording(orders, before, self.after + other.after)
+
+
+AS_WRITTEN: Final = Wording()
+"""The words of the cascade."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +54,8 @@ class CascadeRun(Run):
     parent_phase: str | None = None
     sounding: int | None = None
     """Its index among the soundings of a whole cascade, which `parent` is (None: it is none)."""
-    appended: tuple[Part, ...] = ()
-    """Parts appended to the instructions of the first phase."""
+    wording: Wording = AS_WRITTEN
+    """How the first phase is asked where it is a sounding."""
 
     @property
     def is_sounding(self) -> bool:

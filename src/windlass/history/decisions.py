@@ -339,6 +339,19 @@ class SystemPrompt(RowDetails):
 
 
 @dataclass(frozen=True, slots=True)
+class Reworded(RowDetails):
+    """A model was asked to write the instructions of a sounding anew by an `order`.
+
+    `answer` are the new ones. `failed`: they stay as the cascade words them.
+    """
+
+    kind = "rewording"
+    order: str
+    answer: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class SoundingEnded(RowDetails):
     """How a sounding ended; `round` 0 is that of the phase itself, the others are refinements.
 

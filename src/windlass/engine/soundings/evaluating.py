@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from windlass.cascade.evaluators import Evaluator
 from windlass.cascade.model import Phase
-from windlass.cascade.sounding_options import Evaluator
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.validating import arguments_of, judge
@@ -242,8 +242,7 @@ def _question(
     _, info = run.resolve(_model_of(run, phase, model))
     first = shown[0].tried
     assert first is not None
-    task = next(part for part in first.phase_run.instructions.message.parts)
-    texts = (task.text if isinstance(task, Text) else "", asked or "")
+    texts = (first.phase_run.messages.task, asked or "")
     fence = fence_of(run.record.seed, *texts, *(each.text for each in shown))
     asks = task_text(*texts, fence)
     room = info.input_room(ANSWER_TOKENS)
