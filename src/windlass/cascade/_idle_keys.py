@@ -26,6 +26,20 @@ def idle_sounding_keys(partial: PartialCascade) -> Iterator[Mistake]:
             yield partial.mistake(place, text)
 
 
+def idle_decision_keys(partial: PartialCascade) -> Iterator[Mistake]:
+    """A warning for each key of decision points that is about a page, or never acts."""
+    for index in range(len(partial.cascade.phases)):
+        path: Path = ("phases", index, "decision_points")
+        written = partial.written(path)
+        if not isinstance(written, Mapping):
+            continue
+        if written.get("ui"):
+            text = "not part of Windlass, which asks a person in text"
+            yield partial.mistake((*path, "ui"), text)
+        if written.get("trigger", "output") != "output":
+            yield partial.mistake((*path, "trigger"), "only 'output' asks a person")
+
+
 def _of_models(soundings: Soundings, written: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
     factor, counted = written.get("factor"), soundings.factor
     if soundings.models and factor is not None and factor != counted:

@@ -12,12 +12,13 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import model
 from windlass.cascade.source import Path, path_text, value_at
-from windlass.declared import FORMS, SENTENCE, McpServer, Model
+from windlass.declared import FORMS, SENTENCE, Model
 from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 
-_SERVER: Final = "mcp_servers.NAME"
+_BY_NAME: Final = ("mcp_servers", "inputs_schema")
+"""Keys of a cascade whose object has the user's own names for keys."""
 
 
 def _parts_in(annotation: Any) -> Iterator[type[Model]]:
@@ -32,9 +33,13 @@ def _parts_under(part: type[Model]) -> Iterator[tuple[str, type[Model]]]:
     """Each key that holds an object in `part` and below, with the part it holds."""
     for name, field in part.model_fields.items():
         for inner in _parts_in(field.annotation):
-            key = _SERVER if inner is McpServer else spellings(name, field)[0]
+            key = _named(name) if name in _BY_NAME else spellings(name, field)[0]
             yield key, inner
             yield from _parts_under(inner)
+
+
+def _named(key: str) -> str:
+    return f"{key}.NAME"
 
 
 REFUSED: Final[Mapping[str, str]] = {
@@ -80,9 +85,13 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "human_eval": "an object such as {'timeout_seconds': 600}",
     "models": "a list of models, or an object such as {'openai/gpt-4o': {'factor': 2}}",
     "cost_aware_evaluation": "true, false, or an object such as {'cost_weight': 0.3}",
+    "decision_points": "true, false, or an object such as {'routing': {'no': '_retry'}}",
+    "human_input": "true, false, the question, or an object such as {'question': 'Is it good?'}",
     "aggregate": "true, false, or an object such as {'instructions': 'Make one text of them.'}",
     "callouts": "an object such as {'decision': '^DECISION:'}",
     "sub_cascades": "an object with 'ref'",
+    "inputs_schema": "an object such as {'file': 'the file to chart'}",
+    "inputs_schema.NAME": "a description, or an object such as {'type': 'string', 'default': 'all'}",
     "input_map": "an object such as {'ticket': 'ticket_id'}",
 }
 
@@ -110,8 +119,8 @@ def path_of(error: ErrorDetails) -> Path:
 
 def part_at(path: Path) -> str:
     """The last key of `path`: list positions do not change what stands there."""
-    if path[:1] == ("mcp_servers",) and len(path) == 2:  # noqa: PLR2004 - the user's own name
-        return _SERVER
+    if path[:1] and path[0] in _BY_NAME and len(path) == 2:  # noqa: PLR2004 - the user's own name
+        return _named(str(path[0]))
     if path[-2:-1] == ("models",):
         return "models"
     return next((step for step in reversed(path) if isinstance(step, str)), "")

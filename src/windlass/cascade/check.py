@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from windlass.cascade._sentences import shown
+from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, DecisionPoints
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
@@ -161,6 +162,7 @@ class _Checker:
                     yield self.mistake((*base, "context", "exclude", position), text)
             yield from self.choosing(index, phase)
         yield from self.phase_tools(index, phase)
+        yield from self.decisions(index, phase)
 
     def name(self, index: int, name: str) -> Iterator[Mistake]:
         path: Path = ("phases", index, "name")
@@ -320,6 +322,18 @@ class _Checker:
     def of_children(self, index: int) -> list[str]:
         """What the sub-cascades that have run add to `outputs`."""
         return [name for at, names in self.children.items() if at <= index for name in names]
+
+    # ---- people ----------------------------------------------------------------------
+
+    def decisions(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        """Where an answer leads that is neither a phase nor an action."""
+        known = {*self.names, *GOES_ON, *ABORTS, *AGAIN}
+        points = phase.decision_points
+        for key, action in points.routing.items() if isinstance(points, DecisionPoints) else ():
+            if action not in known:
+                near = did_you_mean(action, [*self.known(), *ACTIONS])
+                text = f"{action!r} is neither a phase nor an action; {near}"
+                yield self.mistake(("phases", index, "decision_points", "routing", key), text)
 
     # ---- tools -----------------------------------------------------------------------
 

@@ -10,11 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from windlass.cascade._idle_keys import idle_sounding_keys
+from windlass.cascade._idle_keys import idle_decision_keys, idle_sounding_keys
 from windlass.cascade._sentences import shown
 from windlass.cascade.layers import injectors_of
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, tool_names
+from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import REMEMBER, SEARCH
 from windlass.errors import Mistake
@@ -37,8 +38,9 @@ def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
     """A warning for each key that may be meant in another sense, or has no effect."""
     if loaded.partial is None:
         return ()
-    misread = (key.mistake for key in _in_other_senses(loaded.partial) if not key.fails)
-    return sort_mistakes([*misread, *idle_sounding_keys(loaded.partial)])
+    told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
+    idle = (*idle_sounding_keys(loaded.partial), *idle_decision_keys(loaded.partial))
+    return sort_mistakes([*told, *undeclared_inputs(loaded), *idle])
 
 
 def misread(partial: PartialCascade) -> Iterator[Mistake]:

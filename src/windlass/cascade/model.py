@@ -32,6 +32,9 @@ from windlass.cascade._field_values import (
     working_pattern,
     working_schema,
 )
+from windlass.cascade.decision_points import AskedAfter, Points
+from windlass.cascade.handoffs import Handoffs
+from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource
 from windlass.cascade.sounding_options import Soundings
@@ -316,6 +319,17 @@ class Phase(GenerationSettings, WithInjectors):
     sub_cascades: Annotated[Sequence[SubCascade], AfterValidator(tuple)] = ()
     """Cascades that run one after the other before the phase does."""
 
+    handoffs: Handoffs = ()
+    """The phases that may come next: names, or objects with target and description. A model that
+    has to choose calls `route_to`; nothing chosen is the first. `end` ends the run."""
+
+    decision_points: Points | None = None
+    """A person decides what comes next where the output asks for it in a `<decision>` block of JSON
+    with question and options: true, or an object with options."""
+
+    human_input: AskedAfter | None = None
+    """A person is asked after the phase: true, the question, or an object with options."""
+
     context: PhaseContext | None = None
     """Selective context. Absent: the phase sees all that was said before it (a snowball)."""
 
@@ -407,6 +421,10 @@ class Cascade(GenerationSettings, WithInjectors):
 
     mcp_servers: McpServers = Field(default_factory=dict)
     """MCP servers by name; those whose tools a phase names are started with the run."""
+
+    inputs_schema: InputsSchema = Field(default_factory=dict)
+    """What the input holds: names, each with a description, or with `type`, `default`, `required`
+    and `description`."""
 
     http_allow: Names = ()
     """Hosts that the tool http_get may ask: `example.org`, `*.example.org`, or `*`."""

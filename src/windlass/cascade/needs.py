@@ -16,11 +16,12 @@ from typing import Final, TypeAlias
 from jinja2 import nodes
 
 from windlass.cascade.compile import reach
+from windlass.cascade.inputs_schema import InputField, fields_of
 from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import all_soundings
 from windlass.errors import Mistake, did_you_mean
-from windlass.text.templates import syntax
+from windlass.text.templates import TemplateError, syntax
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,16 +281,49 @@ def input_needs(
     if loaded.partial is None:
         return ()
     uses: dict[str, InputNeed] = {}
+    declared = fields_of(loaded.partial.cascade)
     for path, template in _templates(loaded.partial):
         index = path[1] if len(path) > 1 else None
         names = own.get(index, ()) if isinstance(index, int) else ()
         for need in needs_of(template):
-            if need.name in names:
+            field = declared.get(need.name)
+            if need.name in names or (field is not None and field.default is not None):
                 continue
-            text = f"the template needs the input {need.name!r}"
+            text = f"the template needs the input {_described(need.name, field)}"
             use = loaded.partial.in_template(path, template, need.line, text)
             uses.setdefault(need.name, InputNeed(need.name, use))
+    for name, field in declared.items():
+        if field.required:
+            text = f"the cascade needs the input {_described(name, field)}"
+            use = loaded.partial.mistake(("inputs_schema", name), text)
+            uses.setdefault(name, InputNeed(name, use))
     return tuple(uses.values())
+
+
+def _described(name: str, field: InputField | None) -> str:
+    """A name of the input with what is said of it."""
+    return f"{name!r} ({field.description})" if field and field.description else repr(name)
+
+
+def undeclared_inputs(loaded: Loaded) -> Iterator[Mistake]:
+    """A warning for each template that uses a name of the input which `inputs_schema` leaves out.
+
+    A cascade without `inputs_schema` says nothing of its input.
+    """
+    partial = loaded.partial
+    declared = fields_of(partial.cascade) if partial is not None else {}
+    if partial is None or not declared:
+        return
+    seen: set[str] = set()
+    for path, template in _templates(partial):
+        try:
+            names = names_of(template) or set[str]()
+        except TemplateError:  # a mistake of its own
+            continue
+        for name in sorted(names - declared.keys() - seen):
+            seen.add(name)
+            text = f"'inputs_schema' has no input {name!r}; {did_you_mean(name, declared)}"
+            yield partial.mistake(path, text)
 
 
 def not_given(needs: Iterable[InputNeed], given: Collection[str]) -> list[Mistake]:

@@ -259,6 +259,12 @@ class Soundings(Varied):
         )
 
     @property
+    def cost_counts(self) -> CostAware | None:
+        """How much the cost counts (None: nothing)."""
+        cost = self.cost_aware_evaluation
+        return cost if isinstance(cost, CostAware) else None
+
+    @property
     def joins(self) -> Aggregate | None:
         """How outputs are joined (None: one of them wins)."""
         if isinstance(self.aggregate, Aggregate):

@@ -11,6 +11,7 @@ from windlass.caching.rates import many
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
 from windlass.cascade.dialects import perhaps_misread
+from windlass.cascade.inputs_schema import fields_of, inputs_in_words
 from windlass.cascade.model import Phase
 from windlass.cascade.needs import flags
 from windlass.cascade.warnings import Warned, model_warnings, prompt_warnings
@@ -65,6 +66,7 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     lists = {
         "warnings": _plain(each.mistake for each in warned),
         "needs": [need.name for need in needs],
+        "inputs": {name: dict(each) for name, each in fields_of(cascade).items()},
         "unchecked": left_out,
     }
     filled = {key: value for key, value in lists.items() if value}
@@ -73,6 +75,8 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     out.print(f"{file}: {cascade.cascade_id}, no mistakes; phases: {', '.join(names)}")
     if needs:
         out.print(f"needs: {flags(needs)}")
+    for line in inputs_in_words(cascade):
+        out.print(f"input {line}")
     for each in warned:
         out.print(f"warning: {each.mistake}")
     print_unchecked(left_out)

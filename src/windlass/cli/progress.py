@@ -97,7 +97,8 @@ class Progress:
                 seen = context.rstrip(".")
                 if not self._verbose and len(seen) > _SEEN:
                     seen = f"{seen[:_SEEN].rpartition(' ')[0]} …"
-                self._line(f"\n[{index}/{total}] {phase}  ({seen})", "bold")
+                number = index if total is None else f"{index}/{total}"
+                self._line(f"\n[{number}] {phase}  ({seen})", "bold")
             case CallStarted() | CallEnded() if not self._verbose:
                 pass
             case Noted(detail=True) if not self._verbose:
@@ -123,8 +124,10 @@ class Progress:
                     f" {event.tokens_out:,} out, {event.seconds:.1f} s{cost}",
                     "cyan",
                 )
-            case QuestionAsked(phase, question):
+            case QuestionAsked(phase, question, context=context):
                 self._line(f"  {phase} asks: {shorten(question, 4_000)}", "bold")
+                for line in shorten(context, 40_000).splitlines():
+                    self._line(f"    {line}", "dim")
             case ToolStarted(_, name, arguments):
                 self._line(f"  tool {name}({shorten(arguments, 160)})", "yellow")
             case ToolEnded(_, name, error, summary, pictures):

@@ -29,11 +29,14 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class PhaseStarted:
-    """A phase begins; `index` counts from 1; `context` says in words what it will see."""
+    """A phase begins; `index` counts from 1; `context` says in words what it will see.
+
+    `total` is how many there will be (None: the phases choose what comes next).
+    """
 
     phase: str
     index: int
-    total: int
+    total: int | None
     context: str
 
 
@@ -99,13 +102,17 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAsked:
-    """A person is asked something: by the model, or whether `tool` may run, in the call `call`."""
+    """A person is asked something: by the model, or whether `tool` may run, in the call `call`.
+
+    `context` is what the person should know to answer.
+    """
 
     phase: str
     question: str
     options: tuple[str, ...]
     tool: str | None = None
     call: str | None = None
+    context: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from windlass.caching.rates import split_model
 from windlass.cascade.children import ReadyCascade
+from windlass.cascade.inputs_schema import fill_input
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
 from windlass.cascade.tools_named import all_soundings, has_tool
@@ -56,6 +57,7 @@ def prepare(
         raise UsageError(f"the input: {TOO_DEEP}") from error
     if is_too_deep(input):
         raise UsageError(f"the input: {TOO_DEEP}")
+    given = fill_input(ready.cascade, input)
     root = settings.root.resolve()
     if not root.is_dir():
         raise UsageError(f"root {str(root)!r} is not a folder; file tools work in it")
@@ -68,7 +70,7 @@ def prepare(
         cascade=ready.cascade,
         search=web_search_of(ready.cascade, settings, resolve),
         record=record,
-        input=dict(input),
+        input=given,
         resolve=resolve,
         registry=ready.registry,
         emit=emit,

@@ -5,8 +5,8 @@ The words that people read stand beside, in the row's `text`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from windlass.history.base import NodeType, Row, StoredRow
@@ -16,7 +16,6 @@ from windlass.history.row_details import RowDetails
 Topic: TypeAlias = Literal["cards", "extraction", "input_map", "memory", "output_schema", "vectors"]
 
 
-@dataclass(frozen=True, slots=True)
 class Remark(RowDetails):
     """A decision that is told in words alone, with what it is about."""
 
@@ -30,36 +29,28 @@ class Remark(RowDetails):
 # ---- how a run goes on and ends --------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed(RowDetails):
+class Resumed(RowDetails, kind="resume"):
     """A session is taken up again, of whose tasks `finished` are not repeated, or a task is."""
 
-    kind = "resume"
     finished: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Forked(RowDetails):
+class Forked(RowDetails, kind="fork"):
     """Another session goes on from the call with this number, from 1."""
 
-    kind = "fork"
     session_id: str
     call: int
 
 
-@dataclass(frozen=True, slots=True)
-class SubCascadeRun(RowDetails):
+class SubCascadeRun(RowDetails, kind="sub_cascade"):
     """A sub-cascade ran in a session of its own."""
 
-    kind = "sub_cascade"
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunLimit(RowDetails):
+class RunLimit(RowDetails, kind="limit"):
     """A limit was reached: the reason, whose limit, what it allows, and what was spent of it."""
 
-    kind = "limit"
     reason: str
     of: str
     budget: float
@@ -68,70 +59,106 @@ class RunLimit(RowDetails):
     reached_in: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnsUsedUp(RowDetails):
+class TurnsUsedUp(RowDetails, kind="limit"):
     """A phase took all the turns that it may take."""
 
-    kind = "limit"
     max_turns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Waits(RowDetails):
+class Waits(RowDetails, kind="waiting"):
     """A run waits for a person, as these tools of a turn may have run."""
 
-    kind = "waiting"
     place: str
     tools: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Asks(RowDetails):
+class Asks(RowDetails, kind="question"):
     """A run waits for the answer to a question; the fields are those of `AnswerNeeded`."""
 
-    kind = "question"
     question: str
     tool: str | None
     call: str | None
     options: Sequence[str]
     why: str | None
+    context: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyUnfinished(RowDetails):
+class PersonDecided(RowDetails, kind="decision point"):
+    """A person answered what an output asked, and the `action` that follows.
+
+    `answer` is None where nobody answered in time.
+    """
+
+    question: str
+    answer: str | None
+    action: str
+
+
+class DecisionUnread(RowDetails, kind="decision unread"):
+    """An output asks a person for a decision in a block that cannot be read, and why."""
+
+    why: str
+    block: str
+
+
+class LayoutLeftOut(RowDetails, kind="layout"):
+    """A call that asks a person says how a page looks; these arguments are left out."""
+
+    tool: str
+    arguments: Sequence[str]
+
+
+class Routed(RowDetails, kind="route"):
+    """After a phase `target` comes next, which is one of `ways`, or the run ends; `by` chose it.
+
+    That is `model`, `output`, `person` or `default`: the first, as nothing was chosen.
+    """
+
+    target: str
+    by: str
+    ways: Sequence[str]
+
+
+class VisitBegun(RowDetails, kind="visit"):
+    """A phase runs again: for which time, and the last turn of the times before."""
+
+    visit: int
+    after_turn: int
+
+
+class VisitsUsedUp(RowDetails, kind="visits"):
+    """A phase has run as often as it may, and was to run again: the run ends."""
+
+    max_visits: int
+
+
+class ReplyUnfinished(RowDetails, kind="unfinished"):
     """A reply does not end its phase in order."""
 
-    kind = "unfinished"
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker(RowDetails):
+class Breaker(RowDetails, kind="breaker"):
     """Windows are off, as they `lost` so many US dollars in the last `sessions`.
 
     They are made again after `back_after` sessions.
     """
 
-    kind = "breaker"
     lost: float
     sessions: int
     back_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchedOff(RowDetails):
+class SwitchedOff(RowDetails, kind="switched_off"):
     """Something is not done, because the `setting` says so, which stands in `origin`."""
 
-    kind = "switched_off"
     setting: str
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorDetails(RowDetails):
+class ErrorDetails(RowDetails, nodes={NodeType.ERROR}):
     """A failure: the name of the error's class, and what it says."""
 
-    nodes = frozenset({NodeType.ERROR})
     error: str
     text: str
 
@@ -139,24 +166,21 @@ class ErrorDetails(RowDetails):
 # ---- calls, windows, caches ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Continuation(RowDetails):
+class Continuation(
+    RowDetails, kind="continuation", nodes={NodeType.DECISION, NodeType.CONTEXT_INJECTION}
+):
     """A reply that was cut is asked to go on; also of the message that asks."""
 
-    nodes = frozenset({NodeType.DECISION, NodeType.CONTEXT_INJECTION})
-    kind = "continuation"
     turn: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replanned(RowDetails):
+class Replanned(RowDetails, kind="replan"):
     """A request that a provider `refused` as too long is sent again shorter.
 
     Tokens and messages by the engine's count; `counted` and `limit` are the provider's numbers
     (None: it named none), `room` what the request could have.
     """
 
-    kind = "replan"
     turn: int
     tokens_before: int
     tokens_after: int
@@ -167,58 +191,46 @@ class Replanned(RowDetails):
     room: int
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingLeftOut(RowDetails):
+class ThinkingLeftOut(RowDetails, kind="thinking"):
     """Signed thinking is left out: of these messages, or of all where a provider `refused` it."""
 
-    kind = "thinking"
     turn: int
     messages: Sequence[str] = ()
     tokens: int = 0
     refused: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Summary(RowDetails):
+class Summary(RowDetails, kind="summary"):
     """A model was asked for a text that a window wants, by its key (None: it gave no answer)."""
 
-    kind = "summary"
     key: str
     answer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CacheTrust(RowDetails):
+class CacheTrust(RowDetails, kind="cache"):
     """A call shows that the cache does not do what was assumed, or does again."""
 
-    kind = "cache"
     turn: int
     planned_as: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolChoiceInWords(RowDetails):
+class ToolChoiceInWords(RowDetails, kind="tool_choice"):
     """A model takes no such `tool_choice`: it is asked for in words."""
 
-    kind = "tool_choice"
     tool_choice: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsChosen(RowDetails):
+class ToolsChosen(RowDetails, kind="manifest"):
     """A model was asked which tools a phase needs."""
 
-    kind = "manifest"
     chosen: Sequence[str]
     asked: Sequence[str]
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanKept(RowDetails):
+class PlanKept(RowDetails, kind="plan"):
     """The plan of the tools `plan` and `todo`, as it is after a turn."""
 
-    kind = "plan"
     turn: int
     plan: Mapping[str, Any]
 
@@ -226,15 +238,13 @@ class PlanKept(RowDetails):
 # ---- what is brought in ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FromSource(RowDetails):
+class FromSource(RowDetails, nodes={NodeType.CONTEXT_INJECTION}):
     """A message that a phase brought in from what came before.
 
     `source` is a phase, `input` or the session, `what` the part of it, and `place` where the
     cascade asks for it. `of` is the id of the message of another session that it repeats.
     """
 
-    nodes = frozenset({NodeType.CONTEXT_INJECTION})
     source: str
     what: str
     of: str | None = None
@@ -242,38 +252,29 @@ class FromSource(RowDetails):
     as_role: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSkipped(RowDetails):
+class SourceSkipped(RowDetails, kind="source skipped"):
     """What the cascade asks for in `place` is not brought in."""
 
-    kind = "source skipped"
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSection(RowDetails):
+class TaskSection(RowDetails, nodes={NodeType.CONTEXT_INJECTION}):
     """A section of a task's context, and where it came from."""
 
-    nodes = frozenset({NodeType.CONTEXT_INJECTION})
     injector: str
     section: str
     sources: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Expanded(RowDetails):
+class Expanded(RowDetails, kind="expand", nodes={NodeType.CONTEXT_INJECTION}):
     """A message that a window brought back whole, unasked, and why."""
 
-    nodes = frozenset({NodeType.CONTEXT_INJECTION})
-    kind = "expand"
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class InjectedBlock(RowDetails):
+class InjectedBlock(RowDetails, kind="injector"):
     """A block of an injector: the message of it, or, where nothing fitted, a decision of a turn."""
 
-    kind = "injector"
     block: BlockDetails
     turn: int | None = None
 
@@ -283,96 +284,79 @@ class InjectedBlock(RowDetails):
         return {"kind": self.kind, **turn, **self.block}
 
 
-@dataclass(frozen=True, slots=True)
-class InjectorWarning(RowDetails):
+class InjectorWarning(RowDetails, kind="injector"):
     """Something that injectors warn of: values by `names`, or text that was `found` `at` a place.
 
     `at` counts characters of the prompt from 0.
     """
 
-    kind = "injector"
     names: Sequence[str] = ()
     at: int | None = None
     found: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UserContextMade(RowDetails):
+class UserContextMade(RowDetails, kind="user_context", nodes={NodeType.CONTEXT_INJECTION}):
     """The message of the user's context, made of the blocks with these ids."""
 
-    nodes = frozenset({NodeType.CONTEXT_INJECTION})
-    kind = "user_context"
     blocks: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class UserContextChanged(RowDetails):
+class UserContextChanged(RowDetails, kind="user_context"):
     """The user's context has changed: told in so many tokens.
 
     `rewrite` is what writing it anew would have cost, in fresh tokens' worth.
     """
 
-    kind = "user_context"
     turn: int
     tokens: int
     rewrite: int
     changes: str
 
 
-@dataclass(frozen=True, slots=True)
-class PictureDescribed(RowDetails):
+class PictureDescribed(RowDetails, kind="described"):
     """A model described a picture, by its reference."""
 
-    kind = "described"
     reference: str
 
 
-@dataclass(frozen=True, slots=True)
-class SystemPrompt(RowDetails):
+class SystemPrompt(RowDetails, nodes={NodeType.SYSTEM}):
     """A system prompt; `new_prefix`: it is the phase's own, so a cache begins anew with it."""
 
-    nodes = frozenset({NodeType.SYSTEM})
     new_prefix: bool
 
 
 # ---- soundings -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Reworded(RowDetails):
+class Reworded(RowDetails, kind="rewording"):
     """A model was asked to write the instructions of a sounding anew by an `order`.
 
     `answer` are the new ones. `failed`: they stay as the cascade words them.
     """
 
-    kind = "rewording"
     order: str
     answer: str = ""
     failed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SoundingEnded(RowDetails):
+class SoundingEnded(RowDetails, kind="sounding"):
     """How a sounding ended; `round` 0 is that of the phase itself, the others are refinements.
 
     `session_id` is its session where it is one of a whole cascade.
     """
 
-    kind = "sounding"
     round: int
     index: int
     model: str | None = None
     session_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SoundingsDecided(RowDetails):
+class SoundingsDecided(RowDetails, kind="soundings"):
     """Which sounding is taken (None: they are `joined`), of `factor` and `refinements` more.
 
     `failed` are those that gave no answer.
     """
 
-    kind = "soundings"
     winner: int | None = None
     joined: Sequence[int] | None = None
     factor: int | None = None
@@ -385,16 +369,15 @@ class SoundingsDecided(RowDetails):
         return {key: value for key, value in self.as_json().items() if key != "kind"}
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation(RowDetails):
+class Evaluation(RowDetails, kind="evaluation"):
     """A step of the decision which sounding is taken.
 
-    A validator finds a `sounding` valid or not; a function has `picked` one; the first that stands
-    is the `fallback`; or a model was `asked`, and this is its `answer`. It was shown the soundings
-    in this `order`, which was drawn by `seed`, or `joins` so many of them.
+    A validator finds a `sounding` valid or not; a function or a person has `picked` one; one is the
+    `fallback`, as nobody picked; of some a model has `kept` these for a person; or a model was
+    `asked`, and this is its `answer`. It was shown the soundings in this `order`, which was drawn
+    by `seed`, or `joins` so many of them.
     """
 
-    kind = "evaluation"
     sounding: int | None = None
     valid: bool | None = None
     fallback: int | None = None
@@ -404,13 +387,12 @@ class Evaluation(RowDetails):
     seed: str | None = None
     order: Sequence[int] | None = None
     joins: int | None = None
+    kept: Sequence[int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SoundingsWrite(RowDetails):
+class SoundingsWrite(RowDetails, kind="soundings write"):
     """Every sounding may write with these tools."""
 
-    kind = "soundings write"
     tools: Sequence[str]
 
 
@@ -420,46 +402,47 @@ def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> I
     `own` is the phase and the index of a sounding that still runs, whose rows count for itself.
     Rows are those of a session, or of a phase, in order.
     """
-    listed = list(rows)
-    taken: set[tuple[str, int | None]] = set() if own is None else {own}
-    for stored in listed:
+    listed: list[tuple[StoredRow, int]] = []
+    visits = Counter[str]()
+    for stored in rows:
+        phase = stored.row.phase or ""
+        visits[phase] += VisitBegun.read(stored.row) is not None
+        listed.append((stored, visits[phase]))
+    taken: set[tuple[str, int, int | None]] = set()
+    if own is not None:
+        taken.add((own[0], visits[own[0]], own[1]))
+    for stored, visit in listed:
         if (decided := SoundingsDecided.read(stored.row)) is not None:
-            taken.add((stored.row.phase or "", decided.winner))
-    for stored in listed:
+            taken.add((stored.row.phase or "", visit, decided.winner))
+    for stored, visit in listed:
         index = stored.row.sounding_index
-        if index is None or (stored.row.phase or "", index) in taken:
+        if index is None or (stored.row.phase or "", visit, index) in taken:
             yield stored
 
 
 # ---- tasks -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FreshContext(RowDetails):
+class FreshContext(RowDetails, kind="fresh_context"):
     """A look for fresh context found so many matches, and not all of them were taken."""
 
-    kind = "fresh_context"
     matches: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReducedInGroups(RowDetails):
+class ReducedInGroups(RowDetails, kind="tree"):
     """Results exceed the window, which has `room` tokens for them: they are reduced in groups.
 
     `level` counts the levels of groups from 0.
     """
 
-    kind = "tree"
     level: int
     groups: int
     room: int
 
 
-@dataclass(frozen=True, slots=True)
-class TaskNotes(RowDetails):
+class TaskNotes(RowDetails, kind="notes"):
     """A helper model was asked for notes on the task with this path (None: it gave no answer)."""
 
-    kind = "notes"
     step: str
     answer: str | None = None
 
@@ -470,14 +453,12 @@ By: TypeAlias = Literal["tool", "pattern", "user"]
 """Who marked a message: the model by the tool, a phase's pattern, a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class CalloutMark(RowDetails):
+class CalloutMark(RowDetails, kind="callout"):
     """A message was marked as important: its id, the name it goes by, and who marked it.
 
     `kept` says whether it is shown whole from then on, `pattern` what found it.
     """
 
-    kind = "callout"
     message_id: str
     name: str
     by: By
@@ -485,44 +466,34 @@ class CalloutMark(RowDetails):
     pattern: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PinMark(RowDetails):
+class PinMark(RowDetails, kind="pin"):
     """A message is an anchor by a user's word, or is none any more."""
 
-    kind = "pin"
     message_id: str
     pinned: bool
     by: By
 
 
-@dataclass(frozen=True, slots=True)
-class CardsLack(RowDetails):
+class CardsLack(RowDetails, kind="cards_failed"):
     """The cards of these messages lack a summary or a vector, which a model did not give."""
 
-    kind = "cards_failed"
     lacks: Literal["summary", "vector"]
     failed: Sequence[str]
     model: str
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered(RowDetails):
+class Remembered(RowDetails, kind="memory", nodes={NodeType.USER}, always={"expires", "by"}):
     """A text was put into a memory bank under a key, until a time in seconds since 1970."""
 
-    nodes = frozenset({NodeType.USER})
-    always = frozenset({"expires", "by"})
-    kind = "memory"
     key: str
     expires: float | None = None
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten(RowDetails):
+class Forgotten(RowDetails, kind="memory forgotten"):
     """What stood under a key of a memory bank was taken back."""
 
-    kind = "memory forgotten"
     key: str
     by: str
 

@@ -12,13 +12,13 @@ from windlass.cascade.sounding_options import Soundings
 from windlass.engine._subcascades import open_below, phase_output, take_state
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
-from windlass.engine.phase.phase import Tried
+from windlass.engine.phase.phase import Tried, record_question
 from windlass.engine.phase.sources import last_said
 from windlass.engine.result import Result
 from windlass.engine.soundings.evaluating import Sounding
 from windlass.engine.soundings.planned import Planned
 from windlass.engine.soundings.soundings import SoundedPhase, with_answers
-from windlass.errors import RunLimitReached, person_needed
+from windlass.errors import AnswerNeeded, RunLimitReached, person_needed
 from windlass.history.base import Ending, StateChange
 from windlass.window.entries import Item
 
@@ -72,6 +72,15 @@ class _SoundedCascade(SoundedPhase):
         named = own.generation_of(own.cascade.phases[-1]).model
         self._tell_of(ended, self.run, number, model=named, session_id=session_id)
         return ended
+
+    async def _best(
+        self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
+    ) -> Sounding:
+        try:
+            return await super()._best(found, looked_for, key)
+        except AnswerNeeded as needed:  # no phase ends here that would tell it
+            record_question(self.run.record, self.phase.name, needed)
+            raise
 
     async def _extracted(self, _output: Item) -> Sequence[StateChange]:
         """Nothing: each attempt took its own; the state is that of the first that stands."""

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from windlass.cascade.evaluators import Evaluator
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Reforge, Soundings, Varied
 from windlass.engine.cascade_run import CascadeRun
@@ -35,7 +34,13 @@ from windlass.engine.phase.phase import (
     try_phase,
 )
 from windlass.engine.phase.phase_setup import begin_phase
-from windlass.engine.soundings.evaluating import Sounding, evaluate, is_accepted, join_outputs
+from windlass.engine.soundings.evaluating import (
+    Picking,
+    Sounding,
+    evaluate,
+    is_accepted,
+    join_outputs,
+)
 from windlass.engine.soundings.planned import Planned, plan_round
 from windlass.errors import (
     PersonNeeded,
@@ -154,7 +159,9 @@ class SoundedPhase:
         where = self.run.cascade.where(self._written_at(key or "evaluator_instructions"))
         if looked_for is not None:
             looked_for = render(looked_for, **self.run.template_values(), where=where)
-        return await evaluate(self.run, self.phase, self._picks, standing, looked_for)
+        wanted = self.wanted
+        picking = Picking(wanted.picks, looked_for, wanted.cost_counts)
+        return await evaluate(self.run, self.phase, picking, standing)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
         """The soundings that the validator accepts; all of them where it accepts none."""
@@ -345,10 +352,6 @@ class SoundedPhase:
     @property
     def _phases(self) -> Sequence[Phase]:
         return (self.phase,)
-
-    @property
-    def _picks(self) -> Evaluator:
-        return self.wanted.picks
 
     def _written_at(self, key: str) -> str:
         names = [phase.name for phase in self.run.cascade.phases]

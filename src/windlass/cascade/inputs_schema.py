@@ -1,0 +1,153 @@
+"""`inputs_schema`: what a cascade says of its input, name by name.
+
+Held in one long form: a bare text is the description.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
+
+from windlass.declared import Model, Text, WordOr, YesNo, refuse
+from windlass.errors import UsageError
+
+if TYPE_CHECKING:
+    from windlass.cascade.model import Cascade
+
+InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object", "any"]
+
+_OTHER_WORDS: Final[Mapping[str, InputType]] = {
+    "str": "string",
+    "text": "string",
+    "file": "string",
+    "path": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "list": "array",
+    "dict": "object",
+    "json": "any",
+}
+"""What other runners call the types."""
+
+_KINDS: Final[Mapping[InputType, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list, tuple),
+    "object": (Mapping,),
+    "any": (object,),
+}
+
+
+def _in_our_words(value: Any) -> Any:
+    return _OTHER_WORDS.get(value, value) if isinstance(value, str) else value
+
+
+class InputField(Model):
+    """What is said of one name of the input."""
+
+    type: Annotated[InputType, BeforeValidator(_in_our_words)] = "any"
+    """What its value is; a text that is given for something else is read as JSON."""
+
+    default: Any = None
+    """Its value where none is given (null: it has no default)."""
+
+    required: YesNo | None = None
+    """Whether a run needs it: true, also where no template is certain to use it; false, it may be
+    missing. Unset, the templates say."""
+
+    description: str = ""
+    """What it is, for people, and for models where the cascade is a tool."""
+
+    @model_validator(mode="after")
+    def _default_fits(self) -> InputField:
+        if self.default is not None and not fits(read_as(self.default, self.type), self.type):
+            raise refuse(f"the default {_shown(self.default)} is not of the type {self.type}")
+        return self
+
+    @property
+    def is_parameter_needed(self) -> bool:
+        """Whether a call of the cascade as a tool must give it."""
+        return self.default is None and self.required is not False
+
+
+def fits(value: Any, kind: InputType) -> bool:
+    """Whether a JSON value is of a type; true and false are no numbers."""
+    if isinstance(value, bool) and kind in ("integer", "number"):
+        return False
+    return isinstance(value, _KINDS[kind])
+
+
+def _long_forms(fields: dict[str, InputField | str | None]) -> dict[str, InputField]:
+    return {
+        name: each if isinstance(each, InputField) else InputField(description=each or "")
+        for name, each in fields.items()
+    }
+
+
+InputsSchema: TypeAlias = Annotated[
+    dict[Text, WordOr[InputField] | None], AfterValidator(_long_forms)
+]
+"""Names of the input, each with its description, or an object with `type`, `default`, `required`,
+`description`."""
+
+
+def default_inputs(cascade: Cascade) -> dict[str, Any]:
+    """The values of the input that need not be given."""
+    schema = fields_of(cascade)
+    return {name: each.default for name, each in schema.items() if each.default is not None}
+
+
+def fields_of(cascade: Cascade) -> Mapping[str, InputField]:
+    """What a cascade says of its input, by name."""
+    return _long_forms(dict(cascade.inputs_schema))
+
+
+def fill_input(cascade: Cascade, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The input of a run: what is given, by its types, and the defaults of the rest.
+
+    Raises UsageError for a value of another type.
+    """
+    values = default_inputs(cascade) | dict(given)
+    for name, field in fields_of(cascade).items():
+        if (value := values.get(name)) is None:
+            continue
+        values[name] = read_as(value, field.type)
+        if not fits(values[name], field.type):
+            raise UsageError(
+                f"the input {name!r} must be of the type {field.type}, not {_shown(value)};"
+                " 'inputs_schema' of the cascade says so"
+            )
+    return values
+
+
+def read_as(value: Any, kind: InputType) -> Any:
+    """A value as one of a type where it can be: a text read as JSON, a number as text."""
+    if kind == "string" and isinstance(value, int | float):  # `-i year=2026` reads a number
+        return json.dumps(value)
+    if fits(value, kind) or not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def inputs_in_words(cascade: Cascade) -> Iterator[str]:
+    """A line for each declared name of the input: its type, its default, what it is."""
+    for name, field in fields_of(cascade).items():
+        kind = "" if field.type == "any" else field.type
+        default = "" if field.default is None else f"default {_shown(field.default)}"
+        said = ", ".join(filter(None, (kind, default)))
+        text = f"{name} ({said})" if said else name
+        yield f"{text}: {field.description}" if field.description else text
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, default=repr)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004  (a line)
