@@ -265,7 +265,9 @@ async def test_a_decision_may_allow_no_other_answer(house: House) -> None:
 
 
 async def test_layout_is_left_out_and_the_model_is_told(house: House) -> None:
-    script = deciding("request_decision", question="Go?", options=["x"], html="<b>", severity="high")
+    script = deciding(
+        "request_decision", question="Go?", options=["x"], html="<b>", severity="high"
+    )
     ran = await house.run(DECIDES, script, answers=["x"])
     note, _, answer = results(ran)[0].partition("\n")
     assert note == "[left out: html, severity; a person is asked in text]"
