@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
 
+from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
 from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, DecisionPoints
+from windlass.cascade.deterministic import SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
@@ -20,10 +22,22 @@ from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, 
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank
+from windlass.cascade.tool_cascades import is_path
+from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank, tools_of
+from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
-from windlass.text.templates import MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
+from windlass.text.templates import (
+    JUDGED,
+    MOMENTS,
+    NAMES,
+    RECORDED,
+    RULES,
+    SOUNDING,
+    TemplateError,
+    find_names,
+    is_constant,
+)
 from windlass.tools.registry import Registry
 
 CHOICES: Final = ("auto", "none", "required")
@@ -141,8 +155,12 @@ class _Checker:
                 of_phase = int(path[1]) if len(path) > 1 else 0
                 yield from self.template((*path, *key.split(".")), text, of_phase)
             for key, name in soundings.judges.items():
-                if unknown := self.unknown_tool(name):
-                    yield self.mistake(self.sounding_path(path, key), unknown)
+                unknown = self.unknown_tool if key == "evaluator.function" else self.not_a_validator
+                if problem := unknown(name):
+                    yield self.mistake(self.sounding_path(path, key), problem)
+        for name, validator in self.cascade.validators.items():
+            place: Path = ("validators", name, "instructions")
+            yield from self.template(place, validator.instructions, len(self.names))
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -150,9 +168,13 @@ class _Checker:
         base: Path = ("phases", index)
         yield from self.name(index, phase.name)
         yield from self.contradictions(index)
-        yield from self.template((*base, "instructions"), phase.instructions, index)
+        yield from self.tool_phase(index, phase)
+        if phase.instructions is not None:
+            yield from self.template((*base, "instructions"), phase.instructions, index)
         if phase.system is not None:
             yield from self.template((*base, "system"), phase.system, index)
+        for key, text in phase.rules.templates.items():
+            yield from self.template((*base, "rules", key), text, index)
         for place, source in phase.sources.items():
             yield from self.source(self.as_written(index, place), index, source)
         if phase.context is not None:
@@ -193,6 +215,22 @@ class _Checker:
         if self.says(index, "position") and not injected:
             text = "says where 'inject_from' stands, and this phase has none"
             yield self.mistake((*base, "position"), text)
+
+    def tool_phase(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        """What is wrong with a phase that runs a tool, or with keys that only such a phase has."""
+        yield from of_tools.form_mistakes(self.partial, index, phase)
+        yield from of_tools.way_mistakes(self.partial, index, phase, self.known())
+        base: Path = ("phases", index)
+        for place, text in of_tools.input_templates(phase):
+            yield from self.template((*base, *place), text, index, names=(*NAMES, *RECORDED))
+        if phase.tool is not None and not phase.tool.startswith(SQL):
+            text = self.unknown_tool(phase.tool) or missing_bank(
+                memory_of(self.cascade, phase), phase.tool
+            )
+            if text:
+                yield self.mistake((*base, "tool"), text)
+                return
+        yield from of_tools.call_mistakes(self.partial, index, phase, self.tools)
 
     # ---- choosing --------------------------------------------------------------------
 
@@ -288,16 +326,19 @@ class _Checker:
                 path, f"{text}; a condition is a template, such as {{{{ state.x }}}}"
             )
 
-    def template(self, path: Path, template: str, index: int | None) -> Iterator[Mistake]:
-        """What is wrong with a template of the phase at `index` (None: of the cascade)."""
+    def template(
+        self, path: Path, template: str, index: int | None, names: Sequence[str] = ()
+    ) -> Iterator[Mistake]:
+        """What is wrong with a template of the phase at `index` (None: of the cascade).
+
+        `names` are those that it can use, where they are others than its place says.
+        """
         try:
             used = find_names(template)
         except TemplateError as error:
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
-        names = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
-        if len(path) == len(("phases", 0, "instructions")) and path[-1] == "instructions":
-            names = (*names, *SOUNDING)
+        names = names or _names_at(path)
         for name in used:
             if name.of != "outputs":
                 if name.name not in names:
@@ -311,7 +352,7 @@ class _Checker:
                 yield self.in_template(path, template, name.line, text)
 
     def no_output(self, name: str, index: int) -> str:
-        if name == self.names[index]:
+        if [name] == self.names[index : index + 1]:
             return "the output of a phase is not known while it runs"
         if name in self.names:
             return f"phase {name!r} comes later{self.line_of_phase(name)}"
@@ -327,6 +368,11 @@ class _Checker:
 
     def decisions(self, index: int, phase: Phase) -> Iterator[Mistake]:
         """Where an answer leads that is neither a phase nor an action."""
+        if phase.tool is not None:
+            for key in ("decision_points", "human_input"):
+                if getattr(phase, key):
+                    text = "this phase runs a tool; 'routing' says where its result leads"
+                    yield self.mistake(("phases", index, key), text)
         known = {*self.names, *GOES_ON, *ABORTS, *AGAIN}
         points = phase.decision_points
         for key, action in points.routing.items() if isinstance(points, DecisionPoints) else ():
@@ -342,6 +388,8 @@ class _Checker:
         if (tools := self.tools) is None:
             return
         for position, item in enumerate(self.cascade.tools):
+            if is_path(item):
+                continue  # who reads files has registered what is a tool in them
             try:
                 tools.resolve(item) if ":" in item else tools.add_module(item)
             except UntrustedError:
@@ -377,6 +425,21 @@ class _Checker:
             return None
         return f"there is no tool {name!r}; {did_you_mean(name, tools.names())}"
 
+    def not_a_validator(self, name: str) -> str | None:
+        """Why there is no such validator; None where there is, or where tools are not looked at."""
+        if name in self.cascade.validators or name in SHIPPED or self.has_wrong_validator(name):
+            return None
+        text = self.unknown_tool(name)
+        if text is None or self.tools is None or "." in name or ":" in name:
+            return text
+        near = near_validators(self.cascade.validators, self.tools, name)
+        return f"there is no validator {name!r}; {near}"
+
+    def has_wrong_validator(self, name: str) -> bool:
+        """Whether the file declares such a validator, and wrongly: that is a mistake of its own."""
+        declared = self.written(("validators",))
+        return isinstance(declared, dict) and name in declared
+
     def server_is_wrong(self, name: str) -> bool:
         """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
         servers = self.written(("mcp_servers",))
@@ -403,23 +466,24 @@ class _Checker:
             if text := self._not_approved(phase, name):
                 yield self.mistake((*base, "rules", "approve", position), text)
         validator = phase.rules.loop_until
-        text = self.unknown_tool(validator) if validator is not None else None
+        text = self.not_a_validator(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
         """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""
-        if phase.tackle == "manifest":
+        if phase.tackle == "manifest" and phase.tool is None:
             return self.unknown_tool(name)
         if ":" in name and (text := self.unknown_tool(name)):
             return text
-        own = [self._registered(each) for each in phase.tackle]
+        own = [self._registered(each) for each in tools_of(phase)]
         servers = tuple(each.removesuffix("*") for each in own if each.endswith(".*"))
         if self._registered(name) in own or (servers and name.startswith(servers)):
             return None
         if name.endswith(".*") and any(each.startswith(name.removesuffix("*")) for each in own):
             return None
-        return f"{name!r} is not in the tackle of this phase; {did_you_mean(name, own)}"
+        what = "in the tackle of" if phase.tool is None else "the tool of"
+        return f"{name!r} is not {what} this phase; {did_you_mean(name, own)}"
 
     def _registered(self, name: str) -> str:
         """What a tool is called when it runs; by its dotted path where its code is not loaded."""
@@ -432,6 +496,19 @@ class _Checker:
         """Where `key` of soundings stands, also where its holder is written as a word."""
         path: Path = (*base, *key.split("."))
         return path if self.written(path) is not None else path[: len(base) + 1]
+
+
+def _names_at(path: Path) -> tuple[str, ...]:
+    """The names that a template at this place may use, besides the outputs of phases."""
+    match path:
+        case ("phases", _, "instructions") | ("phases", _, "rules", _):
+            return (*NAMES, *MOMENTS, *SOUNDING, *RULES)
+        case ("validators", *_):
+            return (*NAMES, *MOMENTS, *SOUNDING, *RULES, *JUDGED)
+        case (*_, "system" | "instructions"):
+            return (*NAMES, *MOMENTS)
+        case _:
+            return NAMES
 
 
 def _no_choice(phase: Phase, choice: str) -> str:

@@ -12,12 +12,14 @@ from typing import Final, NamedTuple
 
 from windlass.cascade._idle_keys import idle_decision_keys, idle_sounding_keys
 from windlass.cascade._sentences import shown
+from windlass.cascade._tool_checks import idle_keys
 from windlass.cascade.layers import injectors_of
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import REMEMBER, SEARCH
+from windlass.cascade.unused_rules import unused_rules
 from windlass.errors import Mistake
 
 _NAMING: Final = frozenset({"output", "messages", "messages_filter"})
@@ -39,8 +41,9 @@ def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
     if loaded.partial is None:
         return ()
     told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
-    idle = (*idle_sounding_keys(loaded.partial), *idle_decision_keys(loaded.partial))
-    return sort_mistakes([*told, *undeclared_inputs(loaded), *idle])
+    told += [*unused_rules(loaded.partial), *idle_sounding_keys(loaded.partial)]
+    told += idle_decision_keys(loaded.partial)
+    return sort_mistakes([*told, *undeclared_inputs(loaded), *idle_keys(loaded)])
 
 
 def misread(partial: PartialCascade) -> Iterator[Mistake]:
@@ -57,6 +60,8 @@ def _in_other_senses(partial: PartialCascade) -> Iterator[_Misread]:
         base: Path = ("phases", index)
         yield from _callouts(partial, (*base, "callouts"), phase)
         yield from _instructions(partial, (*base, "instructions"), phase)
+        if phase.tool is not None:
+            continue
         if isinstance(partial.written((*base, "memory")), str):
             yield from _memory(partial, (*base, "memory"), [phase])
         yield from _turns(partial, (*base, "rules", "max_turns"), phase)
@@ -78,7 +83,7 @@ def _callouts(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Mi
 
 
 def _instructions(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:
-    prompt = phase.instructions.strip()
+    prompt = (phase.instructions or "").strip()
     if not prompt.startswith("@"):
         return
     text = (

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from windlass.cascade import _sentences as sentences
+from windlass.cascade.deterministic import bodies_in
 from windlass.cascade.model import Cascade, FileLines
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
@@ -28,7 +29,6 @@ FORMATS: Final[dict[str, Format]] = {".json": "json", ".yaml": "yaml", ".yml": "
 
 _NEEDED: Final[Mapping[str, Any]] = {
     "cascade_id": "cascade",
-    "instructions": "-",
     "pattern": "(.)",
     "store_as": "key",
     "limit": 1,
@@ -48,22 +48,32 @@ class PartialCascade:
 
     `reading` is what the file says. `unnamed` are the phases whose name is made up. `kept` says,
     for a list out of which items were left, which positions the remaining ones had in the file.
+    `moved` says where in it the parts stand that the cascade holds elsewhere.
     """
 
     cascade: Cascade
     reading: ParsedText
     unnamed: frozenset[int] = frozenset()
     kept: Mapping[Path, list[int]] = field(default_factory=dict[Path, list[int]])
+    moved: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
+
+    def in_file(self, path: Path) -> Path:
+        """The place in the file of what stands at `path` in the cascade."""
+        for step in range(len(path), 0, -1):
+            if (before := self.moved.get(path[:step])) is not None:
+                path = (*before, *path[step:])
+                break
+        return _original(path, self.kept)
 
     def mistake(self, path: Path, text: str, line: int | None = None) -> Mistake:
         """What is said of the value at `path`; `line` where it is another than the value's."""
-        path = _original(path, self.kept)
+        path = self.in_file(path)
         line = self.reading.line(path) if line is None else line
         return _mistake(self.reading, path, line, text)
 
     def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
         """What is said of a line of the template at `path`; lines count from 1."""
-        block = self.reading.blocks.get(_original(path, self.kept))
+        block = self.reading.blocks.get(self.in_file(path))
         if block is not None:
             return self.mistake(path, text, block + line)
         within = f" (line {line} of the text)" if "\n" in template.strip() else ""
@@ -71,7 +81,7 @@ class PartialCascade:
 
     def written(self, path: Path) -> Any:
         """What the file says at `path`; None where it says nothing."""
-        return value_at(self.reading.data, _original(path, self.kept))
+        return value_at(self.reading.data, self.in_file(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +188,11 @@ def validate(reading: ParsedText) -> Loaded:
     errors, partial = _validate(reading)
     if partial is not None and reading.lines:
         lines = {path_text(place): line for place, line in reading.lines.items()}
+        for moved, place in partial.moved.items():
+            below = (each for each in reading.lines if each[: len(place)] == place)
+            lines |= {
+                path_text((*moved, *each[len(place) :])): reading.lines[each] for each in below
+            }
         partial.cascade._origin = FileLines(reading.file, lines)  # noqa: SLF001  # set nowhere else
     mistakes = [
         _mistake(
@@ -235,7 +250,8 @@ def _no_file(path: FilePath) -> UsageError:
 def _validate(reading: ParsedText) -> tuple[list[ErrorDetails], PartialCascade | None]:
     """What is wrong with what was read, and what remains without it (None: nothing)."""
     try:
-        return [], PartialCascade(Cascade.model_validate(reading.data), reading)
+        cascade = Cascade.model_validate(reading.data)
+        return [], PartialCascade(cascade, reading, moved=bodies_in(reading.data))
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False)
     data, remaining = copy.deepcopy(reading.data), errors
@@ -249,7 +265,8 @@ def _validate(reading: ParsedText) -> tuple[list[ErrorDetails], PartialCascade |
         except ValidationError as invalid:
             remaining = invalid.errors(include_url=False)
         else:
-            return errors, PartialCascade(cascade, reading, frozenset(unnamed), kept)
+            moved = bodies_in(data)
+            return errors, PartialCascade(cascade, reading, frozenset(unnamed), kept, moved)
     return errors, None
 
 

@@ -15,10 +15,16 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecided, window_selection
+from windlass.history.decisions import (
+    Evaluation,
+    SoundingEnded,
+    SoundingsDecided,
+    ValidatorAsked,
+    window_selection,
+)
 from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import without_signatures
-from windlass.importing.storing import grade_of
+from windlass.importing.storing import imported_from
 from windlass.messages import Message, ToolSpec
 from windlass.text.tokens import FamilyCounter
 
@@ -67,7 +73,7 @@ class SessionRecord:
         self.session_id = session_id
         self.sent_calls = store.calls(session_id)
         self.rows = list(store.rows(session_id))
-        self._grade = grade_of(self.start.cascade)
+        self._grade = imported_from(self.start.cascade).get("grade")
         self._missing: int | None = None
         self._refined = {
             (stored.row.phase, stored.row.sounding_index)
@@ -152,6 +158,8 @@ class SessionRecord:
         if row.sounding_index is not None:
             refined = (row.phase, row.sounding_index) in self._refined
             return f"{name}, {'reforge' if refined else 'soundings'}"
+        if ValidatorAsked.read(row) is not None:
+            return f"{name}, validators"
         return f"{name}, evaluator" if Evaluation.read(row) is not None else name
 
     def tool_of(self, message: Message) -> str | None:

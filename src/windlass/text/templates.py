@@ -18,6 +18,7 @@ from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
 from windlass.errors import ContextError, did_you_mean
+from windlass.safety.foreign import parse_json
 from windlass.safety.sandbox import TemplateEnvironment
 from windlass.safety.template_limits import (
     LONGEST,
@@ -31,8 +32,23 @@ NAMES: Final = ("input", "outputs", "state")
 """What a template can see."""
 MOMENTS: Final = ("call", "now", "session_id")
 """What `system` and `instructions` see besides: text that the run hands in."""
-SOUNDING: Final = ("sounding_factor", "sounding_index")
-"""What `instructions` see of soundings: how many there are, and which it is, from 0."""
+SOUNDING: Final = ("is_sounding", "sounding_factor", "sounding_index")
+"""What `instructions` and `rules` see of soundings: whether it is one, of how many, and which it
+is, from 0."""
+RULES: Final = (
+    "attempt",
+    "max_attempts",
+    "max_turns",
+    "schema_error",
+    "turn",
+    "validation_error",
+)
+"""What they see of a phase's attempts, turns, and of why the last attempt was refused."""
+JUDGED: Final = ("asked", "content", "original_input", "output")
+"""What the instructions of a validator see besides: what the phase was asked, the text that is
+judged, under two names, and the cascade's input as text."""
+RECORDED: Final = ("history", "lineage")
+"""What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
 
 _SHOWN: Final = 80
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})
@@ -84,7 +100,7 @@ class PhaseOutput:
     own names is that of the text: filters, tests and methods of a text work on it.
 
     Args:
-        text: gives the output.
+        text: gives the output; `json` is its value where it is JSON.
         state: gives the state keys that were set during the phase.
         images: gives the names of the phase's pictures.
         result: gives the original text of a stored tool result; raises KeyError.
@@ -92,7 +108,7 @@ class PhaseOutput:
         soundings: gives the output of each sounding, by its index.
     """
 
-    NAMES: Final = ("text", "state", "images", "tool_results", "soundings")
+    NAMES: Final = ("text", "json", "state", "images", "tool_results", "soundings")
 
     def __init__(
         self,
@@ -106,6 +122,7 @@ class PhaseOutput:
     ) -> None:
         self._fetch: dict[str, Callable[[], Any]] = {
             "text": text,
+            "json": lambda: parse_json(str(self.text)),
             "state": state,
             "images": lambda: list(images()),
             "soundings": lambda: list(soundings()),

@@ -31,8 +31,8 @@ def run(
     """Run a cascade or resume one, show its progress, and print what each phase sent."""
     from windlass.api import functions
     from windlass.cli.dry_run import show_forecast
-    from windlass.cli.given import read_input
     from windlass.cli.one_run import finish_run, resume_command
+    from windlass.cli.run_input import read_input
     from windlass.cli.untrusted import read_trusted_settings
 
     options = {**shared.for_library(), "auto": auto}

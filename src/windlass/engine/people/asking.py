@@ -6,9 +6,10 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
-from windlass.engine._phase_run import PhaseRun
+from windlass.engine._call_needs import CallPhase
+from windlass.engine._phase_run import PhaseTools
 from windlass.engine._session_run import Run
 from windlass.engine.events import QuestionAsked
 from windlass.engine.people.question_tools import ASKING, request_decision
@@ -104,8 +105,20 @@ def _time_left(run: Run, question: Question) -> float | None:
     return question.timeout_s - (now - min(before, default=now))
 
 
+class Asker(Protocol):
+    """A phase with tools, of whose calls a person is asked."""
+
+    @property
+    def phase(self) -> CallPhase:
+        """The phase."""
+
+    @property
+    def tools(self) -> PhaseTools:
+        """Its tools, and which of them need approval."""
+
+
 async def answers_to(
-    run: Run, phase_run: PhaseRun, turn: Step, calls: Sequence[ToolCall]
+    run: Run, phase_run: Asker, turn: Step, calls: Sequence[ToolCall]
 ) -> dict[int, ToolOutput]:
     """The results of a turn's calls that a person answers or refuses, by their index.
 
@@ -125,7 +138,7 @@ async def answers_to(
     return answers
 
 
-async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: Tool) -> ToolOutput:
+async def _answer_of(run: Run, phase_run: Asker, asking: AskingCall, tool: Tool) -> ToolOutput:
     """What a person answers to a call of a tool that asks, or why there is no question in it.
 
     The answer stands in the state under the name of the phase, an option by its id.
@@ -149,7 +162,7 @@ async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: To
     if answer is None:
         return ToolOutput(f"{note}[no answer: nobody answered within {question.timeout_s:g} s]")
     known = dict(zip(question.options, question.ids, strict=False))
-    phase_run.now.state[question.phase] = known.get(answer, answer)
+    phase_run.tools.context.state[question.phase] = known.get(answer, answer)
     if tool.function is request_decision:
         ident = known.get(answer)
         chosen = {"custom": answer} if ident is None else {"id": ident, "label": answer}
@@ -170,7 +183,7 @@ def _without_layout(call: ToolCall, tool: Tool) -> tuple[ToolCall, list[str]]:
 
 
 async def _refusal_of(
-    run: Run, phase_run: PhaseRun, asking: AskingCall, tool: Tool
+    run: Run, phase_run: Asker, asking: AskingCall, tool: Tool
 ) -> ToolOutput | None:
     """What the model is told of a call that a person refuses; None: it may run.
 

@@ -6,7 +6,8 @@ an output will do, `extraction.py` takes state from it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -91,15 +92,10 @@ async def settle(
     run: CascadeRun, phase: Phase, trying: Awaitable[Tried], details: Details = lambda _: {}
 ) -> tuple[Ending, Item | None]:
     """Have a phase carried out and record its outcome; returns how it ended, and its output."""
-    try:
+    with failure_recorded(run, phase.name):
         tried = await trying
         said = tried.output.message.text if tried.output else ""
         decided = await decide_after(run, phase, tried.phase_run, said)
-    except (StoreError, StepDiffers):
-        raise  # told where the session ends, once: the store may not take it
-    except WindlassError as error:
-        _record_failure(run, phase.name, error)
-        raise
     name, record, session = phase.name, run.record, run.session
     changes = [*tried.changes, *decided]
     phase_run, ending, output = tried.phase_run, tried.ending, tried.output
@@ -126,6 +122,18 @@ def record_question(record: Recorder, name: str, needed: AnswerNeeded) -> None:
     """Record what a phase asks a person, and that nobody has answered."""
     asked = needed.question, needed.tool, needed.call, needed.options, needed.why, needed.context
     record.decide(name, str(needed), Asks(*asked))
+
+
+@contextmanager
+def failure_recorded(run: CascadeRun, name: str) -> Iterator[None]:
+    """Record and tell why a phase does not come to its end, where it does not."""
+    try:
+        yield
+    except (StoreError, StepDiffers):
+        raise  # told where the session ends, once: the store may not take it
+    except WindlassError as error:
+        _record_failure(run, name, error)
+        raise
 
 
 def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:

@@ -12,6 +12,7 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
+from windlass.engine._cascades_called import call_cascade
 from windlass.engine._phase_run import (
     PhaseMessages,
     PhaseTools,
@@ -25,12 +26,12 @@ from windlass.engine.choosing.search_context import search_session
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.injecting.session_tier import moments_of
 from windlass.engine.phase._beginning import open_driver, server_clear_of
 from windlass.engine.phase._manifest import tools_of
 from windlass.engine.phase.callouts import call_out, refresh_callouts
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.rewriting import rewrite
+from windlass.engine.phase.rule_texts import goal_of, moments_in
 from windlass.engine.phase.sources import gather, snowball_of
 from windlass.engine.turn.approving import tools_to_approve
 from windlass.engine.turn.in_words import tell_unforced_call, with_asks_in_words
@@ -42,7 +43,7 @@ from windlass.history.base import (
     NodeType,
 )
 from windlass.history.decisions import SwitchedOff, SystemPrompt
-from windlass.messages import Message, user
+from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.text.templates import holds, render
 from windlass.tools.base import ToolContext
@@ -124,10 +125,12 @@ async def begin_phase(
         refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
 
     asked = user(*wording.before, instructions, *wording.after)
+    said = with_asks_in_words(run, phase, asked)
+    goal = goal_of(run, phase) if message is None else None
     opening = Opening(
         rule,
         Blocks(system) if rule.mode == "auto" else blocks,  # until it has chosen
-        with_asks_in_words(run, phase, asked),
+        said if goal is None else said.with_parts(*said.parts, Text(goal)),
         task,
         injected=gathered.input + gathered.sources,
         injection=injection,
@@ -143,7 +146,7 @@ async def begin_phase(
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
     """The instructions as rendered. Raises ContextError where they say nothing."""
     where = _where(run.cascade, phase, "instructions")
-    text = render(phase.instructions, **values, where=where, moments=_moments(run, phase))
+    text = render(phase.instructions, **values, where=where, moments=moments_in(run, phase))
     if not text.strip():
         raise ContextError(f"{where}: the template renders to nothing, so nothing would be asked")
     return text
@@ -165,18 +168,6 @@ def _system_prompt(
 def _where(cascade: Cascade, phase: Phase, key: str) -> str:
     """Where a key of the phase stands in the cascade's file."""
     return cascade.where(f"phases[{list(cascade.phases).index(phase)}].{key}")
-
-
-def _moments(run: CascadeRun, phase: Phase) -> dict[str, object]:
-    """The values that instructions see in addition to input, state and outputs."""
-    index = run.record.sounding[1] if run.record.sounding else run.sounding or 0
-    soundings = phase.soundings or run.cascade.soundings
-    factor = soundings.factor if soundings else 1
-    return {
-        **moments_of(run.record, run.totals),
-        "sounding_index": index,
-        "sounding_factor": factor,
-    }
 
 
 def _ends_run(run: CascadeRun, phase: Phase) -> bool:
@@ -201,7 +192,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
     row = run.record.row(NodeType.USER, opening.instructions, phase=phase.name, turn=0, attempt=1)
     own = run.record.append([row])
     state = StateCopy(run.session.state)
-    context = _tool_context(run, phase, state)
+    context = tool_context(run, phase, state)
     room = info.input_room(generation.max_output_tokens)
     newest_within = min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
     phase_run = CascadePhaseRun(
@@ -230,6 +221,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         look=look_callback(run.record, run.injected, run.settings.root),
         describe=describe_callback(run.record, run.injected, phase.name),
         search_session=partial(search_session, run, phase_run),
+        run_cascade=partial(call_cascade, run, phase_run),
     )
     tell_unforced_call(run, phase_run)
     _tell_switched_off(run, phase_run)
@@ -243,7 +235,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
     return phase_run
 
 
-def _tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
+def tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
     """The context of a phase's tools, without the callbacks that need the phase itself."""
     record, settings = run.record, run.settings
     return ToolContext(

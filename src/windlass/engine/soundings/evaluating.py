@@ -19,12 +19,20 @@ from windlass.cascade.model import Phase
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.people.asking import ask_person
 from windlass.engine.phase.phase import Tried
-from windlass.engine.phase.validating import arguments_of, judge
+from windlass.engine.phase.validating import judge
+from windlass.engine.phase.verdicts import arguments_of
 from windlass.engine.soundings.shown import NONE_OF_THEM, Shown, question_about
 from windlass.engine.soundings.spent import cost_texts
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
-from windlass.errors import PhaseFailed, StepDiffers, StoreError, WindlassError
+from windlass.errors import (
+    PersonNeeded,
+    PhaseFailed,
+    RunLimitReached,
+    StepDiffers,
+    StoreError,
+    WindlassError,
+)
 from windlass.history.decisions import Evaluation
 from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
@@ -86,8 +94,8 @@ async def is_accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validat
     """Whether a validator accepts an output; where it fails itself it refuses nothing."""
     assert sounding.tried is not None
     try:
-        verdict = await judge(sounding.run, sounding.tried.phase_run, sounding.text, validator)
-    except StoreError:
+        verdict = await judge(run, sounding.tried.phase_run, sounding.text, validator)
+    except (PersonNeeded, RunLimitReached, StepDiffers, StoreError):
         raise
     except WindlassError as error:
         run.tell(phase.name, str(error), Evaluation(sounding=sounding.index))
