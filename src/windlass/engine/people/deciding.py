@@ -32,7 +32,7 @@ _READ: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AskedDecision:
     """A question with the action that each option names itself, by the option's label."""
 
     question: Question
@@ -93,7 +93,7 @@ async def _decide(
     return _say(run, phase_run, question, answer, known.get(answer, answer))
 
 
-def read_block(block: str, phase: str, points: DecisionPoints) -> Decision | str:
+def read_block(block: str, phase: str, points: DecisionPoints) -> AskedDecision | str:
     """What a block asks; or why it asks nothing, as the end of a sentence."""
     text = block.strip()
     fenced = _FENCE.match(text)
@@ -127,7 +127,7 @@ def read_block(block: str, phase: str, points: DecisionPoints) -> Decision | str
         is_open=said.get("allow_custom") is not False,
         timeout_s=points.timeout_seconds,
     )
-    return Decision(question, actions, tuple(sorted({*said} - _READ)))
+    return AskedDecision(question, actions, tuple(sorted({*said} - _READ)))
 
 
 def _is_phase(run: CascadeRun, name: str) -> bool:

@@ -21,7 +21,7 @@ from windlass.engine.people.asking import ask_person
 from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.validating import judge
 from windlass.engine.phase.verdicts import arguments_of
-from windlass.engine.soundings.shown import NONE_OF_THEM, Shown, question_about
+from windlass.engine.soundings.shown import NONE_OF_THEM, ShownSounding, question_about
 from windlass.engine.soundings.spent import cost_texts
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
@@ -179,7 +179,8 @@ async def _pick_by_person(
         standing = await _shortened(run, phase, picking, standing, human.llm_prefilter)
     asked, costs = picking.told(standing)
     shown = [
-        Shown(each.index, each.text, each.pictures, costs.get(each.index)) for each in standing
+        ShownSounding(each.index, each.text, each.pictures, costs.get(each.index))
+        for each in standing
     ]
     question = question_about(phase.name, shown, asked, human)
     answer = await ask_person(run, question, "evaluator", [each.index for each in standing])

@@ -19,7 +19,7 @@ _LONGEST: Final = 36_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownSounding:
     """A sounding as it is shown: its output, its pictures, and what it cost, if that counts."""
 
     index: int
@@ -29,7 +29,7 @@ class Shown:
 
 
 def question_about(
-    phase: str, standing: Sequence[Shown], looked_for: str | None, human: HumanEval
+    phase: str, standing: Sequence[ShownSounding], looked_for: str | None, human: HumanEval
 ) -> Question:
     """What a person is asked about soundings; they are numbered from 1, as answers are."""
     share = _LONGEST // len(standing)
