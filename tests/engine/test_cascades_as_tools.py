@@ -115,6 +115,14 @@ class TestTool:
         assert ran.result.status == "incomplete"
         assert ran.requests("look") == []
 
+    async def test_a_phase_may_run_one_itself(self, house: House) -> None:
+        lookup(house)
+        file = main(house, {"name": "a", "tool": "lookup", "inputs": {"topic": "{{ input.x }}"}})
+        ran = await house.run(file, asks, {"x": "tides"})
+        assert ran.result.output == "42 pages"
+        assert ran.seen("look")[-1][1] == "Do look. tides"
+        assert len(ran.decisions("sub_cascade")) == 1
+
 
 class TestResume:
     async def test_a_resumed_run_takes_up_the_session_of_its_tool(self, house: House) -> None:

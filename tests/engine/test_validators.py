@@ -212,7 +212,7 @@ class TestShipped:
 
         ran = await house.run(cascade(phase("a", rules={"loop_until": name})), say)
         assert ran.result.output == "better"
-        assert JUDGES[name].description in ran.request("a").messages[-1].text
+        assert str(JUDGES[name].description) in ran.request("a").messages[-1].text
 
     async def test_an_unknown_name_is_a_mistake_that_names_near_ones(self, house: House) -> None:
         made = cascade(phase("a", rules={"loop_until": "grammar_chek"}), validators=LOUD)

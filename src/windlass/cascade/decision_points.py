@@ -88,5 +88,5 @@ def asked_ways(name: str, points: DecisionPoints | bool | None) -> tuple[str, ..
     """The phases to which a decision after the phase of that name may lead by `routing`."""
     if not isinstance(points, DecisionPoints):
         return ()
-    actions = points.routing.values()
-    return tuple(dict.fromkeys(name if each in AGAIN else each for each in actions))
+    leads = [each for each in points.routing.values() if each not in GOES_ON | ABORTS]
+    return tuple(dict.fromkeys(name if each in AGAIN else each for each in leads))

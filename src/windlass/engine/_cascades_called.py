@@ -8,25 +8,37 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.cascade.children import DEPTH
-from windlass.engine._phase_run import PhaseRun
+from windlass.engine._phase_run import TurnState
 from windlass.engine._subcascades import add_up_child, open_below
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import SubCascadeEnded
 from windlass.errors import RunLimitReached, ToolError, UsageError, person_needed
 from windlass.history.base import in_words
 from windlass.history.decisions import SubCascadeRun
+from windlass.history.step import Step
 from windlass.messages import ToolCall, canonical_json
+from windlass.tools.base import RunCascade
+
+
+def cascade_caller(run: CascadeRun, phase: str, now: TurnState) -> RunCascade:
+    """What runs the cascades that a phase calls, each as of the turn that calls it."""
+
+    async def run_cascade(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+        turn = run.record.turn(phase, now.attempt, now.turn)
+        return await call_cascade(run, turn, call, arguments)
+
+    return run_cascade
 
 
 async def call_cascade(
-    run: CascadeRun, phase_run: PhaseRun, call: ToolCall, arguments: Mapping[str, Any]
+    run: CascadeRun, turn: Step, call: ToolCall, arguments: Mapping[str, Any]
 ) -> str:
-    """The output of the cascade that a call names, on these arguments.
+    """The output of the cascade that a call of a turn names, on these arguments.
 
     A resumed run takes up the session that it began. Raises ToolError where the cascade fails or
     is nested too deep, RunLimitReached where it would pass a limit, PersonNeeded where it waits.
     """
-    tool, phase = run.registry.get(call.name), phase_run.phase.name
+    tool, phase = run.registry.get(call.name), turn.phase
     ready = run.tool_cascades.get(tool.cascade)
     if ready is None or run.run_below is None:
         raise ToolError(f"the cascade {call.name!r} is not at hand")
@@ -35,7 +47,7 @@ async def call_cascade(
             f"cascades are nested at most {DEPTH} deep, and {call.name!r} would be more"
         )
     try:
-        name = _session_name(run, phase_run, call, arguments)
+        name = _session_name(run, turn, call, arguments)
         child = open_below(run, name, ready, arguments, parent_phase=phase)
     except UsageError as refused:
         raise ToolError(str(refused)) from refused
@@ -66,12 +78,8 @@ def _depth(run: CascadeRun) -> int:
     return depth
 
 
-def _session_name(
-    run: CascadeRun, phase_run: PhaseRun, call: ToolCall, arguments: Mapping[str, Any]
-) -> str:
+def _session_name(run: CascadeRun, turn: Step, call: ToolCall, arguments: Mapping[str, Any]) -> str:
     """What the session of a call is called below that of its run: the same in a resumed run."""
-    now = phase_run.now
-    turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
     place = run.journal.next_step(replace(turn, asks=f"tool {call.name} {call.id}"))
     drawn = canonical_json([place.as_json(), dict(arguments)])
     return f"{call.name}-{hashlib.sha256(drawn.encode('ascii')).hexdigest()[:10]}"

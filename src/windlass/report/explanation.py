@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 from windlass.history.base import (
@@ -21,14 +22,25 @@ from windlass.history.base import (
 from windlass.history.callout_rows import find_callouts
 from windlass.history.decisions import (
     TELL_OF_WINDOWS,
+    DecisionUnread,
+    PersonDecided,
+    Routed,
     SoundingsDecided,
     ValidatorAsked,
+    VisitBegun,
     phase_choice,
     text_of,
     window_selection,
 )
 from windlass.history.details import NotChosen, WindowSelection
-from windlass.history.row_details import ReplyDetails, Validation, continued, kind_of
+from windlass.history.row_details import (
+    Answer,
+    ReplyDetails,
+    TimeOver,
+    Validation,
+    continued,
+    kind_of,
+)
 from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
 from windlass.report.call_views import (
@@ -125,6 +137,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         for stored in before
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
+    notes = (*notes, *_routes(rows[:at], rows[at:], call.phase))
     notes = (*notes, *_verdicts(rows[at + 1 :], call))
     if call.sounding_index is not None:
         notes = (*notes, *_fates(rows, call.phase))
@@ -194,12 +207,34 @@ def _fates(rows: Iterable[StoredRow], phase: str | None) -> list[str]:
 
 
 def _verdicts(after: Iterable[StoredRow], call: CallView) -> Iterator[str]:
-    """What validators and the schema said of the reply, before the phase was called again."""
+    """What validators, the schema and people said of the reply, before the next call."""
     for row in (stored.row for stored in after if stored.row.phase == call.phase):
         if row.sounding_index == call.sounding_index and ReplyDetails.read(row) is not None:
             return
-        if ValidatorAsked.read(row) is not None or Validation.read(row) is not None:
+        if any(kind.read(row) is not None for kind in _OF_REPLY):
             yield note_text(row)
+
+
+_OF_REPLY: Final = (ValidatorAsked, Validation, PersonDecided, DecisionUnread, Answer, TimeOver)
+
+
+def _routes(
+    before: Sequence[StoredRow], after: Sequence[StoredRow], phase: str | None
+) -> Iterator[str]:
+    """Why the phase came next, for which time it runs, and why it went on where it did."""
+
+    def came(row: Row) -> bool:
+        route = Routed.read(row)
+        return route is not None and route.target == phase
+
+    def again(row: Row) -> bool:
+        return row.phase == phase and VisitBegun.read(row) is not None
+
+    def went(row: Row) -> bool:
+        return row.phase == phase and Routed.read(row) is not None
+
+    for rows, tells in ((reversed(before), came), (reversed(before), again), (after, went)):
+        yield from islice((text_of(each.row) for each in rows if tells(each.row)), 1)
 
 
 _OF_TASKS: Final = (

@@ -20,6 +20,9 @@ from windlass.wire.web_search import SearchReply
 
 Effects: TypeAlias = Literal["none", "idempotent", "external"]
 
+RunCascade: TypeAlias = Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]]
+"""Runs the cascade that a call names, on the call's arguments, and gives its output."""
+
 TIMEOUT_S: Final = 60.0
 """Seconds a tool may take unless it says otherwise."""
 
@@ -73,8 +76,8 @@ class ToolContext:
     model says of one; all raise ToolError for what is not known.
     `cancellation` tells that the call was given up, by its time limit or with its run: what a
     tool does then goes nowhere.
-    `call` is the call, and `run_cascade` runs the cascade that it names, on its arguments, and
-    gives the output (None: cascades are no tools here).
+    `call` is the call, and `run_cascade` runs a cascade that it names (None: they are no tools
+    here).
     """
 
     session_id: str
@@ -98,7 +101,7 @@ class ToolContext:
     search_session: Callable[[str, int], str] | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
     call: ToolCall | None = None
-    run_cascade: Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]] | None = None
+    run_cascade: RunCascade | None = None
 
 
 @dataclass(frozen=True, slots=True)

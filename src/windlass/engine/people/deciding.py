@@ -85,7 +85,7 @@ async def _decide(
     ident = known.get(answer, "custom")
     routing = points.routing
     action = decision.actions.get(answer) or routing.get(ident) or routing.get(answer)
-    goes = _follow(run, phase, action or "_continue")
+    goes = _follow(run, phase, action or "_continue", answer)
     text = f"phase {name!r}: a person decides {answer!r}: {goes}"
     run.tell(name, text, PersonDecided(question.text, answer, action or "_continue"))
     if action in ABORTS and not _is_phase(run, action):
@@ -134,21 +134,21 @@ def _is_phase(run: CascadeRun, name: str) -> bool:
     return any(each.name == name for each in run.cascade.phases)
 
 
-def _follow(run: CascadeRun, phase: Phase, action: str) -> str:
+def _follow(run: CascadeRun, phase: Phase, action: str, answer: str) -> str:
     """Have the run go on where an action leads; says where, in words."""
-    phases = run.cascade.phases
+    phases, why = run.cascade.phases, f"a person decides {answer!r}"
     if _is_phase(run, action):
         if is_graph(phases) and action not in leads_from(phase):
             ways = ", ".join(leads_from(phase)) or "none"
             return f"{action!r} is no way on from here (ways: {ways}), and the run goes on"
-        run.session.route = Route(action, "person")
+        run.session.route = Route(action, "person", why)
         return f"phase {action!r} comes next"
     if action in GOES_ON:
         return "the run goes on"
     if action in ABORTS:
         return "the run ends"
     if action in AGAIN:
-        run.session.route = Route(phase.name, "person")
+        run.session.route = Route(phase.name, "person", why)
         return "the phase runs again"
     return f"{action!r} is neither a phase nor an action, and the run goes on"
 

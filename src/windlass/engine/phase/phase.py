@@ -18,7 +18,9 @@ from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.people.deciding import decide_after
 from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.phase_setup import begin_phase
+from windlass.engine.phase.routing import route_of
 from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
@@ -58,6 +60,7 @@ async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending
     await wait_for_turn()
 
     async def try_once() -> Tried:
+        await Guard(run, phase).check_input()
         return await try_phase(run, phase, begin_phase(run, phase))
 
     ending, _ = await settle(run, phase, run_after_children(children, try_once))
@@ -94,6 +97,7 @@ async def settle(
     """Have a phase carried out and record its outcome; returns how it ended, and its output."""
     with failure_recorded(run, phase.name):
         tried = await trying
+        run.session.route = route_of(phase, tried.phase_run, tried.output)
         said = tried.output.message.text if tried.output else ""
         decided = await decide_after(run, phase, tried.phase_run, said)
     name, record, session = phase.name, run.record, run.session
