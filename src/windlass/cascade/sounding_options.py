@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import (
     AfterValidator,
     AliasChoices,
-    BeforeValidator,
     Field,
     Strict,
     Tag,
@@ -21,6 +20,7 @@ from windlass.cascade._sounding_spellings import (
     varied_in_long_form,
 )
 from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval, OnTimeout, Wait
+from windlass.cascade.wards import Ward
 from windlass.declared import (
     Count,
     Model,
@@ -92,27 +92,31 @@ class AttemptModel(AttemptSettings):
     """The model, as provider/name."""
 
 
-def _as_settings(value: Any) -> Any:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return {"factor": value}
-    return {} if value is None else value
-
-
-_OfModel: TypeAlias = Annotated[AttemptSettings, BeforeValidator(_as_settings)]
+_OfModel: TypeAlias = Annotated[
+    Annotated[Attempts, Tag("<number>")] | Annotated[AttemptSettings, Tag("<object>")],
+    by_form("<number>", "<object>"),
+]
+"""What a mapping says of a model: its number of attempts, or an object."""
 
 
 def _as_models(
-    written: Sequence[str | AttemptModel] | Mapping[str, AttemptSettings],
+    written: Sequence[str | AttemptModel] | Mapping[str, AttemptSettings | int | None],
 ) -> tuple[AttemptModel, ...]:
     """Models as objects. Those of a mapping have their numbers of attempts."""
-    if isinstance(written, Mapping):
-        named = ((model, each.model_dump(exclude_unset=True)) for model, each in written.items())
-        return tuple(AttemptModel(**{"factor": 1, **says}, model=name) for name, says in named)
-    return tuple(AttemptModel(model=each) if isinstance(each, str) else each for each in written)
+    if not isinstance(written, Mapping):
+        return tuple(
+            AttemptModel(model=each) if isinstance(each, str) else each for each in written
+        )
+    found: list[AttemptModel] = []
+    for name, says in written.items():
+        settings = AttemptSettings(factor=says) if isinstance(says, int) else says
+        kept = settings.model_dump(exclude_unset=True) if settings else {}
+        found.append(AttemptModel(**{"factor": 1, **kept}, model=name))
+    return tuple(found)
 
 
 _Models: TypeAlias = Annotated[
-    Annotated[dict[Text, _OfModel], Tag("<object>")]
+    Annotated[dict[Text, _OfModel | None], Tag("<object>")]
     | Annotated[Sequence[WordOr[AttemptModel]], Tag("<list>")],
     by_form("<list>", "<object>"),
     AfterValidator(_as_models),
@@ -134,9 +138,9 @@ def _as_cost_aware(value: bool | CostAware) -> CostAware | None:
     return value if value.enabled else None
 
 
-def _as_threshold(value: Any) -> Any:
-    """The validator of a threshold that is written as a ward is."""
-    return value["validator"] if isinstance(value, Mapping) and "validator" in value else value
+def _as_threshold(value: str | Ward) -> str:
+    """The validator of a threshold, also of one that is written as a ward is."""
+    return value.validator if isinstance(value, Ward) else value
 
 
 class Aggregate(Model):
@@ -164,9 +168,14 @@ class Reforge(Varied):
     evaluator_override: Text | None = None
     """What the evaluator looks for in these rounds, in place of `evaluator_instructions`."""
 
-    threshold: Annotated[Text, BeforeValidator(_as_threshold)] | None = None
+    threshold: Annotated[WordOr[Ward], AfterValidator(_as_threshold)] | None = None
     """A validator, or an object with `validator`: the rounds end when it accepts the best output
     so far."""
+
+    @property
+    def good_enough(self) -> str | None:
+        """The validator that ends the rounds (None: there is none)."""
+        return None if self.threshold is None else _as_threshold(self.threshold)
 
 
 class Soundings(Varied):
@@ -195,7 +204,7 @@ class Soundings(Varied):
     `model_strategy`, or an object that says how many attempts each makes, as in
     `{'openai/gpt-4o': {factor: 2}}`."""
 
-    model_strategy: Literal["round_robin", "random"] = "round_robin"
+    model_strategy: Literal["round_robin", "round-robin", "random"] = "round_robin"
     """How a list of `models` is handed out: in turn, or drawn by a seed of the session."""
 
     cost_aware_evaluation: (
@@ -293,7 +302,7 @@ class Soundings(Varied):
             "validator": self.validator,
             "evaluator.function": picks.function,
             "evaluator.validator": picks.validator,
-            "reforge.threshold": self.reforge.threshold if self.reforge else None,
+            "reforge.threshold": self.reforge.good_enough if self.reforge else None,
         }
         return {key: name for key, name in found.items() if name is not None}
 

@@ -126,7 +126,7 @@ class SoundedPhase:
         """The best after the rounds of reforge; in each the best so far competes."""
         place = self._written_at("reforge.honing_prompt")
         for number in range(1, reforge.steps + 1):
-            if await self._is_good_enough(best, reforge.threshold):
+            if await self._is_good_enough(best, reforge.good_enough):
                 break
             where = self.run.cascade.where(place)
             honing = render(reforge.honing_prompt, **self.run.template_values(), where=where)
