@@ -26,6 +26,7 @@ from windlass.history.decisions import (
     PersonDecided,
     Routed,
     SoundingsDecided,
+    ToolCalled,
     ValidatorAsked,
     VisitBegun,
     phase_choice,
@@ -37,7 +38,9 @@ from windlass.history.row_details import (
     Answer,
     ReplyDetails,
     TimeOver,
+    ToolAttemptFailed,
     Validation,
+    WardJudged,
     continued,
     kind_of,
 )
@@ -137,6 +140,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         for stored in before
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
+    notes = (*notes, *_tool_phases(before), *_pre_wards(before, call))
     notes = (*notes, *_routes(rows[:at], rows[at:], call.phase))
     notes = (*notes, *_verdicts(rows[at + 1 :], call))
     if call.sounding_index is not None:
@@ -215,7 +219,35 @@ def _verdicts(after: Iterable[StoredRow], call: CallView) -> Iterator[str]:
             yield note_text(row)
 
 
-_OF_REPLY: Final = (ValidatorAsked, Validation, PersonDecided, DecisionUnread, Answer, TimeOver)
+_OF_REPLY: Final = (
+    ValidatorAsked,
+    Validation,
+    WardJudged,
+    PersonDecided,
+    DecisionUnread,
+    Answer,
+    TimeOver,
+)
+
+
+def _pre_wards(before: Iterable[StoredRow], call: CallView) -> Iterator[str]:
+    """What wards said of the input before the phase began."""
+    for row in (stored.row for stored in before if stored.row.phase == call.phase):
+        judged = WardJudged.read(row)
+        if judged is not None and judged.place == "pre":
+            yield text_of(row)
+
+
+def _tool_phases(before: Sequence[StoredRow]) -> list[str]:
+    """Which tools phases ran since the call before, and how often they failed."""
+    replies = (at for at, each in enumerate(before) if ReplyDetails.read(each.row) is not None)
+    since = before[max(replies, default=-1) + 1 :]
+    kinds = ToolCalled, ToolAttemptFailed
+    return [
+        text_of(each.row)
+        for each in since
+        if any(kind.read(each.row) is not None for kind in kinds)
+    ]
 
 
 def _routes(
