@@ -120,18 +120,25 @@ def cascades() -> str:
     )
 
 
-def linked(value: Any, definitions: Mapping[str, Any]) -> Iterator[str]:
-    """The objects that a piece of schema refers to, each before those that it refers to."""
+def linked(
+    value: Any, definitions: Mapping[str, Any], above: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """The objects that a piece of schema refers to, each before those that it refers to.
+
+    One that refers to itself is told once; `above` are those that refer to this piece.
+    """
     if isinstance(value, Mapping):
         if "$ref" in value:
             name = value["$ref"].rpartition("/")[2]
             yield name
-            yield from linked(definitions[name]["properties"], definitions)
+            if name not in above:
+                properties = definitions[name]["properties"]
+                yield from linked(properties, definitions, above | {name})
         for inner in value.values():
-            yield from linked(inner, definitions)
+            yield from linked(inner, definitions, above)
     elif isinstance(value, list):
         for inner in value:
-            yield from linked(inner, definitions)
+            yield from linked(inner, definitions, above)
 
 
 def table_of(part: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.tools_named import all_soundings, asking_phases, wards_of
-from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.cascade.validators import asking_validator
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
@@ -206,8 +206,8 @@ def _add_validator(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> N
     asked = [(rules.loop_until, tries * judged)] if rules.loop_until else []
     asked += [(name, tries) for name in (soundings.judges.values() if soundings else ())]
     for name, times in asked:
-        found = find_validator(run.cascade.validators, run.registry, name)
-        if isinstance(found, InlineValidator):
+        found = asking_validator(run.cascade.validators, run.registry, name)
+        if found is not None:
             _, info = run.resolve(found.model or run.generation_of(phase).model)
             most = (info.input_room(VERDICT_TOKENS), VERDICT_TOKENS)
             bound.add(info, times * found.max_turns, *most)
