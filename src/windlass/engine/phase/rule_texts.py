@@ -6,13 +6,14 @@ from contextlib import suppress
 from typing import Any
 
 from windlass.cascade.model import Phase
-from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.cascade.validators import find_validator
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.session_tier import moments_of
 from windlass.settings.modules import UntrustedError
 from windlass.text.prompts import goal_text, retry_in_own_words, retry_text
 from windlass.text.templates import render
+from windlass.tools.base import Tool
 
 
 def moments_in(
@@ -56,8 +57,7 @@ def goal_of(run: CascadeRun, phase: Phase) -> str | None:
     about = ""
     with suppress(UntrustedError):  # a dry run loads nothing of what nobody trusts
         found = find_validator(run.cascade.validators, run.registry, rules.loop_until)
-        asks = isinstance(found, InlineValidator)
-        about = (found.description or "") if asks else found.spec.description
+        about = found.spec.description if isinstance(found, Tool) else found.description or ""
     return goal_text(rules.loop_until, " ".join(about.split()), rules.max_attempts)
 
 

@@ -42,8 +42,8 @@ class Forecast:
     known for one of the models). `most_dollars` assumes that every allowed turn of every
     allowed attempt fills its window and its reply, without a cache, and that a phase in a loop
     runs as often as it may. `priced_as` tells of each model at whose prices it is told: its own,
-    where it is hosted. `search` is the model that searches the web for tools (None: none). Its calls, and those of cascades that are
-    tools, are not bounded and not counted here.
+    where it is hosted. `search` is the model that searches the web for tools (None: none). Its
+    calls, and those of cascades that are tools, are not bounded and not counted here.
     """
 
     models: tuple[str, ...]
@@ -131,10 +131,10 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     messages = tuple(entry.message for entry in shown.entries)
     bound = _Bound(price_as)
     for of_run, times in family:
-        phases = of_run.cascade.phases
-        for index, phase in enumerate(phases):
+        listed = of_run.cascade.phases
+        for index, phase in enumerate(listed):
             if phase.tool is None:
-                visits = times * most_visits(phases, index)
+                visits = times * most_visits(listed, index)
                 _add_phase(bound, of_run, phase, visits)
                 _add_validator(bound, of_run, phase, visits)
     for of_run, times in family:
@@ -212,6 +212,10 @@ def _add_validator(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> N
     judged = rules.max_attempts * (rules.max_turns if rules.turn_prompt else 1)
     asked = [(rules.loop_until, tries * judged)] if rules.loop_until else []
     asked += [(name, tries) for name in (soundings.judges.values() if soundings else ())]
+    wards = wards_of(phase)
+    attempts = rules.max_attempts + sum(each.max_attempts for _, _, each in wards)
+    often = {"pre": 1, "turn": attempts * rules.max_turns, "post": attempts}
+    asked += [(ward.validator, tries * often[place]) for place, _, ward in wards]
     for name, times in asked:
         found = asking_validator(run.cascade.validators, run.registry, name)
         if found is not None:
