@@ -15,6 +15,7 @@ from typing import Any
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade, tool_names
 from windlass.cascade.rules import Rule
+from windlass.cascade.tool_cascades import is_path
 from windlass.cascade.tools_named import asking_phases, judges_of, tools_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import read_journal
