@@ -15,7 +15,7 @@ from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import AttemptModel, Soundings, Varied
 from windlass.cascade.tools_named import all_soundings, wards_of
-from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.cascade.validators import asking_validator
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
@@ -41,8 +41,8 @@ class Forecast:
     known for one of the models). `most_dollars` assumes that every allowed turn of every
     allowed attempt fills its window and its reply, without a cache, and that a phase in a loop
     runs as often as it may. `priced_as` tells of each model at whose prices it is told: its own,
-    where it is hosted. `search` is the model that searches the web for tools (None: none). Its calls, and those of cascades that are
-    tools, are not bounded and not counted here.
+    where it is hosted. `search` is the model that searches the web for tools (None: none). Its
+    calls, and those of cascades that are tools, are not bounded and not counted here.
     """
 
     models: tuple[str, ...]
@@ -229,9 +229,13 @@ def _add_validator(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> N
     judged = rules.max_attempts * (rules.max_turns if rules.turn_prompt else 1)
     asked = [(rules.loop_until, tries * judged)] if rules.loop_until else []
     asked += [(name, tries) for name in (soundings.judges.values() if soundings else ())]
+    wards = wards_of(phase)
+    attempts = rules.max_attempts + sum(each.max_attempts for _, _, each in wards)
+    often = {"pre": 1, "turn": attempts * rules.max_turns, "post": attempts}
+    asked += [(ward.validator, tries * often[place]) for place, _, ward in wards]
     for name, times in asked:
-        found = find_validator(run.cascade.validators, run.registry, name)
-        if isinstance(found, InlineValidator):
+        found = asking_validator(run.cascade.validators, run.registry, name)
+        if found is not None:
             _, info = run.resolve(found.model or run.generation_of(phase).model)
             most = (info.input_room(VERDICT_TOKENS), VERDICT_TOKENS)
             bound.add(info, times * found.max_turns, *most)
