@@ -21,8 +21,6 @@ SHELL: Final = "shell:"
 
 DEFAULT: Final = "default"
 """The key of `routing` that stands for all others."""
-LAST_ERROR: Final = "last_deterministic_error"
-"""The state key that says what the newest tool phase with an `on_error` failed by."""
 
 ASKING: Final = frozenset(
     {

@@ -22,7 +22,7 @@ from windlass.engine.turn.record import Recorder
 from windlass.history.base import StateChange
 from windlass.history.decisions import Remark
 from windlass.messages import Message
-from windlass.text.templates import PhaseOutput
+from windlass.text.templates import PhaseOutput, as_value
 from windlass.window.originals import meant, reference
 
 
@@ -153,6 +153,12 @@ def phase_output(record: Recorder, phase: str | None, visit: int | None = None) 
         output = last_said(record.items(phase, visit))
         return output.message.text if output else ""
 
+    def value() -> Any:
+        output = last_said(record.items(phase, visit))
+        if output is None or not output.message.is_uncalled:
+            return text()
+        return as_value(output.message.text)  # of a phase that runs a tool
+
     def state() -> dict[str, object]:
         changes = record.store.state(record.session_id)
         return {change.key: change.value for change in changes if phase in (None, change.phase)}
@@ -188,4 +194,5 @@ def phase_output(record: Recorder, phase: str | None, visit: int | None = None) 
         result=result,
         soundings=soundings,
         known_results=lambda: list(results()),
+        value=value,
     )

@@ -8,6 +8,7 @@ history; what `outputs` offers is fetched by functions it is handed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,9 +51,12 @@ judged, under two names, and the cascade's input as text."""
 RECORDED: Final = ("history", "lineage")
 """What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
 
+LAST_ERROR: Final = "last_deterministic_error"
+"""The state key that says what the newest tool phase with an `on_error` failed by."""
 OUTPUT_OF: Final = "output_"
 """What stands before a phase's name in the key of the state that is its output."""
 
+_LIKE_JSON: Final = re.compile(r'\s*(?:[\[{"].*|true|false|null)\s*', re.DOTALL)
 _SHOWN: Final = 80
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})
 
@@ -109,6 +113,7 @@ class PhaseOutput:
         result: gives the original text of a stored tool result; raises KeyError.
         known_results: gives the references and tool names `result` knows.
         soundings: gives the output of each sounding, by its index.
+        value: gives what `state.output_PHASE` is (default: the text).
     """
 
     NAMES: Final = ("text", "json", "state", "images", "tool_results", "soundings")
@@ -122,9 +127,11 @@ class PhaseOutput:
         known_results: Callable[[], Sequence[str]] = tuple,
         *,
         soundings: Callable[[], Sequence[str]] = tuple,
+        value: Callable[[], Any] | None = None,
     ) -> None:
         self._fetch: dict[str, Callable[[], Any]] = {
             "text": text,
+            "value": text if value is None else value,
             "json": lambda: parse_json(str(self.text)),
             "state": state,
             "images": lambda: list(images()),
@@ -217,7 +224,8 @@ class NotRun(jinja2.ChainableUndefined):
 class _State(dict[str, Any]):
     """The state as a template sees it: `state.output_PHASE` is the output of that phase, too.
 
-    A key of the state goes before. To a condition (`is_lenient`) a key that was never set counts
+    As long as no tool phase has failed, `last_deterministic_error` prints nothing. A key of the
+    state goes before. To a condition (`is_lenient`) a key that was never set counts
     as nothing: a phase may or may not set it, and whether it did is what conditions ask.
     """
 
@@ -232,7 +240,9 @@ class _State(dict[str, Any]):
         name = key.removeprefix(OUTPUT_OF) if isinstance(key, str) else key
         if name != key and name in self._outputs:
             output = self._outputs[name]
-            return output if isinstance(output, jinja2.Undefined) else str(output)
+            return output.value if isinstance(output, PhaseOutput) else output
+        if key == LAST_ERROR:
+            return jinja2.ChainableUndefined(name=key)
         if self._is_lenient:
             return jinja2.ChainableUndefined(name=key)
         raise KeyError(key)
@@ -381,6 +391,20 @@ def holds(
 def is_true(rendered: str) -> bool:
     """Whether the rendered text of a condition means true."""
     return rendered.strip().lower() not in _FALSE
+
+
+def as_value(text: str) -> Any:
+    """A rendered text, read as JSON where it looks like it; numbers stay text.
+
+    >>> as_value('{"a": 1}'), as_value("true"), as_value("12"), as_value("[draft]")
+    ({'a': 1}, True, '12', '[draft]')
+    """
+    if not _LIKE_JSON.fullmatch(text):
+        return text
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
 
 
 def _line_of(error: BaseException) -> int | None:

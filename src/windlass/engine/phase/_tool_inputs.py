@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,15 +13,12 @@ from windlass.cascade.tools_named import RUN_SQL
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import UsageError
 from windlass.messages import ToolCall, canonical_json
-from windlass.safety.foreign import parse_json
-from windlass.text.templates import RECORDED, find_names, render
+from windlass.text.templates import RECORDED, as_value, find_names, render
 from windlass.tools.base import Tool
 from windlass.tools.registry import make_tool
 
 CALL: Final = "tool_phase"
 """The id of the call that a tool phase makes."""
-
-_LIKE_JSON: Final = re.compile(r'\s*(?:[\[{"].*|true|false|null)\s*', re.DOTALL)
 
 
 def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
@@ -33,7 +29,7 @@ def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
     return ToolCall(CALL, tool.spec.name, canonical_json(arguments))
 
 
-def sql_tool(run: CascadeRun, phase: Phase) -> Tool | None:
+def sql_tool(phase: Phase) -> Tool | None:
     """What runs the query of a `sql:` phase; None: it runs another tool."""
     if phase.tool is None or not phase.tool.startswith(SQL):
         return None
@@ -69,20 +65,6 @@ def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
         name: rendered(value, f"phases[{index}].inputs.{name}")
         for name, value in phase.inputs.items()
     }
-
-
-def as_value(text: str) -> Any:
-    """A rendered text, read as JSON where it looks like it; numbers stay text.
-
-    >>> as_value('{"a": 1}'), as_value("true"), as_value("12"), as_value("[draft]")
-    ({'a': 1}, True, '12', '[draft]')
-    """
-    if not _LIKE_JSON.fullmatch(text):
-        return text
-    try:
-        return parse_json(text)
-    except ValueError:
-        return text
 
 
 def _recorded(run: CascadeRun, template: str) -> dict[str, object]:

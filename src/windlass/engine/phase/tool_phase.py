@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from windlass.cascade.deterministic import DEFAULT, LAST_ERROR, Retry
+from windlass.cascade.deterministic import DEFAULT, Retry
 from windlass.cascade.flow import is_graph
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
@@ -38,6 +38,7 @@ from windlass.messages import Message, Text, ToolCall, user
 from windlass.safety.fairness import wait_for_turn
 from windlass.safety.foreign import parse_json
 from windlass.text.prompts import cut_text, tool_phase_text
+from windlass.text.templates import LAST_ERROR
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
 from windlass.tools.runner import run_tool
 from windlass.window.entries import Item
@@ -130,7 +131,7 @@ def _open(run: CascadeRun, phase: Phase) -> ToolPhase:
     Raises ContextError where a template cannot be rendered, UsageError where there is no tool.
     """
     assert phase.tool is not None
-    tool = sql_tool(run, phase) or run.registry.get(phase.tool)
+    tool = sql_tool(phase) or run.registry.get(phase.tool)
     if phase.timeout is not None:
         tool = replace(tool, timeout_s=phase.timeout)
     elif tool.timeout_s == TIMEOUT_S:
