@@ -104,6 +104,7 @@ def test_keys_without_effect_are_warned_of() -> None:
         f"phase 'a', wards.turn[0]: {idle}"
     ]
     ward = {"validator": "satisfied", "mode": "retry"}
+    useless = "has no effect with mode 'blocking', only with 'retry'"
     noted = "nothing can be tried again here: a refusal is only noted, as with 'advisory'"
     assert warnings({"name": "a", "instructions": "x", "wards": {"pre": [ward]}}) == [
         f"phase 'a', wards.pre[0].mode: {noted}"
@@ -117,10 +118,7 @@ def test_keys_without_effect_are_warned_of() -> None:
             "instructions": "x",
             "wards": {"post": [{"validator": "satisfied", "max_attempts": 2}]},
         }
-    ) == [
-        "phase 'a', wards.post[0].max_attempts: has no effect with mode 'blocking', only with"
-        " 'retry'"
-    ]
+    ) == [f"phase 'a', wards.post[0].max_attempts: {useless}"]
     routed = {**tool, "routing": {"empty": "b"}}
     assert "after which the run ends" in warnings(routed, {"name": "b", "instructions": "x"})[0]
 
