@@ -123,7 +123,7 @@ def cascades() -> str:
 def linked(value: Any, definitions: Mapping[str, Any]) -> Iterator[str]:
     """The objects that a piece of schema refers to, each before those that it refers to."""
     if isinstance(value, Mapping):
-        if "$ref" in value:
+        if "$ref" in value and "/properties/" not in value["$ref"]:
             name = value["$ref"].rpartition("/")[2]
             yield name
             yield from linked(definitions[name]["properties"], definitions)
