@@ -17,6 +17,7 @@ from windlass.cascade.flow import (
     ends,
     is_graph,
     may_have_run,
+    most_visits,
     reachable,
     sure_after,
     ways,
@@ -59,9 +60,11 @@ class TestFlow:
         assert may_have_run(BRANCH, 1) == ("a",)
         assert may_have_run(BRANCH, 4) == ("a", "b", "c", "d"), "it never runs"
         assert [phase.name for phase in sure_after(BRANCH, "b")] == ["d"]
+        assert [most_visits(BRANCH, at) for at in range(5)] == [1, 1, 1, 1, 0]
         assert sure_after(BRANCH, "a") == sure_after(BRANCH, "c") == ()
 
     def test_a_loop(self) -> None:
+        assert [most_visits(LOOP, at) for at in range(3)] == [25, 25, 1]
         assert certain(LOOP) == {"a", "b"}, "the loop may end at its bound"
         assert may_have_run(LOOP, 0) == ("a", "b"), "itself, too"
         assert may_have_run(LOOP, 2) == ("a", "b")
@@ -111,8 +114,8 @@ class TestCheck:
     def test_route_to_needs_handoffs(self) -> None:
         assert mistakes({"name": "a", "tackle": ["route_to"]}) == [
             (
-                "phase 'a', tackle[0]: 'route_to' says which of the phase's 'handoffs' comes next, and"
-                " it has none"
+                "phase 'a', tackle[0]: 'route_to' says which of the phase's 'handoffs' comes next,"
+                " and it has none"
             )
         ]
         assert mistakes({"name": "a", "tackle": ["route_to"], "handoffs": ["end"]}) == []
@@ -127,12 +130,12 @@ class TestCheck:
         assert mistakes(a, b, c, {**d, **uses}) == []
         assert mistakes(a, {**b, "context": {"from": ["c"]}}, c, d) == [
             (
-                "phase 'b', context.from[0]: no way leads here from phase 'c' (line 24); known: a, all,"
-                " first, previous"
+                "phase 'b', context.from[0]: no way leads here from phase 'c' (line 24);"
+                " known: a, all, first, previous"
             )
         ]
         assert mistakes(a, {**b, "instructions": "{{ outputs.c }}"}, c, d) == [
-            "phase 'b', instructions: outputs.c: no way leads here from phase 'c' (line 18)"
+            "phase 'b', instructions: outputs.c: no way leads here from phase 'c' (line 19)"
         ]
         loop = {"name": "a", "handoffs": ["a", "end"], "context": {"from": ["a"]}}
         assert mistakes({**loop, "instructions": "{{ outputs.a }}"}) == []

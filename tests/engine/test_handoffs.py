@@ -32,6 +32,11 @@ BRANCH = (
 )
 
 
+def load() -> dict[str, list[int]]:
+    """Load."""
+    return {"rows": [6, 7]}
+
+
 def to(target: str, text: str = "") -> Message:
     """A reply that says what comes next."""
     return calls(call("route_to", json.dumps({"target": target})), text=text)
@@ -309,6 +314,16 @@ class TestMayHaveRun:
         assert [text for _, text in ran.seen("merge")] == ["Do merge. ok wish|none|{}"]
         assert ran.result.state == {}
         assert list(ran.store.state(ran.session)) == []
+
+    async def test_a_result_of_a_tool_is_a_value_there(self, house: House) -> None:
+        template = "{{ state.output_load.rows[1] }}|{{ state.output_say }}"
+        made = cascade(
+            {"name": "load", "tool": "load"},
+            phase("say"),
+            {"name": "b", "instructions": f"Do b. {template}"},
+        )
+        ran = await house.run(made, {"say": ['{"rows": [1]}']}, tools=[load])
+        assert ran.seen("b")[-1][1] == 'Do b. 7|{"rows": [1]}'
 
     async def test_a_key_of_the_state_goes_before(self, house: House) -> None:
         put = calls(call("set_state", '{"key": "output_a", "value": "mine"}'))

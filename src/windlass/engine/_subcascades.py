@@ -22,7 +22,7 @@ from windlass.engine.turn.record import Recorder
 from windlass.history.base import StateChange
 from windlass.history.decisions import Remark
 from windlass.messages import Message
-from windlass.text.templates import PhaseOutput, as_value
+from windlass.text.templates import PhaseOutput
 from windlass.window.originals import meant, reference
 
 
@@ -141,23 +141,19 @@ def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:
     run.record.append(state=changes)
 
 
-def phase_output(record: Recorder, phase: str | None, visit: int | None = None) -> PhaseOutput:
+def phase_output(
+    record: Recorder, phase: str | None, visit: int | None = None, *, is_result: bool = False
+) -> PhaseOutput:
     """The output of a visit of a phase: its text, state, pictures and stored tool results.
 
     A tool result is found by its reference (`result_` and a content hash) or by the
     name of its tool, which means that tool's latest result. Without a phase it is that of the
-    whole session, without a visit that of the last.
+    whole session, without a visit that of the last. `is_result`: the phase runs a tool.
     """
 
     def text() -> str:
         output = last_said(record.items(phase, visit))
         return output.message.text if output else ""
-
-    def value() -> Any:
-        output = last_said(record.items(phase, visit))
-        if output is None or not output.message.is_uncalled:
-            return text()
-        return as_value(output.message.text)  # of a phase that runs a tool
 
     def state() -> dict[str, object]:
         changes = record.store.state(record.session_id)
@@ -194,5 +190,5 @@ def phase_output(record: Recorder, phase: str | None, visit: int | None = None) 
         result=result,
         soundings=soundings,
         known_results=lambda: list(results()),
-        value=value,
+        is_result=is_result,
     )
