@@ -26,7 +26,6 @@ from windlass.engine.phase.extraction import extract_state
 from windlass.engine.phase.guarding import Ground, Guard, ground_of
 from windlass.engine.phase.phase import Children, failure_recorded
 from windlass.engine.phase.remembering import memory_callbacks
-from windlass.engine.turn._answer import names_touched
 from windlass.engine.turn.approving import tools_to_approve
 from windlass.engine.turn.record import usage_columns
 from windlass.errors import PhaseFailed
@@ -41,6 +40,7 @@ from windlass.text.prompts import cut_text, tool_phase_text
 from windlass.text.templates import LAST_ERROR
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
 from windlass.tools.runner import run_tool
+from windlass.tools.touching import names_touched
 from windlass.window.entries import Item
 
 SUCCESS: Final = "success"
@@ -150,7 +150,9 @@ async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
     """
     phase = work.phase
     retry = phase.retry or _ONCE
-    for attempt in range(1, retry.max_attempts + 1):
+    attempt = 0
+    while True:
+        attempt += 1
         tried = await _attempt(run, work, attempt, last=attempt == retry.max_attempts)
         if not tried.output.error:
             return tried
@@ -166,7 +168,6 @@ async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
             raise PhaseFailed(text)
         if not run.record.follows_record:
             await sleep(retry.wait_before(attempt + 1))
-    raise AssertionError("a tool is tried at least once")  # pragma: no cover
 
 
 async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool) -> _Tried:

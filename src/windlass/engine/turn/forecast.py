@@ -42,8 +42,8 @@ class Forecast:
     known for one of the models). `most_dollars` assumes that every allowed turn of every
     allowed attempt fills its window and its reply, without a cache, and that a phase in a loop
     runs as often as it may. `priced_as` tells of each model at whose prices it is told: its own,
-    where it is hosted. `search` is the model that searches the web for tools (None: none). Its calls, and those of cascades that are
-    tools, are not bounded and not counted here.
+    where it is hosted. `search` is the model that searches the web for tools (None: none). Its
+    calls, and those of cascades that are tools, are not bounded and not counted here.
     """
 
     models: tuple[str, ...]
