@@ -373,3 +373,50 @@ def test_a_dry_run_says_that_it_runs_no_tool(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["run", str(file), "--dry-run"])
     assert isinstance(told.exception, UsageError)
     assert "before it the phase 'load' runs the tool 'list_files'" in str(told.exception)
+
+
+async def test_a_recorded_failure_is_not_made_again(house: House) -> None:
+    steps.failures += ["second", "first"]
+    retry = {"max_attempts": 2, "backoff": "none"}
+    made = cascade(
+        step("load", inputs={"path": "a"}, retry=retry, on_error="repair"), phase("repair")
+    )
+
+    def gone(_: object) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await house.run(made, gone, session_id="s")
+    result, (request,) = await resumed(house, ok, (), trust=True)
+    assert result.status == "completed"
+    assert steps.ran == ["a", "a"]
+    assert result.state["last_deterministic_error"]["error"] == "OSError: second"
+    assert request.messages[-2].text == "OSError: second"
+
+
+async def test_the_attempt_that_ended_a_run_is_made_again(house: House) -> None:
+    steps.failures.append("no such file")
+    made = cascade(step("load", inputs={"path": "a"}), phase("report"))
+    failed = await house.run(made, {}, session_id="s")
+    assert failed.result.status == "failed"
+    result, _ = await resumed(house, ok, (), trust=True)
+    assert result.status == "completed"
+    assert steps.ran == ["a", "a"]
+    assert not list(house.open_store().verify())
+
+
+async def test_a_refusal_is_not_asked_for_again(house: House) -> None:
+    retry = {"max_attempts": 3, "backoff": "none"}
+    rules = {"approve": ["read_orders"]}
+    load = step("load", inputs={"path": "a"}, rules=rules, retry=retry, on_error="no")
+
+    def gone(_: object) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await house.run(
+            cascade(load, phase("no")), gone, session_id="s", approve={"read_orders": False}
+        )
+    result, _ = await resumed(house, ok, (), trust=True)
+    assert list(result.outputs) == ["load", "no"]
+    assert steps.ran == []

@@ -180,7 +180,8 @@ async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool
     if known is not None and known.results:
         (result,) = known.results
         work.state.update(known.state)
-        return _Tried(turn, ToolOutput(result.text, result.pictures, result.failed))
+        output = ToolOutput(result.text, result.pictures, result.failed)
+        return _Tried(turn, output, final=True)  # of attempts that fail only the last has one
     return await _run_now(run, work, turn)
 
 
