@@ -420,3 +420,19 @@ async def test_a_refusal_is_not_asked_for_again(house: House) -> None:
     result, _ = await resumed(house, ok, (), trust=True)
     assert list(result.outputs) == ["load", "no"]
     assert steps.ran == []
+
+
+async def test_a_cascade_that_is_a_tool_may_be_run(house: House, tmp_path: Path) -> None:
+    (tmp_path / "shorten.yaml").write_text(
+        "cascade_id: shorten\ninputs_schema: {text: What to shorten.}\nphases:\n"
+        "  - {name: cut, instructions: 'Do cut. {{ input.text }}'}\n"
+    )
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "cascade_id: c\ntools: [shorten.yaml]\nphases:\n"
+        "  - {name: short, tool: shorten, inputs: {text: '{{ input.text }}'}}\n"
+        "  - {name: report, instructions: 'Do report. {{ outputs.short }}'}\n"
+    )
+    ran = await house.run(file, {"cut": ["brief"]}, {"text": "long"})
+    assert ran.seen("cut")[-1][1] == "Do cut. long"
+    assert ran.seen("report")[-1][1] == "Do report. brief"
