@@ -436,3 +436,9 @@ async def test_a_cascade_that_is_a_tool_may_be_run(house: House, tmp_path: Path)
     ran = await house.run(file, {"cut": ["brief"]}, {"text": "long"})
     assert ran.seen("cut")[-1][1] == "Do cut. long"
     assert ran.seen("report")[-1][1] == "Do report. brief"
+
+
+async def test_a_tool_that_takes_a_number_gets_one(house: House) -> None:
+    twice = step("twice", "tests.support.steps:twice", inputs={"number": "{{ input.count }}"})
+    ran = await house.run(cascade(twice), {}, {"count": 21})
+    assert ran.result.output == "42"

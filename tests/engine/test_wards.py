@@ -153,7 +153,8 @@ def test_a_dry_run_counts_what_wards_may_ask(tmp_path: Path) -> None:
     def most_calls(wards: str) -> int:
         file = tmp_path / "c.yaml"
         file.write_text(
-            "cascade_id: c\nvalidators: {polite: {instructions: 'Polite? {{ content }}'}}\nphases:\n"
+            "cascade_id: c\nvalidators: {polite: {instructions: 'Polite? {{ content }}'}}\n"
+            "phases:\n"
             f"  - {{name: write, instructions: Write., rules: {{max_turns: 1}}, wards: {wards}}}\n"
         )
         told = CliRunner().invoke(app, ["run", str(file), "--dry-run", "--json"])

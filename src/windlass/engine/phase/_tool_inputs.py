@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +26,32 @@ def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
     arguments = rendered_inputs(run, phase)
     if phase.tool is not None and phase.tool.startswith(SQL):
         arguments = {"query": _query(run, phase, arguments)}
-    return ToolCall(CALL, tool.spec.name, canonical_json(arguments))
+    return ToolCall(CALL, tool.spec.name, canonical_json(with_numbers(arguments, tool)))
+
+
+def with_numbers(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
+    """The arguments with numbers in place of their texts, where the tool takes a number.
+
+    A tool that is a function reads its own arguments.
+    """
+    properties: Mapping[str, Any] = tool.spec.parameters.get("properties", {})
+    taken = dict(arguments)
+    for name, value in arguments.items() if tool.parse is None else ():
+        kind = properties.get(name, {}).get("type")
+        if isinstance(value, str) and (number := _number(value, kind)) is not None:
+            taken[name] = number
+    return taken
+
+
+def _number(text: str, kind: object) -> int | float | None:
+    """The number that a text is, where one of this kind is taken (None: it is none)."""
+    read = {"integer": int, "number": float}.get(str(kind))
+    if read is None:
+        return None
+    try:
+        return read(text)
+    except ValueError:
+        return None
 
 
 def sql_tool(phase: Phase) -> Tool | None:
