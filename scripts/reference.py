@@ -128,8 +128,8 @@ def linked(
     It stands `within` these: one that refers to itself is named once.
     """
     if isinstance(value, Mapping):
-        name = value.get("$ref", "").rpartition("/")[2]
-        if name and name not in within:
+        name = value.get("$ref", "").removeprefix("#/$defs/")
+        if name in definitions and name not in within:
             yield name
             yield from linked(definitions[name]["properties"], definitions, (*within, name))
         for inner in value.values():
