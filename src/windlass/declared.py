@@ -128,7 +128,7 @@ def _classes_of(module: str) -> Mapping[str, ast.ClassDef]:
 class Model(BaseModel):
     """What all declared objects share: frozen, and no key that is not declared."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @classmethod
     def meanings(cls) -> Mapping[str, str]:

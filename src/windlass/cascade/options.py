@@ -39,7 +39,7 @@ from windlass.selection.options import (
     SIMILARITY_THRESHOLD,
     Strategy,
 )
-from windlass.selection.vectors import read_threshold
+from windlass.selection.threshold import read_threshold
 from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
 from windlass.window.policies import shared as policies
 from windlass.window.profiles import Commit, Profile
