@@ -396,7 +396,7 @@ class _Checker:
 
     def of_children(self, index: int) -> list[str]:
         """What the sub-cascades that have run add to `outputs`."""
-        run = {*self.before(index), self.names[index]}
+        run = {*self.before(index), *self.names[index : index + 1]}
         children = self.children.items()
         return [name for at, names in children if self.names[at] in run for name in names]
 
