@@ -131,8 +131,9 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     messages = tuple(entry.message for entry in shown.entries)
     bound = _Bound(price_as)
     for of_run, times in family:
-        for index, phase in enumerate(of_run.cascade.phases):
-            visits = times * most_visits(of_run.cascade.phases, index)
+        listed = of_run.cascade.phases
+        for index, phase in enumerate(listed):
+            visits = times * most_visits(listed, index)
             if phase.tool is None:
                 _add_phase(bound, of_run, phase, visits)
             _add_validator(bound, of_run, phase, visits)
