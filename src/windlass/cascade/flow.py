@@ -83,13 +83,15 @@ def may_have_run(phases: Sequence[Phase], index: int) -> tuple[str, ...]:
     """The phases that may have run before the one at `index`, in the order of the file.
 
     It is among them where a way leads back to it. Of a phase that never runs all others are:
-    nothing that it says of them is wrong.
+    nothing that it says of them is wrong. Behind the last index these are all that may run.
     """
     names = [phase.name for phase in phases]
     if not may_jump(phases):
         return tuple(names[:index])
-    own, leads = names[index], ways(phases)
-    run = reachable(phases)
+    leads, run = ways(phases), reachable(phases)
+    if index == len(names):
+        return tuple(name for name in names if name in run)
+    own = names[index]
     if own not in run:
         return tuple(name for name in names if name != own)
     return tuple(name for name in names if name in run and own in _from(leads[name], leads))
