@@ -45,6 +45,8 @@ def _named(key: str) -> str:
 REFUSED: Final[Mapping[str, str]] = {
     "pareto_frontier": "soundings are judged by their outputs alone, whatever they cost",
     "cost_aware_evaluation": "soundings are judged by their outputs alone, whatever they cost",
+    "async_cascades": "no cascade runs beside a run; 'sub_cascades' of a phase are waited for",
+    "rag": "name the folder as the setting 'search_folder', and give the phase 'web_search'",
 }
 """Keys of other runners that Windlass does not take, and why."""
 
@@ -84,7 +86,7 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "callouts": "an object such as {'decision': '^DECISION:'}",
     "sub_cascades": "an object with 'ref'",
     "inputs_schema": "an object such as {'file': 'the file to chart'}",
-    "inputs_schema.NAME": "a description, or an object such as {'type': 'string', 'default': 'all'}",
+    "inputs_schema.NAME": "a description, or an object such as {'type': 'string'}",
     "input_map": "an object such as {'ticket': 'ticket_id'}",
 }
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from windlass.cascade._sentences import shown
 from windlass.cascade.dialects import misread, perhaps_misread
+from windlass.cascade.foreign import foreign_name, foreign_tool
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, tool_names
@@ -67,6 +69,15 @@ def checked_cascade(
     if mistakes:
         raise CascadeError(mistakes, perhaps_misread(loaded))
     return loaded.cascade
+
+
+def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[str] = ()) -> Loaded:
+    """What a text holds without the tools of its tackles that are not there, with warnings."""
+    if loaded.partial is None:
+        return loaded
+    checker = _Checker(loaded.partial, tools, servers, parents=None, children={})
+    list(checker.own_tools())  # registers them; what is wrong with them is said by `check`
+    return checker.without_unknown_tools(loaded)
 
 
 class _Checker:
@@ -298,7 +309,9 @@ class _Checker:
             names = (*names, *SOUNDING)
         for name in used:
             if name.of != "outputs":
-                if name.name not in names:
+                if (text := foreign_name(name.name)) is not None:
+                    yield self.in_template(path, template, name.line, text)
+                elif name.name not in names:
                     text = f"a template cannot use {name.name!r}; {did_you_mean(name.name, names)}"
                     yield self.in_template(path, template, name.line, text)
             elif index is None:
@@ -338,6 +351,8 @@ class _Checker:
     def unknown_tool(self, name: str) -> str | None:
         """Why there is no such tool; None where there is, or where tools are not looked at."""
         tools = self.tools
+        if name.startswith("shell:"):
+            return foreign_tool(name)
         if ":" in name:
             if not _DOTTED.fullmatch(name):
                 return f"{name!r} is not a dotted path; write it as 'package.module:function'"
@@ -359,9 +374,49 @@ class _Checker:
                 " cascade nor the settings declare in 'mcp_servers';"
                 f" {did_you_mean(server, declared)}"
             )
-        if tools is None or name in tools.names() or tools.is_partial:
+        if tools is None or name in tools.names():
+            return None
+        if text := foreign_tool(name):
+            return text
+        if tools.is_partial:
             return None
         return f"there is no tool {name!r}; {did_you_mean(name, tools.names())}"
+
+    def without_unknown_tools(self, loaded: Loaded) -> Loaded:
+        """What was loaded without what no tool is, in tackles and as a validator."""
+        warnings = list(loaded.warnings)
+        phases: list[Phase] = []
+        for index, phase in enumerate(self.cascade.phases):
+            changes: dict[str, Any] = {}
+            if phase.tackle != "manifest":
+                told = {name: self.missing(phase, name) for name in phase.tackle}
+                changes["tackle"] = tuple(name for name in phase.tackle if told[name] is None)
+                for name, text in told.items():
+                    if text is not None:
+                        path = self.in_tackle(index, name)
+                        warnings.append(self.mistake(path, f"{text}; it is left out"))
+            validator = phase.rules.loop_until
+            text = self.unknown_tool(validator) if validator is not None else None
+            if text is not None:
+                place: Path = ("phases", index, "rules", "loop_until")
+                warnings.append(self.mistake(place, f"{text}; it is left out"))
+                changes["rules"] = phase.rules.model_copy(update={"loop_until": None})
+            phases.append(phase.model_copy(update=changes))
+        cascade = self.cascade.model_copy(update={"phases": tuple(phases)})
+        partial = replace(self.partial, cascade=cascade)
+        return replace(loaded, partial=partial, warnings=tuple(warnings))
+
+    def missing(self, phase: Phase, name: str) -> str | None:
+        """Why the phase can do nothing with a tool that its tackle names; None where it can."""
+        banks = memory_of(self.cascade, phase)
+        return self.unknown_tool(name) or missing_bank(banks, name)
+
+    def in_tackle(self, index: int, name: str) -> Path:
+        """Where the tackle of a phase names a tool first."""
+        base: Path = ("phases", index, "tackle")
+        written, held = self.written(base), list(self.cascade.phases[index].tackle)
+        as_in_file = isinstance(written, list) and base not in self.partial.kept
+        return (*base, (written if as_in_file else held).index(name))
 
     def server_is_wrong(self, name: str) -> bool:
         """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
@@ -372,16 +427,13 @@ class _Checker:
         """Whether something in the phase's tackle was no tool's name and is not in the partial."""
         written = self.written(("phases", index, "tackle"))
         held = self.cascade.phases[index].tackle
-        return written is not None and written != held and list(written) != list(held)
+        return isinstance(written, list) and any(each not in held for each in written)
 
     def phase_tools(self, index: int, phase: Phase) -> Iterator[Mistake]:
         base: Path = ("phases", index)
-        banks = memory_of(self.cascade, phase)
-        if phase.tackle != "manifest":
-            for position, name in enumerate(phase.tackle):
-                text = self.unknown_tool(name) or missing_bank(banks, name)
-                if text:
-                    yield self.mistake((*base, "tackle", position), text)
+        for name in () if phase.tackle == "manifest" else phase.tackle:
+            if text := self.missing(phase, name):
+                yield self.mistake(self.in_tackle(index, name), text)
         choice = phase.tool_choice
         if choice is not None and not can_choose(phase, choice) and not self.tackle_unknown(index):
             yield self.mistake((*base, "tool_choice"), _no_choice(phase, choice))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Final, NamedTuple, TypeAlias
 
@@ -67,6 +67,11 @@ class CascadeFamily:
             if partial is not None:
                 yield place, partial.cascade.phases[place[0]].sub_cascades[place[1]], child
 
+    def changed(self, change: Callable[[Loaded, Registry], Loaded]) -> CascadeFamily:
+        """The same, with what each file holds changed."""
+        children = {place: child.changed(change) for place, child in self.children.items()}
+        return replace(self, loaded=change(self.loaded, self.tools), children=children)
+
     def walk(self) -> Iterator[CascadeFamily]:
         """It, and all below it, in the order of the file."""
         yield self
@@ -79,13 +84,14 @@ def read_family(
     tools: Registry,
     file: FilePath | None,
     registry_of: Callable[[FilePath], Registry],
+    read: Callable[[FilePath], Loaded] = load,
 ) -> CascadeFamily:
     """The cascade and all that it names, read from their files; nothing is checked yet.
 
     `file` is the cascade's own (None: it has none, and refers from the current folder);
-    `registry_of` gives the tools of the cascade in a file.
+    `registry_of` gives the tools of the cascade in a file, and `read` what the file holds.
     """
-    reading, own = _Reading(registry_of), () if file is None else (file,)
+    reading, own = _Reading(registry_of, read), () if file is None else (file,)
     family = reading.family(loaded, tools, own, 0)
     for each in family.walk():
         each.tools.modules.protect(*own, *reading.read)
@@ -97,6 +103,7 @@ class _Reading:
     """The work in hand: each file is read once."""
 
     registry_of: Callable[[FilePath], Registry]
+    load: Callable[[FilePath], Loaded]
     read: dict[FilePath, tuple[Loaded, Registry]] = field(
         default_factory=dict[FilePath, tuple[Loaded, Registry]]
     )
@@ -139,7 +146,7 @@ class _Reading:
         """What a file holds, and the tools for it. Raises UsageError where it cannot be read."""
         real = file.resolve()
         if real not in self.read:
-            self.read[real] = load(file), self.registry_of(file)
+            self.read[real] = self.load(file), self.registry_of(file)
         return self.read[real]
 
 

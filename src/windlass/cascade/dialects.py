@@ -38,7 +38,7 @@ def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
     if loaded.partial is None:
         return ()
     told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
-    return sort_mistakes([*told, *undeclared_inputs(loaded)])
+    return sort_mistakes([*loaded.warnings, *told, *undeclared_inputs(loaded)])
 
 
 def misread(partial: PartialCascade) -> Iterator[Mistake]:

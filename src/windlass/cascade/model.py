@@ -382,6 +382,8 @@ class FileLines:
 
     file: str = field(default="", compare=False)
     lines: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
+    lenient: bool = field(default=False, compare=False)
+    """Whether what is not known was left out of it."""
 
     def where(self, place: str) -> str:
         """`file:line, place`; empty where the cascade came from no file."""
@@ -445,6 +447,11 @@ class Cascade(GenerationSettings, WithInjectors):
     def file(self) -> str:
         """The file from which it was loaded; empty where it came from none."""
         return self._origin.file
+
+    @property
+    def is_lenient(self) -> bool:
+        """Whether what is not known was left out when it was read."""
+        return self._origin.lenient
 
     def where(self, place: str) -> str:
         """Where `place` (such as `phases[3].context.from[0]`) stands, for messages to the user.

@@ -293,7 +293,7 @@ def input_needs(
             use = loaded.partial.in_template(path, template, need.line, text)
             uses.setdefault(need.name, InputNeed(need.name, use))
     for name, field in declared.items():
-        if field.required:
+        if field.required and field.default is None:
             text = f"the cascade needs the input {_described(name, field)}"
             use = loaded.partial.mistake(("inputs_schema", name), text)
             uses.setdefault(name, InputNeed(name, use))
