@@ -32,6 +32,7 @@ from windlass.cascade._field_values import (
     working_pattern,
     working_schema,
 )
+from windlass.cascade.handoffs import Handoffs
 from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource
@@ -316,6 +317,10 @@ class Phase(GenerationSettings, WithInjectors):
 
     sub_cascades: Annotated[Sequence[SubCascade], AfterValidator(tuple)] = ()
     """Cascades that run one after the other before the phase does."""
+
+    handoffs: Handoffs = ()
+    """The phases that may come next: names, or objects with target and description. A model that
+    has to choose calls `route_to`; nothing chosen is the first. `end` ends the run."""
 
     context: PhaseContext | None = None
     """Selective context. Absent: the phase sees all that was said before it (a snowball)."""

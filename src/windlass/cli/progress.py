@@ -97,7 +97,8 @@ class Progress:
                 seen = context.rstrip(".")
                 if not self._verbose and len(seen) > _SEEN:
                     seen = f"{seen[:_SEEN].rpartition(' ')[0]} …"
-                self._line(f"\n[{index}/{total}] {phase}  ({seen})", "bold")
+                number = index if total is None else f"{index}/{total}"
+                self._line(f"\n[{number}] {phase}  ({seen})", "bold")
             case CallStarted() | CallEnded() if not self._verbose:
                 pass
             case Noted(detail=True) if not self._verbose:

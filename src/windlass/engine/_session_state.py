@@ -13,9 +13,31 @@ from typing import Any
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.turn.record import Recorder
+from windlass.history.base import Status
 from windlass.text.templates import PhaseOutput
 from windlass.window.entries import Edit
 from windlass.wire.base import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """What a phase that ended chose to come next: a phase, or `end`; `by` is who chose it."""
+
+    target: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A visit of a phase that ended: which it was, from 1, and how it ended.
+
+    `hidden`: later windows see its output only.
+    """
+
+    phase: str
+    visit: int
+    status: Status
+    hidden: bool
 
 
 @dataclass(slots=True)
@@ -40,6 +62,14 @@ class SessionState:
     """The session of the sounding that was taken, where its outputs were said (None: here)."""
     last_phase: PhaseRun | None = None
     """The phase before the one that runs (None: there was none)."""
+    route: Route | None = None
+    """What the phase that ended chose to come next (None: it chose nothing)."""
+    ran: list[Ran] = field(default_factory=list[Ran])
+    """The visits of phases that ended, in order."""
+    visit: int = 1
+    """How often the phase that runs has begun."""
+    turns_before: int = 0
+    """The turns that it took in earlier visits: turns go on counting."""
 
     def fork(self) -> SessionState:
         """A copy for a sounding, which changes nothing of the original."""
@@ -51,6 +81,7 @@ class SessionState:
             callouts=dict(self.callouts),
             remembered=[],
             choosing=None,
+            route=None,
         )
 
     def for_task(self, *, parallel: bool) -> SessionState:

@@ -30,9 +30,10 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
     """The run of a phase's sub-cascade, with nothing done yet."""
     index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
     held, sub = run.children[index, position], phase.sub_cascades[position]
+    again = f".visit_{run.session.visit}" if run.session.visit > 1 else ""
     child = open_below(
         run,
-        f"{index + 1}.{position + 1}",
+        f"{index + 1}.{position + 1}{again}",
         held,
         child_input(run, sub),
         parent_phase=phase.name,
@@ -138,15 +139,16 @@ def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:
     run.record.append(state=changes)
 
 
-def phase_output(record: Recorder, phase: str | None) -> PhaseOutput:
-    """The output of a phase that ran: its text, state, pictures and stored tool results.
+def phase_output(record: Recorder, phase: str | None, visit: int | None = None) -> PhaseOutput:
+    """The output of a visit of a phase: its text, state, pictures and stored tool results.
 
     A tool result is found by its reference (`result_` and a content hash) or by the
-    name of its tool, which means that tool's latest result. None is the whole session.
+    name of its tool, which means that tool's latest result. Without a phase it is that of the
+    whole session, without a visit that of the last.
     """
 
     def text() -> str:
-        output = last_said(record.items(phase))
+        output = last_said(record.items(phase, visit))
         return output.message.text if output else ""
 
     def state() -> dict[str, object]:
@@ -154,12 +156,12 @@ def phase_output(record: Recorder, phase: str | None) -> PhaseOutput:
         return {change.key: change.value for change in changes if phase in (None, change.phase)}
 
     def images() -> list[str]:
-        items = record.items(phase)
+        items = record.items(phase, visit)
         return [picture.describe() for item in items for picture in item.message.pictures]
 
     def results() -> Mapping[str, Message]:
         named: dict[str, Message] = {}
-        for item in record.items(phase):
+        for item in record.items(phase, visit):
             if item.message.role == "tool":
                 named[reference(item.message)] = item.message
                 if item.message.name:
@@ -167,7 +169,7 @@ def phase_output(record: Recorder, phase: str | None) -> PhaseOutput:
         return named
 
     def soundings() -> list[str]:
-        tried = record.soundings(phase) if phase else ()
+        tried = record.soundings(phase, visit) if phase else ()
         return [last.message.text if last else "" for last in map(last_said, tried)]
 
     def result(name: str) -> str:

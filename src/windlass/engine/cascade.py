@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from windlass.cascade.compile import compile_rule, rule_in_words
+from windlass.cascade.flow import is_graph
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.tools_named import all_soundings, servers_named
@@ -18,6 +19,7 @@ from windlass.engine._subcascades import (
     take_over_child,
     tell_unknown_names,
 )
+from windlass.engine._walk import walk_phases
 from windlass.engine.cards.card_models import models_beside
 from windlass.engine.cards.indexer import CardIndexer, start_cards
 from windlass.engine.cascade_run import CascadeRun
@@ -74,24 +76,35 @@ async def run_cascade(run: CascadeRun) -> Result:
             await add_server_tools(run, servers)
             if cascade.soundings is not None and run.sounding is None:
                 return await run_sounded_cascade(run, cascade.soundings, run_cascade)
-            return await phases()
+            return await walk_phases(run, run_one)
 
-        async def phases() -> Ending:
-            endings: list[Ending] = []
-            for index, phase in enumerate(cascade.phases, start=1):
-                context = rule_in_words(compile_rule(cascade, phase, run.settings))
-                run.emit(PhaseStarted(phase.name, index, len(cascade.phases), context))
-                try:
-                    attempt = run_phase if phase.soundings is None else run_sounded
-                    own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
-                    endings.append(await attempt(own, phase, partial(run_children, own, phase)))
-                except (PersonNeeded, RunLimitReached):  # what it said by then is the output
-                    run.session.outputs[phase.name] = phase_output(record, phase.name)
-                    raise
-                run.session.outputs[phase.name] = phase_output(record, phase.name)
-            return ending_of(endings)
+        async def run_one(phase: Phase) -> Ending:
+            _tell_start(run, phase)
+            attempt = run_phase if phase.soundings is None else run_sounded
+            own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
+            try:
+                ending = await attempt(own, phase, partial(run_children, own, phase))
+            except (PersonNeeded, RunLimitReached):  # what it said by then is the output
+                _keep_output(run, phase)
+                raise
+            _keep_output(run, phase)
+            return ending
 
         return await run_session(run, work(), cards)
+
+
+def _tell_start(run: CascadeRun, phase: Phase) -> None:
+    """Tell who watches that a phase begins, and what it will see."""
+    context = rule_in_words(compile_rule(run.cascade, phase, run.settings))
+    total = None if is_graph(run.cascade.phases) else len(run.cascade.phases)
+    run.emit(PhaseStarted(phase.name, len(run.session.ran) + 1, total, context))
+
+
+def _keep_output(run: CascadeRun, phase: Phase) -> None:
+    """Make what a phase said by now its output, which is the last of all outputs."""
+    outputs = run.session.outputs
+    outputs.pop(phase.name, None)
+    outputs[phase.name] = phase_output(run.record, phase.name, run.session.visit)
 
 
 def whose_limits(run: CascadeRun) -> str:

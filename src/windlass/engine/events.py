@@ -29,11 +29,14 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class PhaseStarted:
-    """A phase begins; `index` counts from 1; `context` says in words what it will see."""
+    """A phase begins; `index` counts from 1; `context` says in words what it will see.
+
+    `total` is how many there will be (None: the phases choose what comes next).
+    """
 
     phase: str
     index: int
-    total: int
+    total: int | None
     context: str
 
 

@@ -5,6 +5,7 @@ The words that people read stand beside, in the row's `text`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -95,6 +96,36 @@ class Asks(RowDetails):
     call: str | None
     options: Sequence[str]
     why: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Routed(RowDetails):
+    """After a phase `target` comes next, which is one of `ways`, or the run ends; `by` chose it.
+
+    That is `model`, `output` or `default`: the first, as nothing was chosen.
+    """
+
+    kind = "route"
+    target: str
+    by: str
+    ways: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitBegun(RowDetails):
+    """A phase runs again: for which time, and the last turn of the times before."""
+
+    kind = "visit"
+    visit: int
+    after_turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class VisitsUsedUp(RowDetails):
+    """A phase has run as often as it may, and was to run again: the run ends."""
+
+    kind = "visits"
+    max_visits: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,14 +438,21 @@ def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> I
     `own` is the phase and the index of a sounding that still runs, whose rows count for itself.
     Rows are those of a session, or of a phase, in order.
     """
-    listed = list(rows)
-    taken: set[tuple[str, int | None]] = set() if own is None else {own}
-    for stored in listed:
+    listed: list[tuple[StoredRow, int]] = []
+    visits = Counter[str]()
+    for stored in rows:
+        phase = stored.row.phase or ""
+        visits[phase] += VisitBegun.read(stored.row) is not None
+        listed.append((stored, visits[phase]))
+    taken: set[tuple[str, int, int | None]] = set()
+    if own is not None:
+        taken.add((own[0], visits[own[0]], own[1]))
+    for stored, visit in listed:
         if (decided := SoundingsDecided.read(stored.row)) is not None:
-            taken.add((stored.row.phase or "", decided.winner))
-    for stored in listed:
+            taken.add((stored.row.phase or "", visit, decided.winner))
+    for stored, visit in listed:
         index = stored.row.sounding_index
-        if index is None or (stored.row.phase or "", index) in taken:
+        if index is None or (stored.row.phase or "", visit, index) in taken:
             yield stored
 
 

@@ -25,7 +25,7 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.decisions import ErrorDetails, standing
+from windlass.history.decisions import ErrorDetails, VisitBegun, standing
 from windlass.history.row_details import (
     STEPS,
     RowDetails,
@@ -215,9 +215,27 @@ class Recorder:
         details = ErrorDetails(type(error).__name__, str(error))
         return self.row(NodeType.ERROR, phase=phase, metadata=details.as_json())
 
-    def rows(self, phase: str | None = None) -> list[StoredRow]:
-        """The rows of a phase, or of the whole session, without soundings that did not win."""
-        return list(standing(self._come_by(phase), self.sounding))
+    def rows(self, phase: str | None = None, visit: int | None = None) -> list[StoredRow]:
+        """The rows of a visit of a phase, or of the whole session.
+
+        Those of soundings that did not win are left out. A phase that may run several times is
+        asked for one `visit`, from 1 (None: the last that began).
+        """
+        if phase is None:
+            return list(standing(self._come_by(None), self.sounding))
+        return list(standing(self._of_visit(phase, visit), self.sounding))
+
+    def _of_visit(self, phase: str, visit: int | None) -> list[StoredRow]:
+        visits: list[list[StoredRow]] = [[]]
+        for stored in self._come_by(phase):
+            if VisitBegun.read(stored.row) is not None:
+                visits.append([])
+            visits[-1].append(stored)
+        return visits[-1] if visit is None else visits[visit - 1]
+
+    def last_turn(self, phase: str) -> int:
+        """The last turn that a phase took, also in soundings that did not win; 0: it took none."""
+        return max((stored.row.turn or 0 for stored in self._come_by(phase)), default=0)
 
     def _come_by(self, phase: str | None) -> Iterator[StoredRow]:
         """The stored rows; of a resumed session those that the run has come to."""
@@ -225,17 +243,17 @@ class Recorder:
             if self.recorded is None or self.recorded.has_passed(stored):
                 yield stored
 
-    def soundings(self, phase: str) -> list[list[Item]]:
-        """What was said in each sounding of a phase, by its index, read from the record."""
+    def soundings(self, phase: str, visit: int | None = None) -> list[list[Item]]:
+        """What was said in each sounding of a visit of a phase, by its index; as in `rows`."""
         found: dict[int, list[StoredRow]] = {}
-        for stored in self._come_by(phase):
+        for stored in self._of_visit(phase, visit):
             if stored.row.sounding_index is not None:
                 found.setdefault(stored.row.sounding_index, []).append(stored)
         return [_said(found.get(index, [])) for index in range(max(found, default=-1) + 1)]
 
-    def items(self, phase: str | None = None) -> list[Item]:
-        """What was said in a phase, or in the whole session, read from the record."""
-        return _said(self.rows(phase))
+    def items(self, phase: str | None = None, visit: int | None = None) -> list[Item]:
+        """What was said in a visit of a phase, or in the whole session; as in `rows`."""
+        return _said(self.rows(phase, visit))
 
 
 class Recorded:

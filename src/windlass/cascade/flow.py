@@ -1,0 +1,123 @@
+"""In which order phases may run: one after the other, or as a graph.
+
+A cascade is a graph once a phase of it says where it goes on. Then a phase without a way on ends
+the run; else each phase goes on with the next in the file. Pure: this is about what may happen,
+and the engine says what did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from windlass.cascade.handoffs import END
+from windlass.cascade.model import Phase
+
+
+def ways_on(phase: Phase) -> tuple[str, ...]:
+    """What the phase says may come next, the default first; `end` may be among it."""
+    return tuple(each.target for each in phase.handoffs)
+
+
+def is_graph(phases: Iterable[Phase]) -> bool:
+    """Whether a phase says where it goes on, so that the order of the file says nothing."""
+    return any(map(ways_on, phases))
+
+
+def ways(phases: Sequence[Phase]) -> dict[str, tuple[str, ...]]:
+    """The phases that may come next after each phase; none where the run ends there.
+
+    >>> ways([Phase(name="a", instructions="A"), Phase(name="b", instructions="B")])
+    {'a': ('b',), 'b': ()}
+    """
+    names = [phase.name for phase in phases]
+    if not is_graph(phases):
+        return {name: tuple(names[at : at + 1]) for at, name in enumerate(names, start=1)}
+    known = {*names} - {END}
+    return {
+        phase.name: tuple(name for name in dict.fromkeys(ways_on(phase)) if name in known)
+        for phase in phases
+    }
+
+
+def may_end(phase: Phase, phases: Sequence[Phase]) -> bool:
+    """Whether the run may be over with the phase."""
+    if not is_graph(phases):
+        return phase.name == phases[-1].name
+    on = ways_on(phase)
+    return not on or END in on
+
+
+def ends(phase: Phase, phases: Sequence[Phase]) -> bool:
+    """Whether the run is over with the phase, whatever happens in it."""
+    return not ways(phases).get(phase.name)
+
+
+def reachable(phases: Sequence[Phase]) -> frozenset[str]:
+    """The phases that may run: the first, and those to which a way leads from it."""
+    return _from([phases[0].name], ways(phases))
+
+
+def may_have_run(phases: Sequence[Phase], index: int) -> tuple[str, ...]:
+    """The phases that may have run before the one at `index`, in the order of the file.
+
+    It is among them where a way leads back to it. Of a phase that never runs all others are:
+    nothing that it says of them is wrong.
+    """
+    names = [phase.name for phase in phases]
+    if not is_graph(phases):
+        return tuple(names[:index])
+    own, leads = names[index], ways(phases)
+    run = reachable(phases)
+    if own not in run:
+        return tuple(name for name in names if name != own)
+    return tuple(name for name in names if name in run and own in _from(leads[name], leads))
+
+
+def certain(phases: Sequence[Phase]) -> frozenset[str]:
+    """The phases that run on every way to the end."""
+    leads = ways(phases)
+    ending = {phase.name for phase in phases if may_end(phase, phases)}
+    return frozenset(
+        name for name in leads if _leads_to(name, phases[0].name, leads, ending - {name})
+    )
+
+
+def sure_after(phases: Sequence[Phase], name: str) -> tuple[str, ...]:
+    """The phases that follow the one of that name for sure, in order, until a choice or a loop."""
+    leads, followed = ways(phases), [name]
+    by_name = {phase.name: phase for phase in phases}
+    while len(leads.get(followed[-1], ())) == 1:
+        here, (following,) = followed[-1], leads[followed[-1]]
+        if following in followed or (is_graph(phases) and may_end(by_name[here], phases)):
+            break
+        followed.append(following)
+    return tuple(followed[1:])
+
+
+def _from(names: Iterable[str], leads: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """These phases, and all to which a way leads from them."""
+    found: dict[str, None] = dict.fromkeys(names)
+    waiting = list(found)
+    while waiting:
+        for name in leads.get(waiting.pop(), ()):
+            if name not in found:
+                found[name] = None
+                waiting.append(name)
+    return frozenset(found)
+
+
+def _leads_to(
+    name: str, first: str, leads: Mapping[str, Sequence[str]], ending: frozenset[str] | set[str]
+) -> bool:
+    """Whether every way from the first phase leads to the one of that name."""
+    sure = {name}
+    grows = True
+    while grows:
+        new = {
+            each
+            for each, on in leads.items()
+            if each not in sure and each not in ending and on and sure.issuperset(on)
+        }
+        sure |= new
+        grows = bool(new)
+    return first in sure

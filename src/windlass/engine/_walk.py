@@ -1,0 +1,72 @@
+"""The phases of a cascade in the order in which they run, each visit of one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from windlass.cascade.flow import is_graph, ways_on
+from windlass.cascade.handoffs import END
+from windlass.cascade.model import Phase
+from windlass.engine._session_state import Ran
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import LimitHit
+from windlass.history.base import Ending, ending_of
+from windlass.history.decisions import Routed, VisitBegun, VisitsUsedUp
+
+MOST_VISITS: Final = 25
+"""How often a phase may run in one session."""
+
+
+async def walk_phases(run: CascadeRun, run_one: Callable[[Phase], Awaitable[Ending]]) -> Ending:
+    """Run phase after phase, as each says what comes next; returns how they ended together."""
+    endings: list[Ending] = []
+    phase: Phase | None = run.cascade.phases[0]
+    while phase is not None:
+        if not _begin_visit(run, phase):
+            return ending_of([*endings, Ending("incomplete", "turns")])
+        ending = await run_one(phase)
+        endings.append(ending)
+        hidden = phase.context_retention == "output_only"
+        run.session.ran.append(Ran(phase.name, run.session.visit, ending.status, hidden))
+        phase = _next_phase(run, phase)
+    return ending_of(endings)
+
+
+def _begin_visit(run: CascadeRun, phase: Phase) -> bool:
+    """Note that the phase runs once more; False where it has run as often as it may."""
+    session, name = run.session, phase.name
+    session.route = None
+    session.visit = 1 + sum(each.phase == name for each in session.ran)
+    session.turns_before = 0
+    if session.visit == 1:
+        return True
+    if session.visit > MOST_VISITS:
+        text = f"phase {name!r} was to run again, and has run {MOST_VISITS} times; the run ends"
+        run.tell(name, text, VisitsUsedUp(MOST_VISITS))
+        run.emit(LimitHit(name, "turns", f"phase {name!r}", MOST_VISITS, MOST_VISITS))
+        return False
+    session.turns_before = run.record.last_turn(name)
+    text = f"phase {name!r} runs again: visit {session.visit}"
+    run.tell(name, text, VisitBegun(session.visit, session.turns_before))
+    return True
+
+
+def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
+    """The phase that comes next (None: the run is over); in a graph the record says why."""
+    phases, name = list(run.cascade.phases), phase.name
+    if not is_graph(phases):
+        at = [each.name for each in phases].index(name) + 1
+        return phases[at] if at < len(phases) else None
+    ways, route = ways_on(phase), run.session.route
+    if route is None and not ways:
+        return None
+    if route is not None:
+        target, by, why = route.target, route.by, f"chosen by {route.by}"
+    else:
+        target, by = ways[0], "default"
+        why = "the first of its handoffs" if len(ways) > 1 else "its only handoff"
+    what = "the run ends" if target == END else f"{target!r} comes next"
+    text = f"after phase {name!r} {what}: {why}"
+    run.tell(name, text, Routed(target, by, ways), detail=len(ways) == 1)
+    return next((each for each in phases if each.name == target), None)
