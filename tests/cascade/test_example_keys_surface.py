@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.engine.harness import House
+import windlass
+from tests.engine.harness import House, Ran, call, calls, cascade, phase
+from windlass.cascade.model import Cascade
 from windlass.cli.app import app
+from windlass.engine.result import Result
 from windlass.errors import CascadeError, UsageError
+from windlass.history.callout_rows import find_callouts
+from windlass.providers.scripted import Scripted
 
 KEYS = Path(__file__).parents[2] / "examples" / "keys"
 
@@ -48,3 +53,73 @@ def test_check_tells_the_inputs(tmp_path: Path) -> None:
     unknown.write_text(file.read_text().replace("input.days", "input.day"))
     told = CliRunner().invoke(app, ["check", str(unknown)])
     assert "'inputs_schema' has no input 'day'; did you mean 'days'?" in told.output
+
+
+def names_of_callouts(ran: Ran) -> list[tuple[str, str, str]]:
+    return [
+        (each.name, each.by, each.stored.row.message.text)
+        for each in find_callouts(ran.store.rows(ran.session))
+        if each.stored.row.message is not None
+    ]
+
+
+async def test_callouts_name_the_output_and_what_a_pattern_finds(house: House) -> None:
+    file = KEYS / "callouts.yaml"
+    replies = iter(["DECISION: roll back.", "Dear client"])
+    ran = await house.run(file, lambda _: next(replies), {"client": "Ada"})
+    assert names_of_callouts(ran) == [("Facts of Ada", "phase", "DECISION: roll back.")]
+    marks = [each["name"] for each in ran.decisions("callout")]
+    assert marks == ["decision", "Facts of Ada"]
+
+
+@pytest.mark.parametrize(
+    ("written", "held"),
+    [
+        ("Note", {"output": {"as": "Note"}}),
+        ({"output": "Note"}, {"output": {"as": "Note"}}),
+        (
+            {"messages": "Reply {{ turn }}", "messages_filter": "last_turn"},
+            {"messages": {"as": "Reply {{ turn }}", "filter": "last_turn"}},
+        ),
+        ({"decision": "^D:"}, {"decision": {"pattern": "^D:"}}),
+        ({"output": "^D:"}, {"output": {"pattern": "^D:"}}),
+    ],
+)
+def test_spellings_of_callouts_are_one(written: object, held: object) -> None:
+    ours = Cascade.model_validate(cascade(phase("a", callouts=written)))
+    assert ours == Cascade.model_validate(cascade(phase("a", callouts=held)))
+
+
+@pytest.mark.parametrize(
+    ("filtered", "named"),
+    [
+        ({}, ["1 a", "2 a"]),
+        ({"messages_filter": "all"}, ["1 a", "1 a", "2 a"]),
+        ({"messages_filter": "last_turn"}, ["2 a"]),
+    ],
+)
+async def test_callouts_name_each_message(
+    house: House, filtered: dict[str, str], named: list[str]
+) -> None:
+    callouts = {"messages": "{{ turn }} {{ phase }}", **filtered}
+    made = cascade(phase("a", callouts=callouts, tackle=["set_state"]), phase("b"))
+    replies = {"a": [calls(call("set_state", '{"key": "k", "value": "v"}')), "done"]}
+    ran = await house.run(made, replies)
+    assert [name for name, _, _ in names_of_callouts(ran)] == named
+
+
+async def test_a_resumed_run_keeps_the_names(house: House) -> None:
+    made = cascade(phase("a", callouts="Note {{ state.x | default('!') }}"), phase("b"))
+    ran = await house.run(made, {"b": [RuntimeError("gone")]}, session_id="s")
+    assert ran.result.status == "failed"
+    again = await resumed(house)
+    assert again.status == "completed"
+    found = find_callouts(house.open_store().rows("s"))
+    assert [each.name for each in found] == ["Note !"]
+
+
+async def resumed(house: House, session: str = "s") -> Result:
+    model = Scripted(lambda _: "ok")
+    return await windlass.resume(
+        session, store=house.store, root=house.folder, providers={"scripted": model}
+    )

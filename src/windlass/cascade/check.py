@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from windlass.cascade._sentences import shown
+from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.foreign import foreign_name, foreign_tool
 from windlass.cascade.layers import choosing_layers, merge_layers
@@ -24,7 +25,7 @@ from windlass.cascade.source import Path
 from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank
 from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
-from windlass.text.templates import MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
+from windlass.text.templates import CALLOUT, MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
 from windlass.tools.registry import Registry
 
 CHOICES: Final = ("auto", "none", "required")
@@ -163,6 +164,9 @@ class _Checker:
         yield from self.template((*base, "instructions"), phase.instructions, index)
         if phase.system is not None:
             yield from self.template((*base, "system"), phase.system, index)
+        for what in (OUTPUT, MESSAGES):
+            if (rule := name_for(phase.callouts, what)) is not None and rule.as_ is not None:
+                yield from self.template((*base, "callouts", what), rule.as_, index)
         for place, source in phase.sources.items():
             yield from self.source(self.as_written(index, place), index, source)
         if phase.context is not None:
@@ -305,6 +309,8 @@ class _Checker:
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
         names = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
+        if path[2:3] == ("callouts",):
+            names = (*names, *CALLOUT)
         if len(path) == len(("phases", 0, "instructions")) and path[-1] == "instructions":
             names = (*names, *SOUNDING)
         for name in used:

@@ -6,11 +6,11 @@ be meant as it would be read is a mistake; what can be is told, and runs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from windlass.cascade._sentences import shown
+from windlass.cascade.callout_rules import FILTER, MESSAGES
 from windlass.cascade.layers import injectors_of
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, tool_names
@@ -18,13 +18,6 @@ from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import REMEMBER, SEARCH
 from windlass.errors import Mistake
-
-_NAMING: Final = frozenset({"output", "messages", "messages_filter"})
-"""The keys of `callouts` where they name messages."""
-_OF_A_PATTERN: Final = re.compile(r"[\^$\\\[\]|*+]|\(\?")
-"""What names of things do not hold, and regular expressions do."""
-_TEMPLATE: Final = re.compile(r"\{[{%]")
-
 
 class _Misread(NamedTuple):
     """What there is to say of a key; `fails`: it cannot be meant as it is read here."""
@@ -53,26 +46,19 @@ def _in_other_senses(partial: PartialCascade) -> Iterator[_Misread]:
         )
     for index, phase in enumerate(partial.cascade.phases):
         base: Path = ("phases", index)
-        yield from _callouts(partial, (*base, "callouts"), phase)
+        yield from _callouts(partial, (*base, "callouts"))
         yield from _instructions(partial, (*base, "instructions"), phase)
         if isinstance(partial.written((*base, "memory")), str):
             yield from _memory(partial, (*base, "memory"), [phase])
         yield from _turns(partial, (*base, "rules", "max_turns"), phase)
 
 
-def _callouts(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:
-    if not phase.callouts or not _NAMING.issuperset(phase.callouts):
-        return
-    for key, pattern in phase.callouts.items():
-        if key != "messages_filter" and _OF_A_PATTERN.search(_TEMPLATE.split(pattern)[0]):
-            continue
-        text = (
-            f"{shown(pattern)} would be looked for in the text of messages, as a regular"
-            f" expression, and what holds it be called {key!r}; elsewhere this key names what the"
-            " phase says. Write the name first, and a pattern of what is to be kept in sight:"
-            " {'decision': '^DECISION:'}"
-        )
-        yield _Misread(partial.mistake((*path, key), text), fails=True)
+def _callouts(partial: PartialCascade, path: Path) -> Iterator[_Misread]:
+    """A filter of messages that nothing names."""
+    written = partial.written(path)
+    if isinstance(written, dict) and FILTER in written and MESSAGES not in written:
+        text = f"{FILTER!r} says which replies {MESSAGES!r} names, and there is no {MESSAGES!r}"
+        yield _Misread(partial.mistake((*path, FILTER), text), fails=False)
 
 
 def _instructions(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:

@@ -27,12 +27,12 @@ from pydantic import (
 )
 
 from windlass.cascade._field_values import (
-    Callouts,
     plain_values,
     working_pattern,
     working_schema,
 )
 from windlass.cascade.handoffs import Handoffs
+from windlass.cascade.callout_rules import Callouts
 from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource
@@ -339,7 +339,8 @@ class Phase(GenerationSettings, WithInjectors):
     """How many turns `context_strategy: recent` carries into the phase (default 2)."""
 
     callouts: Callouts = Field(default_factory=dict)
-    """Names, each with a pattern: replies and results of this phase that match are called out."""
+    """What is called out: a name for the phase's output, or names for its messages, or patterns
+    by the name of what they find."""
 
     memory: MemoryOf | None = None
     """The memory banks of this phase, in place of the cascade's."""

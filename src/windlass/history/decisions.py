@@ -491,8 +491,8 @@ class TaskNotes(RowDetails):
 
 # ---- marks, cards, memory --------------------------------------------------------------------
 
-By: TypeAlias = Literal["tool", "pattern", "user"]
-"""Who marked a message: the model by the tool, a phase's pattern, a person."""
+By: TypeAlias = Literal["tool", "pattern", "phase", "user"]
+"""Who marked a message: the model by the tool, a phase's pattern or its name for it, a person."""
 
 
 @dataclass(frozen=True, slots=True)

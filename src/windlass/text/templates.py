@@ -33,6 +33,8 @@ MOMENTS: Final = ("call", "now", "session_id")
 """What `system` and `instructions` see besides: text that the run hands in."""
 SOUNDING: Final = ("sounding_factor", "sounding_index")
 """What `instructions` see of soundings: how many there are, and which it is, from 0."""
+CALLOUT: Final = ("phase", "turn")
+"""What the names of callouts see besides: the phase, and its turn."""
 
 _SHOWN: Final = 80
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})

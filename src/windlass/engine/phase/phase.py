@@ -15,6 +15,7 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.phase._attempts import run_attempts
+from windlass.engine.phase.callouts import mark_output
 from windlass.engine.phase.extraction import extract_state
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.turn.windows import lasting_edits
@@ -75,6 +76,7 @@ async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun
     """Attempts at a phase until one is accepted, and what is taken from its output."""
     phase_run = await beginning
     ending, output = await run_attempts(run, phase, phase_run)
+    mark_output(run, phase_run, output)
     return Tried(phase_run, ending, output, await extract_state(run, phase, output))
 
 
