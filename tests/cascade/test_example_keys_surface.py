@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +18,7 @@ from windlass.cli.app import app
 from windlass.engine.result import Result
 from windlass.errors import CascadeError, UsageError
 from windlass.history.callout_rows import find_callouts
+from windlass.memory.banks import Banks
 from windlass.providers.scripted import Scripted
 
 KEYS = Path(__file__).parents[2] / "examples" / "keys"
@@ -123,3 +126,63 @@ async def resumed(house: House, session: str = "s") -> Result:
     return await windlass.resume(
         session, store=house.store, root=house.folder, providers={"scripted": model}
     )
+
+
+async def test_memory_keeps_every_message_and_finds_it_by_the_banks_name(house: House) -> None:
+    file = KEYS / "memory.yaml"
+    first = await house.run(file, lambda _: "Restart the pump.", {"question": "the pump is dead"})
+    asks = calls(call("past_cases", '{"query": "pump", "limit": 1}'))
+    replies = iter([asks, "As before: restart it."])
+    again = await house.run(file, lambda _: next(replies), {"question": "no pump again"})
+    (result,) = [m for m in again.model.requests[-1].messages if m.role == "tool"]
+    assert "1 found" in result.text
+    assert "pump" in result.text
+    assert [tool.name for tool in again.model.requests[0].tools] == ["past_cases"]
+    kept = Banks(first.store, time.time, lambda: "-").memories("past_cases")
+    assert "Restart the pump." in [memory.text for memory in kept]
+    assert [each["messages"] for each in again.decisions("memory kept")] == [3]
+
+
+async def test_nothing_of_soundings_is_kept_and_nothing_twice(house: House) -> None:
+    soundings = {"factor": 2, "evaluator_instructions": "The best."}
+    made = cascade(phase("a"), phase("b", soundings=soundings), phase("c"), memory="notes")
+    gone = {"c": [RuntimeError("gone")]}
+    ran = await house.run(made, gone, session_id="s")
+    assert ran.result.status == "failed"
+    assert (await resumed(house)).status == "completed"
+    kept = Banks(house.open_store(), time.time, lambda: "-").memories("notes")
+    assert [memory.text for memory in kept] == ["Do a.", "ok a", "Do c.", "ok"]
+    assert {memory.version for memory in kept} == {1}
+
+
+@pytest.mark.parametrize(
+    ("more", "held"),
+    [
+        ({}, {"bank": "b", "keep": "all"}),
+        ({"tackle": ["remember"]}, {"read": ["b"], "write": ["b"]}),
+        ({"injectors": True}, {"read": ["b"], "write": ["b"]}),
+    ],
+)
+def test_a_bare_bank_is_meant_as_its_cascade_uses_it(more: dict[str, Any], held: Any) -> None:
+    bare = Cascade.model_validate(cascade(phase("a", memory="b", **more)))
+    assert bare == Cascade.model_validate(cascade(phase("a", memory=held, **more)))
+
+
+async def test_instructions_are_the_text_of_a_file(house: House, tmp_path: Path) -> None:
+    ran = await house.run(KEYS / "instructions.yaml", lambda _: "-", {"plan": "the move"})
+    assert ran.model.requests[0].messages[-1].text.startswith("Name three risks of the move")
+    assert "{{ input.plan }}" in str(ran.store.start(ran.session).cascade["phases"])
+    file = tmp_path / "c.yaml"
+    file.write_text((KEYS / "instructions.yaml").read_text())
+    told = CliRunner().invoke(app, ["check", str(file)])
+    assert "'@prompts/risks.md' names a file beside the cascade that is not there" in str(
+        told.exception
+    )
+    (tmp_path / "prompts").mkdir()
+    prompt = tmp_path / "prompts" / "risks.md"
+    prompt.write_text("Name three.\n\nOf {{ plan }}.")
+    told = CliRunner().invoke(app, ["check", str(file)])
+    assert f"{prompt}:3: phase 'risks', instructions: a template cannot use" in str(told.exception)
+    file.write_text(file.read_text().replace("prompts/risks.md", "../risks.md"))
+    told = CliRunner().invoke(app, ["check", str(file)])
+    assert "lies outside the folder of the cascade" in str(told.exception)

@@ -127,7 +127,7 @@ class TestWhichBanks:
             )
         )
         a, b, c = (memory_of(made, one) for one in made.phases)
-        assert a == MemoryBanks(read=("team",), write=("team",))
+        assert a == MemoryBanks(bank="team", keep="all")
         assert b == MemoryBanks(read=("x", "y"), write=("x", "y"))
         assert c == MemoryBanks(read=("z",), write=())
         bare = Cascade.model_validate(cascade(phase("a")))

@@ -22,10 +22,19 @@ from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, 
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank
-from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
+from windlass.cascade.tools_named import all_soundings, banks_as_tools, memory_of, missing_bank
+from windlass.errors import CascadeError, Mistake, UsageError, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
-from windlass.text.templates import CALLOUT, MOMENTS, NAMES, SOUNDING, TemplateError, find_names, is_constant
+from windlass.text.templates import (
+    CALLOUT,
+    MOMENTS,
+    NAMES,
+    SOUNDING,
+    TemplateError,
+    find_names,
+    is_constant,
+)
+from windlass.tools.bank import make_bank_tool
 from windlass.tools.registry import Registry
 
 CHOICES: Final = ("auto", "none", "required")
@@ -353,6 +362,11 @@ class _Checker:
                 continue
             except WindlassError as error:
                 yield self.mistake(("tools", position), str(error))
+
+        for bank in banks_as_tools(self.cascade):
+            if bank not in tools.names():
+                with suppress(UsageError):  # no tool can have this name
+                    tools.register(make_bank_tool(bank))
 
     def unknown_tool(self, name: str) -> str | None:
         """Why there is no such tool; None where there is, or where tools are not looked at."""

@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 from windlass.cascade._sentences import shown
 from windlass.cascade.callout_rules import FILTER, MESSAGES
-from windlass.cascade.layers import injectors_of
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
-from windlass.cascade.model import Phase, tool_names
+from windlass.cascade.model import REMEMBER, SEARCH, Phase, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import REMEMBER, SEARCH
 from windlass.errors import Mistake
+
 
 class _Misread(NamedTuple):
     """What there is to say of a key; `fails`: it cannot be meant as it is read here."""
@@ -40,16 +39,12 @@ def misread(partial: PartialCascade) -> Iterator[Mistake]:
 
 
 def _in_other_senses(partial: PartialCascade) -> Iterator[_Misread]:
-    if isinstance(partial.written(("memory",)), str):
-        yield from _memory(
-            partial, ("memory",), [p for p in partial.cascade.phases if not p.memory]
-        )
+    yield from _memory(partial, ("memory",))
     for index, phase in enumerate(partial.cascade.phases):
         base: Path = ("phases", index)
         yield from _callouts(partial, (*base, "callouts"))
         yield from _instructions(partial, (*base, "instructions"), phase)
-        if isinstance(partial.written((*base, "memory")), str):
-            yield from _memory(partial, (*base, "memory"), [phase])
+        yield from _memory(partial, (*base, "memory"))
         yield from _turns(partial, (*base, "rules", "max_turns"), phase)
 
 
@@ -62,31 +57,38 @@ def _callouts(partial: PartialCascade, path: Path) -> Iterator[_Misread]:
 
 
 def _instructions(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:
-    prompt = phase.instructions.strip()
-    if not prompt.startswith("@"):
+    """A prompt that begins as the name of a file, and is none: of more than one word."""
+    written = partial.written(path)
+    is_text = isinstance(written, str) and phase.instructions == written
+    if is_text and written.strip().startswith("@") and len(written.split()) > 1:
+        text = (
+            f"{shown(written.strip())} is sent to the model as it stands; '@' and one word would be"
+            " the name of a file whose text is meant"
+        )
+        yield _Misread(partial.mistake(path, text), fails=False)
+
+
+def _memory(partial: PartialCascade, path: Path) -> Iterator[_Misread]:
+    """A bank that is only named, and into which our own tools and injectors only look."""
+    bank, everywhere = partial.written(path), partial.cascade.phases
+    if not isinstance(bank, str) or not _is_read(partial):
         return
-    text = (
-        f"{shown(prompt)} is sent to the model as it stands; elsewhere '@' begins the name of a"
-        " file whose text is meant. Write that text here"
-    )
-    # More than one word is no name of a file.
-    yield _Misread(partial.mistake(path, text), fails=len(prompt.split()) == 1)
-
-
-def _memory(partial: PartialCascade, path: Path, phases: list[Phase]) -> Iterator[_Misread]:
-    bank = partial.written(path)
-    everywhere = partial.cascade.phases
     if any(each.tackle == "manifest" or REMEMBER in tool_names(each.tackle) for each in everywhere):
         return
-    tools = {name for phase in phases for name in tool_names(phase.tackle)}
-    injectors = [injectors_of(partial.cascade, phase) for phase in phases]
-    reads = any(each is not None and "user_memory" in each.specs for each in injectors)
     text = (
         f"nothing is put into the bank {bank!r}: only the tool {REMEMBER!r} does that, and no"
-        " tackle has it; elsewhere every message is kept by itself. Give a phase"
-        f" {REMEMBER!r} and {SEARCH!r}; a bank that is only looked into is {{'read': [{bank!r}]}}"
+        f" tackle has it; every message is kept by {{'bank': {bank!r}, 'keep': 'all'}}, and a bank"
+        f" that is only looked into is {{'read': [{bank!r}]}}"
     )
-    yield _Misread(partial.mistake(path, text), fails=not (reads or tools))
+    yield _Misread(partial.mistake(path, text), fails=False)
+
+
+def _is_read(partial: PartialCascade) -> bool:
+    """Whether the cascade says in our own words how its memory is used."""
+    cascade = partial.cascade
+    if cascade.injectors or any(each.injectors for each in cascade.phases):
+        return True
+    return any(SEARCH in tool_names(each.tackle) for each in cascade.phases)
 
 
 def _turns(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from windlass.cascade import _sentences as sentences
+from windlass.cascade._included import with_included_texts
 from windlass.cascade.foreign import foreign_keys, without_foreign_keys
 from windlass.cascade.model import Cascade, FileLines
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
@@ -64,6 +65,10 @@ class PartialCascade:
 
     def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
         """What is said of a line of the template at `path`; lines count from 1."""
+        file = self.reading.included.get(_original(path, self.kept))
+        if file is not None:
+            place = sentences.where(_original(path, self.kept), self.reading.data)
+            return Mistake(file, line, f"{place}: {text}")
         block = self.reading.blocks.get(_original(path, self.kept))
         if block is not None:
             return self.mistake(path, text, block + line)
@@ -185,12 +190,15 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     if lenient:
         data, unknown = _without_unknown_keys(data)
         warnings += [_in_file(error, reading, "; it is left out") for error in unknown]
+    data, unread = with_included_texts(data, reading)
     errors, partial = _validate(reading, data)
     if partial is not None and (reading.lines or lenient):
         lines = {path_text(place): line for place, line in reading.lines.items()}
         file = reading.file if reading.lines else ""
-        partial.cascade._origin = FileLines(file, lines, lenient)  # noqa: SLF001  # set nowhere else
-    mistakes = [
+        included = {path_text(place): each for place, each in reading.included.items()}
+        origin = FileLines(file, lines, included, lenient)
+        partial.cascade._origin = origin  # noqa: SLF001  # set nowhere else
+    mistakes = unread + [
         _mistake(
             reading, path[:-1], line, f"the key {path[-1]!r} is given twice, first in line {first}"
         )

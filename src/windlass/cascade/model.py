@@ -31,8 +31,8 @@ from windlass.cascade._field_values import (
     working_pattern,
     working_schema,
 )
-from windlass.cascade.handoffs import Handoffs
 from windlass.cascade.callout_rules import Callouts
+from windlass.cascade.handoffs import Handoffs
 from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource
@@ -57,6 +57,10 @@ from windlass.window.policies.budget import OnExceed
 
 REACHES: Final = ("all", "first", "previous")
 """Words that stand for phases in a source, and therefore no phase may be called."""
+
+REMEMBER: Final = "remember"
+SEARCH: Final = "search_memory"
+"""The tools that write to memory banks, and look into them."""
 
 PARENT: Final = "parent."
 """What a source begins with that is a phase of the cascade which runs this one."""
@@ -219,14 +223,32 @@ BankNames: TypeAlias = Annotated[
 class MemoryBanks(Model):
     """The memory banks of a phase."""
 
+    bank: Name | None = None
+    """One bank that is both read and written, and that a tool of its name looks into."""
+
+    keep: Literal["all"] | None = None
+    """With `bank`: `all` puts every message of the phase, outside soundings, into it."""
+
     read: BankNames = ()
     """The banks that `search_memory` looks in."""
 
     write: BankNames = ()
     """The banks that `remember` may put something into."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _both_ways(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and isinstance(bank := data.get("bank"), str):
+            opened = {key: data.get(key, ()) for key in ("read", "write")}
+            if all(isinstance(names, list | tuple) for names in opened.values()):
+                both = {key: list(dict.fromkeys([bank, *each])) for key, each in opened.items()}
+                return {**data, **both}
+        return data
+
     @model_validator(mode="after")
     def _some_bank(self) -> MemoryBanks:
+        if self.keep is not None and self.bank is None:
+            raise refuse("'keep' needs the 'bank' that keeps, such as {'bank': 'notes'}")
         if not self.read and not self.write:
             raise refuse("name a bank to 'read' or to 'write', such as {'read': ['notes']}")
         return self
@@ -240,6 +262,33 @@ def as_banks(value: str | Sequence[str] | MemoryBanks) -> MemoryBanks:
     return MemoryBanks(read=names, write=names)
 
 
+def with_kept_banks(data: Any) -> Any:
+    """The data of a cascade in which each bank that is only named is written out.
+
+    It keeps every message, as it does in other runners, unless the cascade says in our own words
+    how its memory is used: by `remember` or `search_memory` in a tackle, or by `injectors`.
+    """
+    phases = data.get("phases") if isinstance(data, Mapping) else None
+    if not isinstance(phases, list | tuple):
+        return data
+    parts = [data, *(phase for phase in phases if isinstance(phase, Mapping))]
+    if not any(isinstance(part.get("memory"), str) for part in parts):
+        return data
+    ours = any(part.get("injectors") or _has_memory_tool(part.get("tackle")) for part in parts)
+
+    def written_out(part: Any) -> Any:
+        if not isinstance(part, Mapping) or not isinstance(name := part.get("memory"), str):
+            return part
+        banks = {"read": [name], "write": [name]} if ours else {"bank": name, "keep": "all"}
+        return {**part, "memory": banks}
+
+    return {**written_out(data), "phases": [written_out(phase) for phase in phases]}
+
+
+def _has_memory_tool(tackle: Any) -> bool:
+    return isinstance(tackle, list | tuple) and bool({REMEMBER, SEARCH}.intersection(tackle))
+
+
 MemoryOf: TypeAlias = Annotated[
     Annotated[Name, Tag("<word>")]
     | Annotated[BankNames, Tag("<list>")]
@@ -247,8 +296,8 @@ MemoryOf: TypeAlias = Annotated[
     by_form("<word>", "<list>", "<object>"),
     AfterValidator(as_banks),
 ]
-"""One bank, a list of banks, or an object with `read` and `write`. A name or a list is both read
-and written; a bank that is not named is closed."""
+"""One bank, a list of banks, or an object. One bank keeps every message (`{bank, keep: all}`); a
+list is both read and written; a bank that is not named is closed."""
 
 
 class SubCascade(Model):
@@ -388,6 +437,8 @@ class FileLines:
 
     file: str = field(default="", compare=False)
     lines: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
+    included: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    """The files whose texts stand in places of it."""
     lenient: bool = field(default=False, compare=False)
     """Whether what is not known was left out of it."""
 
@@ -395,6 +446,8 @@ class FileLines:
         """`file:line, place`; empty where the cascade came from no file."""
         if not self.file:
             return ""
+        if place in self.included:
+            return f"{self.included[place]}, {place}"
         line = self.lines.get(place)
         return f"{self.file}, {place}" if line is None else f"{self.file}:{line}, {place}"
 
@@ -428,7 +481,8 @@ class Cascade(GenerationSettings, WithInjectors):
     """Windows for every phase: true or {} for the defaults, or an object with options."""
 
     memory: MemoryOf | None = None
-    """The memory banks that phases may use: names, or an object with `read` and `write`."""
+    """The memory banks that phases may use: one that keeps every message, a list, or an object with
+    `bank` and `keep`, or `read` and `write`."""
 
     soundings: Soundings | None = None
     """Several runs of the whole cascade side by side, of which the best is taken."""
@@ -446,8 +500,8 @@ class Cascade(GenerationSettings, WithInjectors):
     def _without_editor_key(cls, data: Any) -> Any:
         # Editors put `$schema` at the top to know what completes the file.
         if isinstance(data, Mapping) and "$schema" in data:
-            return {key: value for key, value in data.items() if key != "$schema"}
-        return data
+            data = {key: value for key, value in data.items() if key != "$schema"}
+        return with_kept_banks(data)
 
     @property
     def file(self) -> str:

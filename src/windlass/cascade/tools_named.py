@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Final
 
-from windlass.cascade.model import Cascade, MemoryBanks, Phase, as_banks, tool_names
+from windlass.cascade.model import (
+    REMEMBER,
+    SEARCH,
+    Cascade,
+    MemoryBanks,
+    Phase,
+    as_banks,
+    tool_names,
+)
 from windlass.cascade.sounding_options import Soundings
-
-REMEMBER: Final = "remember"
-SEARCH: Final = "search_memory"
-"""The tools that write to memory banks, and look into them."""
 
 
 def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
@@ -66,3 +69,12 @@ def missing_bank(memory: MemoryBanks | None, tool: str) -> str | None:
     if tool == SEARCH and not (memory and memory.read):
         return f"{tool!r} needs a bank to read; say which: 'memory': {{'read': ['notes']}}"
     return None
+
+
+def banks_as_tools(cascade: Cascade) -> list[str]:
+    """The banks that a tackle lists by their own names."""
+    names: dict[str, None] = {}
+    for phase in cascade.phases:
+        banks = memory_of(cascade, phase)
+        names |= dict.fromkeys(each for each in phase.tackle if banks and each in banks.read)
+    return list(names)

@@ -544,6 +544,15 @@ class Remembered(RowDetails):
 
 
 @dataclass(frozen=True, slots=True)
+class MessagesKept(RowDetails):
+    """So many messages of a phase that ended were put into a bank that keeps them all."""
+
+    kind = "memory kept"
+    bank: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class Forgotten(RowDetails):
     """What stood under a key of a memory bank was taken back."""
 

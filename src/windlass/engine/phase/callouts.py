@@ -105,13 +105,19 @@ def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
     for item in items:
         if item.message.name in _COPIES:
             continue
-        if named is not None and (named.filter == "all" or item.message.role == "assistant"):
-            if named.filter != "last_turn":
-                _mark_named(run, phase_run, item, MESSAGES, named)
+        if named is not None and _names_at_once(named, item):
+            _mark_named(run, phase_run, item, MESSAGES, named)
         for name, pattern in patterns.items():
             if compile_pattern(pattern, re.MULTILINE).search(item.message.text):
                 _mark(run, phase_run, item.id, item.message, name, by="pattern", pattern=pattern)
                 break
+
+
+def _names_at_once(rule: CalloutRule, item: Item) -> bool:
+    """Whether a rule for messages names this one as soon as it is said."""
+    return rule.filter == "all" or (
+        rule.filter == "assistant_only" and item.message.role == "assistant"
+    )
 
 
 def mark_output(run: Run, phase_run: PhaseRun, output: Item | None) -> None:

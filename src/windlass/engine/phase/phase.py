@@ -17,6 +17,7 @@ from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.callouts import mark_output
 from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.keeping import keep_messages
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
@@ -114,6 +115,7 @@ async def settle(
     )
     record.append(outcomes=[outcome], state=[*phase_run.now.state.changes(name), *tried.changes])
     session.state.update({change.key: change.value for change in tried.changes})
+    keep_messages(run, phase, phase_run)
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
     return ending, output
