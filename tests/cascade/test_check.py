@@ -215,7 +215,7 @@ class TestTools:
 
     def test_an_unknown_validator(self) -> None:
         told = only({**A, "rules": {"loop_until": "nope"}}, tools=Toolbox())
-        assert "rules.loop_until: there is no tool 'nope'" in told
+        assert "rules.loop_until: there is no validator 'nope'" in told
 
     def test_without_tools_to_compare_names_are_taken_as_they_are(self) -> None:
         assert mistakes({**A, "tackle": ["nope", "m:f"], "rules": {"loop_until": "nope"}}) == []
@@ -382,9 +382,8 @@ class TestWhateverComes:
             holder = holder[step]
         holder[path[-1]] = object
         told = [mistake.text for mistake in check(from_python(data), tools=Toolbox())]
-        known = "call, input, now, outputs, session_id, sounding_factor, sounding_index, state"
-        said = f"phase 'zz', instructions: a template cannot use 'nobody'; known: {known}"
-        assert said in told
+        said = "phase 'zz', instructions: a template cannot use 'nobody'; known: attempt, call"
+        assert any(text.startswith(said) for text in told)
 
 
 class TestDoors:

@@ -10,8 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from tests.cascade.making import cascade
-from windlass.cascade.model import Cascade, MaxInputTokens, Phase, PhaseContext, long_form
+from windlass.cascade.model import Cascade, Phase, PhaseContext, long_form
 from windlass.cascade.rules import ContextSource
+from windlass.cascade.spellings import MaxInputTokens
 
 
 def phase(**more: Any) -> Phase:

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from windlass.cli import output, printed_tables
 from windlass.safety.escaping import escaped
+from windlass.text.tables import NumberCell, Table
 
 CELLS = st.one_of(
     st.text("ab ,1\n\t\x1b日é", max_size=30),
@@ -29,7 +30,7 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
     rows: Sequence[tuple[str, str, str]], right: set[int], whole: set[int]
 ) -> None:
     columns = ["name", "tokens in", "why"]
-    expected = Table(title="\ntitle", title_justify="left", pad_edge=False, box=None)
+    expected = RichTable(title="\ntitle", title_justify="left", pad_edge=False, box=None)
     for at, column in enumerate(columns):
         justify = "right" if at in right else "left"
         expected.add_column(column, justify=justify, overflow="fold", no_wrap=at in whole)  # type: ignore[arg-type]
@@ -44,13 +45,11 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
                 screen.print(expected, soft_wrap=False)
             else:
                 cells = [
-                    [
-                        printed_tables.NumberCell(cell) if at in right else cell
-                        for at, cell in enumerate(row)
-                    ]
+                    [NumberCell(cell) if at in right else cell for at, cell in enumerate(row)]
                     for row in rows
                 ]
-                printed_tables.print_table(columns, cells, title="\ntitle", whole=whole)
+                heads = [column for at, column in enumerate(columns) if at in whole]
+                printed_tables.print_table(Table(columns, cells), "\ntitle", whole=heads)
             printed.append(screen.file.getvalue())  # type: ignore[attr-defined]
     lines = [[line.rstrip() for line in text.split("\n")] for text in printed]
     assert lines[0] == lines[1]

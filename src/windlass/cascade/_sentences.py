@@ -17,7 +17,7 @@ from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 
-_BY_NAME: Final = ("mcp_servers", "inputs_schema")
+_BY_NAME: Final = ("inputs_schema", "mcp_servers", "validators")
 """Keys of a cascade whose object has the user's own names for keys."""
 
 

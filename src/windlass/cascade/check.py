@@ -23,18 +23,22 @@ from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import all_soundings, banks_as_tools, memory_of, missing_bank
+from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
 from windlass.text.templates import (
     CALLOUT,
+    JUDGED,
     MOMENTS,
     NAMES,
+    RULES,
     SOUNDING,
     TemplateError,
     find_names,
     is_constant,
 )
 from windlass.tools.bank import make_bank_tool
+from windlass.tools.old_names import tool_of_old_name
 from windlass.tools.registry import Registry
 
 CHOICES: Final = ("auto", "none", "required")
@@ -161,8 +165,12 @@ class _Checker:
                 of_phase = int(path[1]) if len(path) > 1 else 0
                 yield from self.template((*path, *key.split(".")), text, of_phase)
             for key, name in soundings.judges.items():
-                if unknown := self.unknown_tool(name):
-                    yield self.mistake(self.sounding_path(path, key), unknown)
+                unknown = self.unknown_tool if key == "evaluator.function" else self.not_a_validator
+                if problem := unknown(name):
+                    yield self.mistake(self.sounding_path(path, key), problem)
+        for name, validator in self.cascade.validators.items():
+            place: Path = ("validators", name, "instructions")
+            yield from self.template(place, validator.instructions, len(self.names))
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -176,6 +184,8 @@ class _Checker:
         for what in (OUTPUT, MESSAGES):
             if (rule := name_for(phase.callouts, what)) is not None and rule.as_ is not None:
                 yield from self.template((*base, "callouts", what), rule.as_, index)
+        for key, text in phase.rules.templates.items():
+            yield from self.template((*base, "rules", key), text, index)
         for place, source in phase.sources.items():
             yield from self.source(self.as_written(index, place), index, source)
         if phase.context is not None:
@@ -317,11 +327,7 @@ class _Checker:
         except TemplateError as error:
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
-        names = (*NAMES, *MOMENTS) if path[-1] in ("system", "instructions") else NAMES
-        if path[2:3] == ("callouts",):
-            names = (*names, *CALLOUT)
-        if len(path) == len(("phases", 0, "instructions")) and path[-1] == "instructions":
-            names = (*names, *SOUNDING)
+        names = _names_at(path)
         for name in used:
             if name.of != "outputs":
                 if (text := foreign_name(name.name)) is not None:
@@ -337,7 +343,7 @@ class _Checker:
                 yield self.in_template(path, template, name.line, text)
 
     def no_output(self, name: str, index: int) -> str:
-        if name == self.names[index]:
+        if [name] == self.names[index : index + 1]:
             return "the output of a phase is not known while it runs"
         if name in self.names:
             return f"phase {name!r} comes later{self.line_of_phase(name)}"
@@ -363,10 +369,14 @@ class _Checker:
             except WindlassError as error:
                 yield self.mistake(("tools", position), str(error))
 
-        for bank in banks_as_tools(self.cascade):
-            if bank not in tools.names():
-                with suppress(UsageError):  # no tool can have this name
-                    tools.register(make_bank_tool(bank))
+        banks = banks_as_tools(self.cascade)
+        tackles = (each.tackle for each in self.cascade.phases if each.tackle != "manifest")
+        listed = (name for tackle in tackles for name in tackle)
+        for name in dict.fromkeys(each for each in listed if each not in tools.names()):
+            with suppress(UsageError):  # a bank may have a name that no tool can have
+                tool = make_bank_tool(name) if name in banks else tool_of_old_name(name)
+                if tool is not None:
+                    tools.register(tool)
 
     def unknown_tool(self, name: str) -> str | None:
         """Why there is no such tool; None where there is, or where tools are not looked at."""
@@ -416,7 +426,7 @@ class _Checker:
                         path = self.in_tackle(index, name)
                         warnings.append(self.mistake(path, f"{text}; it is left out"))
             validator = phase.rules.loop_until
-            text = self.unknown_tool(validator) if validator is not None else None
+            text = self.not_a_validator(validator) if validator is not None else None
             if text is not None:
                 place: Path = ("phases", index, "rules", "loop_until")
                 warnings.append(self.mistake(place, f"{text}; it is left out"))
@@ -437,6 +447,21 @@ class _Checker:
         written, held = self.written(base), list(self.cascade.phases[index].tackle)
         as_in_file = isinstance(written, list) and base not in self.partial.kept
         return (*base, (written if as_in_file else held).index(name))
+
+    def not_a_validator(self, name: str) -> str | None:
+        """Why there is no such validator; None where there is, or where tools are not looked at."""
+        if name in self.cascade.validators or name in SHIPPED or self.has_wrong_validator(name):
+            return None
+        text = self.unknown_tool(name)
+        if text is None or self.tools is None or "." in name or ":" in name:
+            return text
+        near = near_validators(self.cascade.validators, self.tools, name)
+        return f"there is no validator {name!r}; {near}"
+
+    def has_wrong_validator(self, name: str) -> bool:
+        """Whether the file declares such a validator, and wrongly: that is a mistake of its own."""
+        declared = self.written(("validators",))
+        return isinstance(declared, dict) and name in declared
 
     def server_is_wrong(self, name: str) -> bool:
         """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
@@ -461,7 +486,7 @@ class _Checker:
             if text := self._not_approved(phase, name):
                 yield self.mistake((*base, "rules", "approve", position), text)
         validator = phase.rules.loop_until
-        text = self.unknown_tool(validator) if validator is not None else None
+        text = self.not_a_validator(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
 
@@ -490,6 +515,21 @@ class _Checker:
         """Where `key` of soundings stands, also where its holder is written as a word."""
         path: Path = (*base, *key.split("."))
         return path if self.written(path) is not None else path[: len(base) + 1]
+
+
+def _names_at(path: Path) -> tuple[str, ...]:
+    """The names that a template at this place may use, besides the outputs of phases."""
+    match path:
+        case ("phases", _, "callouts", _):
+            return (*NAMES, *CALLOUT)
+        case ("phases", _, "instructions") | ("phases", _, "rules", _):
+            return (*NAMES, *MOMENTS, *SOUNDING, *RULES)
+        case ("validators", *_):
+            return (*NAMES, *MOMENTS, *SOUNDING, *RULES, *JUDGED)
+        case (*_, "system" | "instructions"):
+            return (*NAMES, *MOMENTS)
+        case _:
+            return NAMES
 
 
 def _no_choice(phase: Phase, choice: str) -> str:

@@ -7,15 +7,16 @@ be meant as it would be read is a mistake; what can be is told, and runs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from windlass.cascade._sentences import shown
 from windlass.cascade.callout_rules import FILTER, MESSAGES
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
-from windlass.cascade.model import REMEMBER, SEARCH, Phase, tool_names
+from windlass.cascade.model import Phase, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
-from windlass.errors import Mistake
+from windlass.cascade.spellings import REMEMBER, SEARCH
+from windlass.errors import Mistake, did_you_mean
 
 
 class _Misread(NamedTuple):
@@ -40,6 +41,7 @@ def misread(partial: PartialCascade) -> Iterator[Mistake]:
 
 def _in_other_senses(partial: PartialCascade) -> Iterator[_Misread]:
     yield from _memory(partial, ("memory",))
+    yield from _of_mapped_keys(partial)
     for index, phase in enumerate(partial.cascade.phases):
         base: Path = ("phases", index)
         yield from _callouts(partial, (*base, "callouts"))
@@ -89,6 +91,61 @@ def _is_read(partial: PartialCascade) -> bool:
     if cascade.injectors or any(each.injectors for each in cascade.phases):
         return True
     return any(SEARCH in tool_names(each.tackle) for each in cascade.phases)
+
+
+def _of_mapped_keys(partial: PartialCascade) -> Iterator[_Misread]:
+    """Parts of keys of other runners that are accepted and change nothing."""
+    for path, text in (*_of_cascade(partial), *_of_phases(partial)):
+        yield _Misread(partial.mistake(path, text), fails=False)
+
+
+def _of_cascade(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
+    names = [phase.name for phase in partial.cascade.phases]
+    budget: Path = ("token_budget",)
+    for place in (budget, *((*budget, "phase_overrides", name) for name in names)):
+        if partial.written((*place, "summarizer", "model")) is not None:
+            text = "the summary is written by the model of the phase, not by another"
+            yield (*place, "summarizer", "model"), text
+    overrides = partial.written((*budget, "phase_overrides"))
+    for name in overrides if isinstance(overrides, dict) else ():
+        if name not in names:
+            text = f"there is no phase {name!r}, so this limits nothing"
+            yield (*budget, "phase_overrides", name), f"{text}; {did_you_mean(name, names)}"
+    caching = partial.cascade.tool_caching
+    if caching is not None and caching.storage != "memory":
+        text = "results are used again within a run, out of its record; no other place is needed"
+        yield ("tool_caching", "storage"), text
+    if caching is not None and caching.tools and "enabled" not in caching.model_fields_set:
+        yield ("tool_caching",), "nothing is used again without 'enabled': true"
+    if partial.written(("use_native_tools",)) is False:
+        yield ("use_native_tools",), _NATIVE
+
+
+def _of_phases(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
+    for index, phase in enumerate(partial.cascade.phases):
+        base: Path = ("phases", index)
+        if partial.written((*base, "use_native_tools")) is False:
+            yield (*base, "use_native_tools"), _NATIVE
+        if phase.tackle != "manifest" and partial.written((*base, "manifest_context")):
+            yield (*base, "manifest_context"), "applies only with tackle 'manifest'"
+        tackle = partial.written((*base, "tackle"))
+        listed = [each for each in tackle if isinstance(each, str)] if _is_list(tackle) else []
+        for at, name in enumerate(listed):
+            if name in listed[:at]:
+                yield (*base, "tackle", at), f"{name!r} is listed twice; once is enough"
+        context = partial.written((*base, "context"))
+        sources = context.get("from") if isinstance(context, dict) else None
+        plain = [each for each in sources if isinstance(each, str)] if _is_list(sources) else []
+        if isinstance(context, dict) and "include" in context and not plain:
+            text = "says what plain names in 'from' take, and there are none"
+            yield (*base, "context", "include"), text
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+_NATIVE: Final = "calls of tools are always the provider's own; nothing is parsed out of texts"
 
 
 def _turns(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:

@@ -35,8 +35,11 @@ from windlass.cascade.callout_rules import Callouts
 from windlass.cascade.handoffs import Handoffs
 from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
-from windlass.cascade.rules import Anchors, ContextSource
+from windlass.cascade.rules import Anchors, ContextSource, Includes
 from windlass.cascade.sounding_options import Soundings
+from windlass.cascade.spellings import MaxInputTokens, TokenBudget, in_long_form
+from windlass.cascade.tool_caching import ToolCaching
+from windlass.cascade.validators import InlineValidator
 from windlass.declared import (
     ONCE,
     Count,
@@ -53,17 +56,18 @@ from windlass.declared import (
     without_repeats,
 )
 from windlass.errors import Mistake
-from windlass.window.policies.budget import OnExceed
 
 REACHES: Final = ("all", "first", "previous")
 """Words that stand for phases in a source, and therefore no phase may be called."""
 
-REMEMBER: Final = "remember"
-SEARCH: Final = "search_memory"
-"""The tools that write to memory banks, and look into them."""
-
 PARENT: Final = "parent."
 """What a source begins with that is a phase of the cascade which runs this one."""
+
+
+ToolNames: TypeAlias = Annotated[
+    Sequence[Text], AfterValidator(lambda names: tuple(dict.fromkeys(names)))
+]
+"""Names of tools; one that is listed twice counts once."""
 
 
 # ---- parts of a phase ----------------------------------------------------------------
@@ -97,6 +101,9 @@ class PhaseContext(Model):
         default=(), validation_alias=AliasChoices("from", "from_"), serialization_alias="from"
     )
     """The sources, in the order in which they are shown; an empty list is a clean slate."""
+
+    include: Includes | None = None
+    """What plain names in `from` take; it is held in each of them."""
 
     include_input: YesNo = True
     """Whether the cascade's input is shown first."""
@@ -137,20 +144,6 @@ class OutputExtraction(Model):
     """How the text is read: as it is, as JSON, or as code out of a fenced block."""
 
 
-class MaxInputTokens(Model):
-    """A limit for the tokens of one request of the phase, and what to do about it."""
-
-    limit: Count
-    """The most input tokens a request of this phase should have."""
-
-    warn: Annotated[float, Strict(), Field(gt=0, le=1)] = 0.8
-    """The share of the limit from which on a warning is given."""
-
-    on_exceed: OnExceed = "prune"
-    """What a request over the limit does: prune leaves the oldest turns out, summarise puts a
-    summary in their place, warn goes on, fail ends the phase."""
-
-
 def _as_budget(limit: int | MaxInputTokens) -> MaxInputTokens:
     return MaxInputTokens(limit=limit) if isinstance(limit, int) else limit
 
@@ -189,7 +182,8 @@ class Rules(Model):
     """How often the phase is tried until `loop_until` accepts its output."""
 
     loop_until: Text | None = None
-    """A validator, as the name of a tool or `module:function`; it answers {valid, reason}."""
+    """A validator: one of the cascade's `validators`, a tool (also a cascade that is one),
+    `module:function`, or one that comes with Windlass; it answers {valid, reason}."""
 
     on_exhausted: Literal["fail", "continue"] = "fail"
     """What follows the last refused attempt: the phase fails, or the cascade goes on."""
@@ -207,6 +201,26 @@ class Rules(Model):
 
     approve: Names = ()
     """Tools of the phase that run only when a person says so; until then the run waits."""
+
+    retry_instructions: Text | None = None
+    """What the model is told after a refused attempt, as a template that may name
+    `validation_error`, `schema_error`, `attempt` (2 on the first retry) and `max_attempts`."""
+
+    turn_prompt: Text | None = None
+    """Said after a reply without tool calls, as long as turns are left; a template that may name
+    `turn` (2 at first) and `max_turns`. Absent: such a reply ends the attempt."""
+
+    loop_until_prompt: Text | None = None
+    """What the instructions end with in place of the paragraph that tells of `loop_until`."""
+
+    loop_until_silent: YesNo = False
+    """Whether the instructions say nothing of `loop_until`."""
+
+    @property
+    def templates(self) -> dict[str, str]:
+        """The templates in it, by their keys."""
+        names = ("retry_instructions", "turn_prompt", "loop_until_prompt")
+        return {name: text for name in names if (text := getattr(self, name)) is not None}
 
     @property
     def limits(self) -> dict[str, float | None]:
@@ -260,33 +274,6 @@ def as_banks(value: str | Sequence[str] | MemoryBanks) -> MemoryBanks:
         return value
     names = (value,) if isinstance(value, str) else tuple(value)
     return MemoryBanks(read=names, write=names)
-
-
-def with_kept_banks(data: Any) -> Any:
-    """The data of a cascade in which each bank that is only named is written out.
-
-    It keeps every message, as it does in other runners, unless the cascade says in our own words
-    how its memory is used: by `remember` or `search_memory` in a tackle, or by `injectors`.
-    """
-    phases = data.get("phases") if isinstance(data, Mapping) else None
-    if not isinstance(phases, list | tuple):
-        return data
-    parts = [data, *(phase for phase in phases if isinstance(phase, Mapping))]
-    if not any(isinstance(part.get("memory"), str) for part in parts):
-        return data
-    ours = any(part.get("injectors") or _has_memory_tool(part.get("tackle")) for part in parts)
-
-    def written_out(part: Any) -> Any:
-        if not isinstance(part, Mapping) or not isinstance(name := part.get("memory"), str):
-            return part
-        banks = {"read": [name], "write": [name]} if ours else {"bank": name, "keep": "all"}
-        return {**part, "memory": banks}
-
-    return {**written_out(data), "phases": [written_out(phase) for phase in phases]}
-
-
-def _has_memory_tool(tackle: Any) -> bool:
-    return isinstance(tackle, list | tuple) and bool({REMEMBER, SEARCH}.intersection(tackle))
 
 
 MemoryOf: TypeAlias = Annotated[
@@ -353,10 +340,17 @@ class Phase(GenerationSettings, WithInjectors):
     """A system prompt in place of the cascade's; also a template."""
 
     tackle: Annotated[
-        Annotated[Names, Tag("<list>")] | Annotated[Literal["manifest"], Tag("<word>")],
+        Annotated[ToolNames, Tag("<list>")] | Annotated[Literal["manifest"], Tag("<word>")],
         by_form("<word>", "<list>"),
     ] = ()
     """The tools of this phase: names, or the word manifest to have them chosen at its start."""
+
+    manifest_context: Literal["current", "full"] = "current"
+    """With `tackle: manifest`: what the choice is made by: the instructions (`current`), or also
+    the newest 20 messages, each cut at 200 characters (`full`)."""
+
+    use_native_tools: YesNo = True
+    """Calls of tools are the provider's own; false is warned of, and changes nothing."""
 
     rules: Rules = Field(default_factory=Rules)
     """When the phase ends and how often it is tried."""
@@ -474,6 +468,9 @@ class Cascade(GenerationSettings, WithInjectors):
     """What the input holds: names, each with a description, or with `type`, `default`, `required`
     and `description`."""
 
+    use_native_tools: YesNo = True
+    """As in a phase."""
+
     http_allow: Names = ()
     """Hosts that the tool http_get may ask: `example.org`, `*.example.org`, or `*`."""
 
@@ -487,8 +484,18 @@ class Cascade(GenerationSettings, WithInjectors):
     soundings: Soundings | None = None
     """Several runs of the whole cascade side by side, of which the best is taken."""
 
+    token_budget: TokenBudget | None = None
+    """Limits for the tokens of every phase; held as `max_input_tokens` of each phase, and as
+    `max_output_tokens`."""
+
+    tool_caching: ToolCaching | None = None
+    """Whether results of tools that only read are used again within the run, and of which."""
+
     limits: Limits | None = None
     """What a run may use of money, tokens, time and turns."""
+
+    validators: dict[Name, InlineValidator] = Field(default_factory=dict)
+    """Validators by name, each a question to a model, for all places that name a validator."""
 
     phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(tuple)]
     """The phases, in the order in which they run."""
@@ -501,7 +508,7 @@ class Cascade(GenerationSettings, WithInjectors):
         # Editors put `$schema` at the top to know what completes the file.
         if isinstance(data, Mapping) and "$schema" in data:
             data = {key: value for key, value in data.items() if key != "$schema"}
-        return with_kept_banks(data)
+        return in_long_form(data)
 
     @property
     def file(self) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from windlass.cascade.model import (
-    REMEMBER,
-    SEARCH,
     Cascade,
     MemoryBanks,
     Phase,
@@ -14,6 +12,7 @@ from windlass.cascade.model import (
     tool_names,
 )
 from windlass.cascade.sounding_options import Soundings
+from windlass.cascade.spellings import REMEMBER, SEARCH
 
 
 def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
@@ -75,6 +74,6 @@ def banks_as_tools(cascade: Cascade) -> list[str]:
     """The banks that a tackle lists by their own names."""
     names: dict[str, None] = {}
     for phase in cascade.phases:
-        banks = memory_of(cascade, phase)
+        banks = None if phase.tackle == "manifest" else memory_of(cascade, phase)
         names |= dict.fromkeys(each for each in phase.tackle if banks and each in banks.read)
     return list(names)

@@ -10,10 +10,10 @@ from typing import cast, get_args
 
 from windlass.api.recordings import import_sessions
 from windlass.caching.rates import age_note, many, money, override
-from windlass.cli.cost_tables import print_cost_table, ranked_table
+from windlass.cli.cost_tables import ranked_table
 from windlass.cli.named_store import open_existing, read_settings
 from windlass.cli.output import note, out, printed_as_json
-from windlass.cli.printed_tables import Cell, NumberCell, print_table
+from windlass.cli.printed_tables import print_table
 from windlass.errors import StoreError, UsageError, did_you_mean
 from windlass.importing.agent_folders import (
     AgentSession,
@@ -26,6 +26,7 @@ from windlass.importing.agent_folders import (
 from windlass.importing.recording import ESTIMATED, Recording
 from windlass.importing.streams import recordings
 from windlass.report.folders import By, folder_report, project_of
+from windlass.text.tables import Columns, NumberCell, table_of
 
 
 def list_agent_sessions(verb: str) -> None:
@@ -39,8 +40,15 @@ def list_agent_sessions(verb: str) -> None:
         raise UsageError(_nothing())
     if printed_as_json(listed):
         return
-    columns = ["", "project", "first words", "began", "calls", "cost"]
-    print_table(columns, [_row(session) for session in listed], whole=[0])
+    columns: Columns[AgentSession] = {
+        "": lambda session: NumberCell(session.number),
+        "project": lambda each: project_of(each.project) if each.project else each.program,
+        "first words": lambda session: session.title,
+        "began": _began,
+        "calls": lambda session: session.calls,
+        "cost": lambda each: NumberCell(f"{'~' if each.estimated else ''}{money(each.dollars)}"),
+    }
+    print_table(table_of(listed, columns), whole=[""])
     if estimated := sum(session.estimated for session in listed):
         out.print(f"~: {ESTIMATED.format(many(estimated, 'call'))}")
     out.print(
@@ -55,14 +63,10 @@ def _nothing() -> str:
     return f"no session of a coding agent was found{where}; name a file, a folder or a session"
 
 
-def _row(session: AgentSession) -> list[Cell]:
-    began = "-"
-    if session.started is not None:
-        began = f"{datetime.fromtimestamp(session.started).astimezone():%Y-%m-%d %H:%M}"
-    project = project_of(session.project) if session.project else session.program
-    cost = NumberCell(f"{'~' if session.estimated else ''}{money(session.dollars)}")
-    number = NumberCell(session.number)
-    return [number, project, session.title, began, session.calls, cost]
+def _began(session: AgentSession) -> str:
+    if session.started is None:
+        return "-"
+    return f"{datetime.fromtimestamp(session.started).astimezone():%Y-%m-%d %H:%M}"
 
 
 def find_agent_recording(name: str, store: str | None) -> Path | None:
@@ -114,7 +118,7 @@ def print_folder(path: Path | None, by: str) -> None:
         report = folder_report(_of(folders), cast("By", by))
     if printed_as_json(report):
         return
-    print_cost_table(ranked_table(report.by, [*report.rows, report.total], summed=True))
+    print_table(ranked_table(report.by, [*report.rows, report.total], summed=True))
     if report.estimated:
         out.print(ESTIMATED.format(many(report.estimated, "call")))
     if old := age_note():

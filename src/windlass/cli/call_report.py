@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from windlass.caching.rates import money, override
-from windlass.cli.cost_tables import CostTable, messages_table, print_cost_table
+from windlass.cli.cost_tables import messages_table
 from windlass.cli.named_store import open_existing, open_reporting_losses, read_settings
 from windlass.cli.output import out, printed_as_json
-from windlass.cli.printed_tables import Cell, NumberCell, print_table
+from windlass.cli.printed_tables import print_table
 from windlass.report.contents import ContextPart, call_report
 from windlass.report.prefix import Prefix, prefix_of
-
-_COLUMNS = ["call", "said in", "sent", "shared", "predicted", "reported", "broken at", "by"]
+from windlass.text.tables import Columns, NumberCell, table_of
 
 
 def print_call_report(session: str, number: int, store: str | None) -> None:
@@ -29,26 +26,19 @@ def print_call_report(session: str, number: int, store: str | None) -> None:
         f"in: {call.fresh:,} fresh, {call.tokens_cached:,} read, {call.tokens_written:,} written;"
         f" out: {call.tokens_out:,}; cost: {money(call.dollars)}"
     )
-    print_cost_table(_parts(report.parts), "")
+    whole = max(1, sum(part.tokens for part in report.parts))
+    columns: Columns[ContextPart] = {
+        "context": lambda part: part.kind,
+        "messages": lambda part: part.messages,
+        "characters": lambda part: part.chars,
+        "tokens": lambda part: part.tokens,
+        "share": lambda part: NumberCell(f"{part.tokens / whole:.1%}"),
+    }
+    print_table(table_of(report.parts, columns), "")
     out.print("\nits largest messages, and what all calls paid for them, by our count:")
-    print_cost_table(messages_table(report.messages))
+    print_table(messages_table(report.messages))
     out.print(f"\nwhat was sent: windlass show {session} --call {number}")
     out.print(f"why: windlass explain {session} {number}")
-
-
-def _parts(parts: Sequence[ContextPart]) -> CostTable:
-    whole = max(1, sum(part.tokens for part in parts))
-    rows: list[list[Cell]] = [
-        [
-            part.kind,
-            part.messages,
-            part.chars,
-            part.tokens,
-            NumberCell(f"{part.tokens / whole:.1%}"),
-        ]
-        for part in parts
-    ]
-    return CostTable(["context", "messages", "characters", "tokens", "share"], rows)
 
 
 def print_prefixes(session: str, store: str | None) -> None:
@@ -58,7 +48,17 @@ def print_prefixes(session: str, store: str | None) -> None:
         prefixes = prefix_of(history, session)
     if printed_as_json(prefixes):
         return
-    print_table(_COLUMNS, [_row(each) for each in prefixes], whole=[1, 6])
+    columns: Columns[Prefix] = {
+        "call": lambda each: str(each.call),
+        "said in": lambda each: f"{each.phase or '-'}:{each.turn or 0}",
+        "sent": lambda each: each.sent,
+        "shared": lambda each: each.shared,
+        "predicted": lambda each: NumberCell("-") if each.predicted is None else each.predicted,
+        "reported": lambda each: each.reported,
+        "broken at": _place,
+        "by": lambda each: each.broken_by or "-",
+    }
+    print_table(table_of(prefixes, columns), whole=["said in", "broken at"])
     later = [each for each in prefixes if each.call > 1]
     sent, shared = sum(each.sent for each in later), sum(each.shared for each in later)
     reported = sum(each.reported for each in later)
@@ -70,18 +70,9 @@ def print_prefixes(session: str, store: str | None) -> None:
     out.print(f"what a call saw: windlass show {session} --call 1")
 
 
-def _row(prefix: Prefix) -> list[Cell]:
-    place = "-"
-    if prefix.broken_by:
-        place = "tools" if prefix.message is None else f"message {prefix.message}"
-        place += f", character {prefix.character}" if prefix.character is not None else ""
-    return [
-        str(prefix.call),
-        f"{prefix.phase or '-'}:{prefix.turn or 0}",
-        prefix.sent,
-        prefix.shared,
-        NumberCell("-") if prefix.predicted is None else prefix.predicted,
-        prefix.reported,
-        place,
-        prefix.broken_by or "-",
-    ]
+def _place(prefix: Prefix) -> str:
+    """Where the rest begins that is not shared."""
+    if not prefix.broken_by:
+        return "-"
+    place = "tools" if prefix.message is None else f"message {prefix.message}"
+    return place if prefix.character is None else f"{place}, character {prefix.character}"

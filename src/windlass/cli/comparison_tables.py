@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from windlass.api.comparing.comparison import Comparison, PolicyDifference, PolicyFigures
+from collections.abc import Sequence
+
+from windlass.api.comparing.comparison import Comparison, PolicyFigures
 from windlass.caching.rates import many, money
 from windlass.cli.many_runs import print_troubles
 from windlass.cli.output import out
-from windlass.cli.printed_tables import Cell, NumberCell, dollar_cell, print_table
+from windlass.cli.printed_tables import dollar_cell, print_table
+from windlass.text.tables import Cell, Columns, NumberCell, Table, table_of
 
 
 def print_comparison(result: Comparison) -> None:
     """Print each policy, and how it differs from the first."""
     print_troubles(result.troubles)
     out.print()
-    counted = all(each.successes is not None for each in result.policies)
-    print_table(
-        ["policy", "runs", "success" if counted else "score", "95 %", "cost a run", "tokens in"],
-        [_figures(each) for each in result.policies],
-        whole=[3],
-    )
+    print_table(_policies_table(result.policies), whole=["95 %"])
     if result.differences:
         out.print()
-        print_table(
-            [
-                f"against {result.differences[0].baseline}",
-                "inputs",
-                "better",
-                "worse",
-                "difference",
-                "95 %",
-                "p (Holm)",
-                "cost",
-                "95 %",
-                "verdict",
-            ],
-            [_difference(each, counted=counted) for each in result.differences],
-            whole=[5, 8],
-        )
+        print_table(_differences_table(result), whole=["95 %"])
         out.print()
     for each in result.differences:
         if each.inputs_needed is not None:
@@ -50,38 +33,49 @@ def print_comparison(result: Comparison) -> None:
     out.print(f"{judge}; cost of all runs: {money(result.cost)}; results: {result.out}")
 
 
-def _figures(figures: PolicyFigures) -> list[Cell]:
-    if figures.successes is None:
-        rate = f"{figures.rate:.3f}"
-        span = f"{figures.low:.3f} to {figures.high:.3f}"
-    else:
-        rate = f"{figures.rate:.0%}"
-        span = f"{figures.low:.0%} to {figures.high:.0%}"
-    return [
-        figures.policy,
-        figures.runs,
-        NumberCell(rate),
-        span,
-        dollar_cell(figures.cost),
-        round(figures.tokens_in),
-    ]
+def _is_counted(policies: Sequence[PolicyFigures]) -> bool:
+    """Whether the judge says yes or no, so that successes are counted."""
+    return all(each.successes is not None for each in policies)
 
 
-def _difference(each: PolicyDifference, *, counted: bool) -> list[Cell]:
-    form = "+.0%" if counted else "+.3f"
-    change, span = "", ""
-    if each.cost_change is not None:
-        change = f"{each.cost_change:+.0%}"
-        span = f"{each.cost_low:+.0%} to {each.cost_high:+.0%}"
-    return [
-        each.policy,
-        each.inputs,
-        each.better,
-        each.worse,
-        NumberCell(format(each.difference, form)),
-        f"{format(each.low, form)} to {format(each.high, form)}",
-        NumberCell(f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else "<0.0001"),  # noqa: PLR2004
-        NumberCell(change),
-        span,
-        each.verdict,
+def _policies_table(policies: Sequence[PolicyFigures]) -> Table:
+    def form(each: PolicyFigures) -> str:
+        return ".3f" if each.successes is None else ".0%"
+
+    columns: Columns[PolicyFigures] = {
+        "policy": lambda each: each.policy,
+        "runs": lambda each: each.runs,
+        "success" if _is_counted(policies) else "score": lambda each: NumberCell(
+            format(each.rate, form(each))
+        ),
+        "95 %": lambda each: _span(each.low, each.high, form(each)),
+        "cost a run": lambda each: dollar_cell(each.cost),
+        "tokens in": lambda each: round(each.tokens_in),
+    }
+    return table_of(policies, columns)
+
+
+def _differences_table(result: Comparison) -> Table:
+    form = "+.0%" if _is_counted(result.policies) else "+.3f"
+    heads = ["inputs", "better", "worse", "difference", "95 %", "p (Holm)", "cost", "95 %"]
+    rows: list[list[Cell]] = [
+        [
+            each.policy,
+            each.inputs,
+            each.better,
+            each.worse,
+            NumberCell(format(each.difference, form)),
+            _span(each.low, each.high, form),
+            NumberCell(f"{each.p_holm:.4f}" if each.p_holm >= 0.0001 else "<0.0001"),  # noqa: PLR2004
+            NumberCell("" if each.cost_change is None else f"{each.cost_change:+.0%}"),
+            _span(each.cost_low, each.cost_high, "+.0%"),
+            each.verdict,
+        ]
+        for each in result.differences
     ]
+    return Table([f"against {result.differences[0].baseline}", *heads, "verdict"], rows)
+
+
+def _span(low: float | None, high: float | None, form: str) -> str:
+    """From where to where a figure lies; empty where that is not known."""
+    return "" if low is None or high is None else f"{format(low, form)} to {format(high, form)}"

@@ -2,68 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
 
 from windlass.caching.rates import many, money, price_source, rate
 from windlass.cli.output import out
-from windlass.cli.printed_tables import (
-    Cell,
-    NumberCell,
-    dollar_cell,
-    format_cells,
-    number_columns,
-    print_table,
-)
+from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.report.contents import MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.ranking import RankedCost
+from windlass.text.tables import Columns, NumberCell, Table, table_of
 
 
-class CostTable(NamedTuple):
-    """A table; `is_summed`: its last row is a sum."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Cell]]
-    is_summed: bool = False
-
-    def for_page(self) -> tuple[Sequence[str], list[list[str]], Container[int], bool]:
-        """The arguments of the macro `table` in `figures.html`."""
-        return self.columns, format_cells(self.rows), number_columns(self.rows), self.is_summed
-
-
-def print_cost_table(table: CostTable, title: str | None = None) -> None:
-    """Print a table, below its title where it has one."""
-    print_table(table.columns, table.rows, title=title)
-
-
-def phases_table(costs: SessionCost, *, parts: bool) -> CostTable:
+def phases_table(costs: SessionCost, *, parts: bool) -> Table:
     """What each phase sent, and what sending everything would have been, where that differs.
 
     `parts`: tokens sent are split into fresh ones, those read from a cache and those written to it.
     """
-    sent = ["fresh", "read", "written"] if parts else ["tokens sent", "reported cached"]
-    beside = not costs.is_everything
+    columns: Columns[PhaseCost] = {
+        "phase": lambda line: line.phase,
+        "calls": lambda line: line.calls,
+    }
+    if parts:
+        columns["fresh"] = lambda line: line.fresh
+        columns["read"] = lambda line: line.tokens_cached
+        columns["written"] = lambda line: line.tokens_written
+    else:
+        columns["tokens sent"] = lambda line: line.tokens_in
+        columns["reported cached"] = lambda line: line.tokens_cached
+    columns["out"] = lambda line: tokens_out_cell(line.tokens_out, estimated=bool(line.estimated))
+    columns["billed" if costs.billed else "cost"] = lambda line: dollar_cell(line.dollars)
+    if not costs.is_everything:
+        columns["sending everything"] = lambda line: line.snowball
+        columns["cost of everything"] = lambda line: dollar_cell(line.snowball_dollars)
+    return table_of([*costs.phases, costs.total], columns, is_summed=True)
 
-    def everything(line: PhaseCost) -> list[Cell]:
-        return [line.snowball, dollar_cell(line.snowball_dollars)] if beside else []
 
-    rows: list[list[Cell]] = [
-        [
-            line.phase,
-            line.calls,
-            line.fresh if parts else line.tokens_in,
-            line.tokens_cached,
-            *([line.tokens_written] if parts else []),
-            NumberCell(f"{'~' if line.estimated else ''}{line.tokens_out:,}"),
-            dollar_cell(line.dollars),
-            *everything(line),
-        ]
-        for line in [*costs.phases, costs.total]
-    ]
-    columns = ["phase", "calls", *sent, "out", "billed" if costs.billed else "cost"]
-    columns += ["sending everything", "cost of everything"] if beside else []
-    return CostTable(columns, rows, is_summed=True)
+def tokens_out_cell(tokens: int, *, estimated: bool) -> NumberCell:
+    """Tokens of output as a cell, with a mark where they are estimated."""
+    return NumberCell(f"{'~' if estimated else ''}{tokens:,}")
 
 
 def price_note(costs: SessionCost) -> str:
@@ -87,7 +63,7 @@ def price_note(costs: SessionCost) -> str:
 
 def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
     """Print what each phase sent and cost; `parts` as in `phases_table`."""
-    print_cost_table(phases_table(costs, parts=parts))
+    print_table(phases_table(costs, parts=parts))
     out.print(price_note(costs))
     if windows := costs.windows:
         out.print(
@@ -118,21 +94,26 @@ def price_text(names: Mapping[str, str]) -> str:
     return "; ".join(lines)
 
 
-def messages_table(messages: Iterable[MessageCost]) -> CostTable:
-    """Messages with what all calls paid for them."""
-    rows: list[list[Cell]] = [
-        [
-            message.what,
-            f"{message.phase}:{message.turn or 0}" if message.phase else "-",
-            message.chars,
-            message.tokens,
-            message.calls,
-            dollar_cell(message.dollars),
-        ]
-        for message in messages
-    ]
-    columns = ["message", "said in", "characters", "tokens", "in calls", "cost"]
-    return CostTable(columns, rows)
+def messages_table(
+    messages: Iterable[MessageCost],
+    *,
+    with_session: bool = False,
+    is_in_dearest: Callable[[MessageCost], bool] | None = None,
+) -> Table:
+    """Messages with what all calls paid for them; and whether the dearest call was sent each."""
+    columns: Columns[MessageCost] = {
+        "message": lambda message: message.what,
+        "said in": lambda each: f"{each.phase}:{each.turn or 0}" if each.phase else "-",
+    }
+    if with_session:
+        columns["session"] = lambda message: message.session_id
+    columns["characters"] = lambda message: message.chars
+    columns["tokens"] = lambda message: message.tokens
+    columns["in calls"] = lambda message: message.calls
+    columns["cost"] = lambda message: dollar_cell(message.dollars)
+    if is_in_dearest is not None:
+        columns["in the dearest call"] = lambda each: "yes" if is_in_dearest(each) else ""
+    return table_of(messages, columns)
 
 
 def _cost_text(each: RankedCost) -> str:
@@ -146,23 +127,17 @@ def _cost_text(each: RankedCost) -> str:
 
 def ranked_table(
     what: str, costs: Iterable[RankedCost], *, within: str = "", summed: bool = False
-) -> CostTable:
+) -> Table:
     """Costs as rows, each named by what it is."""
-    counted = [] if what == "call" else ["sessions", "calls"] if what != "session" else ["calls"]
-    columns = [what, *([within] if within else []), *counted]
-    rows: list[list[Cell]] = []
-    for each in costs:
-        counts = {"sessions": each.sessions, "calls": each.calls}
-        rows.append(
-            [
-                each.name,
-                *([each.within] if within else []),
-                *(counts[name] for name in counted),
-                each.tokens_in,
-                each.tokens_cached,
-                each.tokens_out,
-                NumberCell(_cost_text(each)),
-            ]
-        )
-    columns += ["tokens in", "cached", "out", "cost"]
-    return CostTable(columns, rows, summed)
+    columns: Columns[RankedCost] = {what: lambda cost: cost.name}
+    if within:
+        columns[within] = lambda cost: cost.within
+    if what not in ("call", "session"):
+        columns["sessions"] = lambda cost: cost.sessions
+    if what != "call":
+        columns["calls"] = lambda cost: cost.calls
+    columns["tokens in"] = lambda cost: cost.tokens_in
+    columns["cached"] = lambda cost: cost.tokens_cached
+    columns["out"] = lambda cost: cost.tokens_out
+    columns["cost"] = lambda cost: NumberCell(_cost_text(cost))
+    return table_of(costs, columns, is_summed=summed)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 from windlass.caching.rates import many
 from windlass.cli.named_store import open_existing
 from windlass.cli.output import out, print_json, to_plain
-from windlass.cli.printed_tables import Cell, NumberCell, print_table
+from windlass.cli.printed_tables import print_table
 from windlass.cli.session_text import cache_text, print_blocks
 from windlass.history.base import in_words
 from windlass.report.explanation import Explanation, MessageDecision, explain_call
+from windlass.text.tables import Columns, NumberCell, table_of
 from windlass.window.originals import RECALL
-
-_COLUMNS = ("", "role", "said in", "what", "chars", "sent as", "tokens", "why")
 
 
 def print_explanation(session: str, number: int, store: str | None) -> None:
@@ -48,11 +48,7 @@ def _print(explained: Explanation) -> None:
         out.print(f"note: {note}")
     print_blocks(call.details)
     out.print()
-    print_table(
-        _COLUMNS,
-        [_row(number, each) for number, each in enumerate(explained.decisions)],
-        whole=[0, 1, 3, 4, 5, 6],
-    )
+    _print_decisions(explained.decisions)
     changed = any(each.action in ("shortened", "folded") for each in explained.decisions)
     if changed and RECALL.name in call.tools:
         out.print("\nAn original comes back in the run by recall(reference).")
@@ -133,17 +129,22 @@ def _sum(plan: Mapping[str, Any]) -> str:
     return f"N * r * D - (w - r) * (S + d) = {saves} - {costs} = {gain}"
 
 
-def _row(number: int, decision: MessageDecision) -> list[Cell]:
-    changed = decision.action in ("shortened", "folded", "not shown")
-    why = f"{decision.reason}\n{decision.reference}" if changed else decision.reason
-    why += f"\ncalled out: {decision.callout}" if decision.callout else ""
-    return [
-        NumberCell(number),
-        decision.role,
-        f"{decision.phase or '-'}:{decision.turn or 0}",
-        f"{decision.action}: {decision.because}" if decision.because else decision.action,
-        decision.chars_before,
-        decision.chars_after if decision.tokens else NumberCell("-"),
-        decision.tokens or NumberCell("-"),
-        why,
-    ]
+def _print_decisions(decisions: Sequence[MessageDecision]) -> None:
+    numbers = count()
+    columns: Columns[MessageDecision] = {
+        "": lambda _: NumberCell(next(numbers)),
+        "role": lambda each: each.role,
+        "said in": lambda each: f"{each.phase or '-'}:{each.turn or 0}",
+        "what": lambda each: f"{each.action}: {each.because}" if each.because else each.action,
+        "chars": lambda each: each.chars_before,
+        "sent as": lambda each: each.chars_after if each.tokens else NumberCell("-"),
+        "tokens": lambda each: each.tokens or NumberCell("-"),
+        "why": _why,
+    }
+    print_table(table_of(decisions, columns), whole=columns.keys() - {"said in", "why"})
+
+
+def _why(decision: MessageDecision) -> str:
+    is_changed = decision.action in ("shortened", "folded", "not shown")
+    why = f"{decision.reason}\n{decision.reference}" if is_changed else decision.reason
+    return f"{why}\ncalled out: {decision.callout}" if decision.callout else why

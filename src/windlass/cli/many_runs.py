@@ -28,6 +28,7 @@ from windlass.errors import Unfinished, WindlassError
 from windlass.history.base import in_words
 from windlass.safety.escaping import escaped
 from windlass.settings.settings import Settings
+from windlass.text.tables import Columns, table_of
 
 _Answer = TypeVar("_Answer")
 
@@ -112,19 +113,14 @@ def print_troubles(troubles: Sequence[RowTrouble]) -> None:
     """Print the rows that did not complete."""
     if troubles:
         out.print()
-        print_table(
-            ["row", "place", "ended", "session", "why"],
-            [
-                [
-                    each.row,
-                    each.place,
-                    in_words(each.status, each.reason),
-                    each.session_id or "",
-                    shorten(each.error or "", _ERROR_CHARS),
-                ]
-                for each in troubles[:_LINES]
-            ],
-        )
+        columns: Columns[RowTrouble] = {
+            "row": lambda each: each.row,
+            "place": lambda each: each.place,
+            "ended": lambda each: in_words(each.status, each.reason),
+            "session": lambda each: each.session_id or "",
+            "why": lambda each: shorten(each.error or "", _ERROR_CHARS),
+        }
+        print_table(table_of(troubles[:_LINES], columns))
         if len(troubles) > _LINES:
             out.print(f"and {len(troubles) - _LINES:,} more (--json prints all)")
 

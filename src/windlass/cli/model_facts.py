@@ -22,6 +22,7 @@ from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
 from windlass.safety.redaction import redacted_url
 from windlass.settings.settings import Settings
+from windlass.text.tables import Columns, table_of
 from windlass.wire.base import SEQUENCES, SequenceRules
 from windlass.wire.thinking import NO_THINKING, ThinkingRules, thinking_rules
 
@@ -34,13 +35,14 @@ def print_providers() -> None:
     rows = [_provider(entry) for entry in entries]
     if printed_as_json({"providers": rows, "prices": table_date()}):
         return
-    print_table(
-        ["provider", "wire", "key", "base URL", "a minute"],
-        [
-            [row["name"], row["wire"] or _LOCAL, _key_text(row), row["base_url"], _limits_text(row)]
-            for row in rows
-        ],
-    )
+    columns: Columns[dict[str, Any]] = {
+        "provider": lambda row: row["name"],
+        "wire": lambda row: row["wire"] or _LOCAL,
+        "key": _key_text,
+        "base URL": lambda row: row["base_url"],
+        "a minute": _limits_text,
+    }
+    print_table(table_of(rows, columns))
     out.print(f"\nprices: {table_date()}")
     out.print("what is known of one model: windlass models anthropic/claude-sonnet-5-5")
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Collection, Container, Sequence
+from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import JustifyMethod
-from rich.table import Table
+from rich.table import Table as RichTable
 from rich.text import Text
 
 from windlass.caching.rates import money
 from windlass.cli.output import PIPE_WIDTH, out
 from windlass.safety.escaping import escaped
+from windlass.text.tables import NumberCell, Table
 
 _ID: Final = re.compile(r"(?<![^\W_])[0-9a-f]{8,}(?![^\W_])")
 """What messages, hashes and windows are called by."""
@@ -26,16 +27,6 @@ _FEWEST: Final = 20
 """Characters up to which a text of a table is not folded."""
 
 
-class NumberCell(str):
-    """A number as a table writes it: aligned to the right, and never folded."""
-
-    __slots__ = ()
-
-
-Cell: TypeAlias = str | int
-"""What a table holds: a text, a `NumberCell`, or a count, which is written with commas."""
-
-
 def dollar_cell(amount: float | None) -> NumberCell:
     """US dollars as a cell; `no price` where they are not known."""
     return NumberCell(money(amount))
@@ -46,63 +37,45 @@ def growth_cell(tokens: int | None) -> NumberCell:
     return NumberCell("-" if tokens is None else f"{tokens:+,}")
 
 
-def number_columns(rows: Iterable[Sequence[Cell]]) -> frozenset[int]:
-    """The columns of numbers."""
-    return frozenset(
-        at for row in rows for at, cell in enumerate(row) if isinstance(cell, int | NumberCell)
-    )
-
-
-def format_cells(rows: Iterable[Sequence[Cell]]) -> list[list[str]]:
-    """The rows as texts."""
-    return [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows]
-
-
-def print_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    *,
-    title: str | None = None,
-    whole: Container[int] = (),
-) -> None:
-    """Print a table; the columns `whole` are never folded.
+def print_table(table: Table, title: str | None = None, *, whole: Collection[str] = ()) -> None:
+    """Print a table below its title; the columns with the heads `whole` are never folded.
 
     Numbers and ids are not folded either. Where they do not fit side by side on a terminal, ids
     are shortened to beginnings that tell them apart, then the columns that matter least are left
     out, and named below. Rich prints the heads. It takes milliseconds for a row, and a session has
     thousands, so rows that need no folding are put together here.
     """
-    heads, cells = list(columns), [[escaped(cell) for cell in row] for row in format_cells(rows)]
-    kept, left_out = list(range(len(heads))), list[str]()
-    numbers, firm = number_columns(rows), whole
+    heads, cells = list(table.columns), [[escaped(cell) for cell in row] for row in table.texts]
+    kept, left_out, numbers = list(range(len(heads))), list[str](), table.numbers
     right: Container[int] = numbers
-    widths = _widths(heads, cells, right, whole)
+    firm: Container[int] = {at for at, head in enumerate(heads) if head in whole}
+    widths = _widths(heads, cells, right, firm)
     if widths is None:
         cells = _with_short_ids(cells)
-        widths = _widths(heads, cells, right, whole)
+        widths = _widths(heads, cells, right, firm)
     while widths is None and len(kept) > 1:
         at = _least_column(heads)
         left_out.append(heads.pop(at))
         kept.pop(at)
         cells = [[*row[:at], *row[at + 1 :]] for row in cells]
         right = {new for new, old in enumerate(kept) if old in numbers}
-        whole = {new for new, old in enumerate(kept) if old in firm}
-        widths = _widths(heads, cells, right, whole)
+        firm = {new for new, head in enumerate(heads) if head in whole}
+        widths = _widths(heads, cells, right, firm)
     widths = widths or [out.width]
     if title is not None:
         out.print(title, style="table.title")
-    table = Table(pad_edge=False, box=None)
+    printed = RichTable(pad_edge=False, box=None)
     for index, column in enumerate(heads):
         justify: JustifyMethod = "right" if index in right else "left"
         width = widths[index]
         if index == len(heads) - 1 and justify == "left":  # no blanks at the end of the line
             width = min(width, max(1, cell_len(column)))
-        table.add_column(escaped(column), justify=justify, overflow="fold", width=width)
-    out.print(table, soft_wrap=False)
+        printed.add_column(escaped(column), justify=justify, overflow="fold", width=width)
+    out.print(printed, soft_wrap=False)
     lines = []
     for row in cells:
         folded = [
-            _fold(cell, width, right=at in right, whole=at in whole)
+            _fold(cell, width, right=at in right, whole=at in firm)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         for line in range(max(map(len, folded))):
@@ -112,8 +85,8 @@ def print_table(
     if lines:
         out.print("\n".join(lines))
     if left_out:
-        told = ", ".join(name for name in columns if name in left_out)
-        out.print(f"no room for: {told} (--json has all)", style="dim")
+        names = ", ".join(name for name in table.columns if name in left_out)
+        out.print(f"no room for: {names} (--json has all)", style="dim")
 
 
 def _widths(

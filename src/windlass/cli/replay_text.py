@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 from windlass.cli.output import out
-from windlass.cli.printed_tables import NumberCell, print_table
+from windlass.cli.printed_tables import print_table
 from windlass.replays.outcomes import RecordingReplay, Replay
 from windlass.replays.pricing import OWN
 from windlass.replays.printed import (
-    ReplayTable,
     about,
     notes,
     only_one,
@@ -30,23 +29,15 @@ def print_replay(replayed: Replay) -> None:
     for line in about(replayed):
         out.print(line)
     out.print()
-    _print_table(totals_table(replayed))
+    print_table(totals_table(replayed))
     if (one := only_one(replayed)) is not None:
         _plot(one)
     else:
         out.print()
-        _print_table(sessions_table(replayed))
+        print_table(sessions_table(replayed))
     out.print()
     for line in notes(replayed):
         out.print(line)
-
-
-def _print_table(table: ReplayTable) -> None:
-    rows = (
-        [NumberCell(cell) if at in table.numbers else cell for at, cell in enumerate(row)]
-        for row in table.rows
-    )
-    print_table(table.columns, list(rows))
 
 
 def _plot(one: RecordingReplay) -> None:

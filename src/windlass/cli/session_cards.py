@@ -23,6 +23,7 @@ from windlass.history.card_rows import cards_of, mark_cards
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
 from windlass.settings.settings import Settings
+from windlass.text.tables import Columns, table_of
 
 _SUMMARY = 90
 """Characters of a summary in the table."""
@@ -94,23 +95,21 @@ def make_cards_of(store: Store, session: str, settings: Settings, *, regenerate:
 
 def print_cards(cards: Sequence[Card], view: CardView) -> None:
     """Print cards as a table."""
-    print_table(
-        ["message", "role", "said in", "tokens", "by", "vector", "", "summary"],
-        [
-            [
-                card.id,
-                card.role,
-                f"{card.phase or '-'}:{'-' if card.turn is None else card.turn}",
-                card.tokens,
-                card.generator_model,
-                card.embedding_model or "-",
-                _marks(card, failed=card.id in view.failed),
-                card.summary if len(card.summary) <= _SUMMARY else card.summary[:_SUMMARY] + "…",
-            ]
-            for card in cards
-        ],
-        whole=[0],
-    )
+    columns: Columns[Card] = {
+        "message": lambda card: card.id,
+        "role": lambda card: card.role,
+        "said in": lambda each: f"{each.phase or '-'}:{'-' if each.turn is None else each.turn}",
+        "tokens": lambda card: card.tokens,
+        "by": lambda card: card.generator_model,
+        "vector": lambda card: card.embedding_model or "-",
+        "": lambda card: _marks(card, failed=card.id in view.failed),
+        "summary": lambda card: _cut(card.summary),
+    }
+    print_table(table_of(cards, columns), whole=["message"])
+
+
+def _cut(summary: str) -> str:
+    return summary if len(summary) <= _SUMMARY else f"{summary[:_SUMMARY]}…"
 
 
 def _marks(card: Card, *, failed: bool) -> str:

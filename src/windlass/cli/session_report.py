@@ -9,16 +9,15 @@ from typing import Any
 
 from windlass.caching.rates import age_note, many, money, override
 from windlass.cli.cost_tables import (
-    CostTable,
     messages_table,
     phases_table,
     price_note,
-    print_cost_table,
     print_costs,
+    tokens_out_cell,
 )
 from windlass.cli.named_store import open_reporting_losses, read_settings
 from windlass.cli.output import out, print_json, to_plain
-from windlass.cli.printed_tables import Cell, NumberCell, dollar_cell, growth_cell
+from windlass.cli.printed_tables import dollar_cell, growth_cell, print_table
 from windlass.cli.report_page import pause_garbage_collection, write_page
 from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
@@ -29,6 +28,7 @@ from windlass.report.contents import CallReport, MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
 from windlass.safety.outputs import check_output
+from windlass.text.tables import Cell, Columns, NumberCell, Table, table_of
 
 _LINES = 15
 """Phases up to which all are printed."""
@@ -76,7 +76,7 @@ def print_session_report(
         return
     with override(settings.prices):
         if calls:
-            print_cost_table(_calls(report.calls))
+            print_table(_calls(report.calls))
         else:
             _print_report(report)
     for remark in remarks:
@@ -117,7 +117,7 @@ def _remarks(report: SessionReport) -> list[str]:
 def _print_report(report: SessionReport) -> None:
     print_costs(_dearest_phases(report.costs), parts=True)
     shown = _most_grown(report.growth)
-    print_cost_table(_growth(shown), "\ntokens in, call by call")
+    print_table(_growth(shown), "\ntokens in, call by call")
     if len(shown) < len(report.growth):
         out.print(
             f"not listed, since they grew less: {many(len(report.growth) - len(shown), 'phase')}"
@@ -130,7 +130,7 @@ def _print_report(report: SessionReport) -> None:
         )
     if report.messages:
         out.print("\nthe messages that cost most, as shares of the bill by our count:")
-        print_cost_table(messages_table(report.messages[:_MESSAGES]))
+        print_table(messages_table(report.messages[:_MESSAGES]))
     if any(saving.kind != ASKED for saving in report.savings):
         kinds = ", ".join(f"{each.kind} {money(each.dollars)}" for each in report.savings)
         net = sum(each.dollars for each in report.savings)
@@ -157,17 +157,14 @@ def _dearest_phases(costs: SessionCost) -> SessionCost:
     return replace(costs, phases=(*(line for line in phases if line.phase in names), others))
 
 
-def _growth(growth: Sequence[PhaseGrowth]) -> CostTable:
-    rows: list[list[Cell]] = [
-        [
-            each.phase,
-            _tokens_text(each.agent),
-            _tokens_text(each.follow_ups),
-            growth_cell(each.delta),
-        ]
-        for each in growth
-    ]
-    return CostTable(["phase", "agent calls", "follow-ups", "growth"], rows)
+def _growth(growth: Sequence[PhaseGrowth]) -> Table:
+    columns: Columns[PhaseGrowth] = {
+        "phase": lambda each: each.phase,
+        "agent calls": lambda each: _tokens_text(each.agent),
+        "follow-ups": lambda each: _tokens_text(each.follow_ups),
+        "growth": lambda each: growth_cell(each.delta),
+    }
+    return table_of(growth, columns)
 
 
 def _most_grown(growth: Sequence[PhaseGrowth]) -> Sequence[PhaseGrowth]:
@@ -193,7 +190,7 @@ def _contents_text(report: CallReport) -> str:
     return f"{whole:,} tokens by our count, {', '.join(told)}"
 
 
-def _messages_with_dearest(report: SessionReport) -> CostTable:
+def _messages_with_dearest(report: SessionReport) -> Table:
     """The messages that cost most, and which of them the dearest call was sent."""
     dearest = report.dearest
     found = [*(dearest.messages if dearest else ()), *report.messages]
@@ -207,45 +204,39 @@ def _messages_with_dearest(report: SessionReport) -> CostTable:
             and message.message_id in dearest.sent
         )
 
-    table = messages_table(listed)
-    rows = [
-        [*row, "yes" if is_sent(message) else ""]
-        for row, message in zip(table.rows, listed, strict=True)
-    ]
-    return CostTable([*table.columns, "in the dearest call"], rows)
+    return messages_table(listed, is_in_dearest=is_sent)
 
 
-def _calls(calls: Iterable[CallCost]) -> CostTable:
+def _calls(calls: Sequence[CallCost]) -> Table:
     before: dict[str, int] = {}
-    rows: list[list[Cell]] = []
-    for call in calls:
-        grown = call.tokens_in - before[call.phase] if call.phase in before else None
+
+    def growth(call: CallCost) -> Cell:
+        tokens = before.get(call.phase)
         before[call.phase] = call.tokens_in
-        rows.append(
-            [
-                NumberCell(call.number),
-                f"{call.phase}:{call.turn or 0}",
-                call.node_type,
-                call.fresh,
-                call.tokens_cached,
-                call.tokens_written,
-                NumberCell(f"{'~' if call.estimated else ''}{call.tokens_out:,}"),
-                dollar_cell(call.dollars),
-                growth_cell(grown),
-            ]
-        )
-    columns = ["call", "said in", "kind", "fresh", "read", "written", "out", "cost", "growth"]
-    return CostTable(columns, rows)
+        return growth_cell(None if tokens is None else call.tokens_in - tokens)
+
+    columns: Columns[CallCost] = {
+        "call": lambda call: NumberCell(call.number),
+        "said in": lambda call: f"{call.phase}:{call.turn or 0}",
+        "kind": lambda call: call.node_type,
+        "fresh": lambda call: call.fresh,
+        "read": lambda call: call.tokens_cached,
+        "written": lambda call: call.tokens_written,
+        "out": lambda call: tokens_out_cell(call.tokens_out, estimated=call.estimated),
+        "cost": lambda call: dollar_cell(call.dollars),
+        "growth": growth,
+    }
+    return table_of(calls, columns)
 
 
-def _savings(savings: Iterable[Saving]) -> CostTable:
+def _savings(savings: Iterable[Saving]) -> Table:
     listed = list(savings)
+    tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
     rows: list[list[Cell]] = [
         [each.kind, each.messages, each.tokens, dollar_cell(each.dollars)] for each in listed
     ]
-    tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
     rows.append(["net", "", tokens, dollar_cell(net)])
-    return CostTable(["because", "messages", "tokens less", "saved"], rows, is_summed=True)
+    return Table(["because", "messages", "tokens less", "saved"], rows, is_summed=True)
 
 
 def _page(report: SessionReport) -> dict[str, Any]:
@@ -269,11 +260,11 @@ def _page(report: SessionReport) -> dict[str, Any]:
         "number": "{:,}".format,
         "prices": price_note(costs).splitlines(),
         "tables": {
-            "phases": phases_table(costs, parts=True).for_page(),
-            "growth": _growth(report.growth).for_page(),
-            "messages": _messages_with_dearest(report).for_page(),
-            "savings": _savings(report.savings).for_page(),
-            "calls": _calls(report.calls).for_page(),
+            "phases": phases_table(costs, parts=True),
+            "growth": _growth(report.growth),
+            "messages": _messages_with_dearest(report),
+            "savings": _savings(report.savings),
+            "calls": _calls(report.calls),
         },
     }
 

@@ -4,37 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from windlass.caching.rates import money
 from windlass.cli.named_store import open_existing
 from windlass.cli.output import indent, out, printed_as_json, shorten
-from windlass.cli.printed_tables import Cell, NumberCell, dollar_cell, print_table
+from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.history.base import SessionInfo, in_words
 from windlass.history.callout_rows import Callout
 from windlass.history.details import BlockDetails, CallDetails
 from windlass.messages import Message, Picture, Text
 from windlass.report.call_views import CallView, SessionView, view_call, view_session
 from windlass.report.provider_edits import call_sentences
+from windlass.text.tables import Columns, NumberCell, table_of
 
 _PREVIEW = 600
 """Characters of a message, unless it is asked for whole."""
 _BEGINNING = 80
 """Characters of a callout's text in the table."""
-TOTALS = ("calls", "tokens in", "cached", "out")
-"""The columns that `totals_of` fills."""
+TOTALS: Final[Columns[SessionInfo]] = {
+    "calls": lambda info: info.calls,
+    "tokens in": lambda info: info.tokens_in,
+    "cached": lambda info: info.tokens_cached,
+    "out": lambda info: info.tokens_out,
+}
+"""The columns that say how many calls sessions have, and their tokens."""
+ENDING: Final[Columns[SessionInfo]] = {
+    "status": lambda info: in_words(info.status, info.reason),
+    **TOTALS,
+    "cost": lambda info: dollar_cell(info.cost),
+}
+"""The columns that say how sessions ended, too, and what they cost."""
 
 
-def totals_of(info: SessionInfo) -> list[int]:
-    """How many calls a session has, and their tokens."""
-    return [info.calls, info.tokens_in, info.tokens_cached, info.tokens_out]
-
-
-def indented_names(sessions: Sequence[SessionInfo]) -> list[str]:
+def indented_names(sessions: Sequence[SessionInfo]) -> dict[str, str]:
     """The names of nested sessions, each two spaces further in than its parent."""
     depths: dict[str | None, int] = {}
     for info in sessions:
         depths[info.session_id] = depths.get(info.parent_id, -1) + 1
-    return ["  " * depths[info.session_id] + info.session_id for info in sessions]
+    return {info.session_id: "  " * depths[info.session_id] + info.session_id for info in sessions}
 
 
 def print_session(session: str, number: int | None, store: str | None, *, full: bool) -> None:
@@ -65,64 +73,18 @@ def _print_session(view: SessionView) -> None:
     out.print(f"model {view.model}")
     if view.error:
         out.print(f"error: {view.error}", style="red")
-    sounded = any(call.sounding_index is not None for call in view.calls)
-    print_table(
-        [
-            "call",
-            "phase",
-            "turn",
-            "try",
-            *(["sounding"] if sounded else []),
-            "kind",
-            "tokens in",
-            "cached",
-            "sending everything",
-            "out",
-            "messages",
-            "cost",
-        ],
-        [
-            [
-                NumberCell(call.number),
-                call.phase or "-",
-                NumberCell(call.turn),
-                NumberCell(call.attempt),
-                *([_sounding(call)] if sounded else []),
-                call.node_type,
-                call.tokens_in,
-                call.tokens_cached,
-                call.snowball_tokens,
-                call.tokens_out,
-                len(call.seen),
-                dollar_cell(call.cost),
-            ]
-            for call in view.calls
-        ],
-    )
+    _print_calls(view.calls)
     if view.children:
-        print_table(
-            ["session", "ran by", "cascade", "status", *TOTALS, "cost"],
-            [
-                [
-                    name,
-                    _ran_by(info),
-                    info.cascade_id,
-                    in_words(info.status, info.reason),
-                    *totals_of(info),
-                    dollar_cell(info.cost),
-                ]
-                for name, info in zip(indented_names(view.children), view.children, strict=True)
-            ],
-            title="\nsessions under it",
-            whole=[0],
-        )
+        names = indented_names(view.children)
+        of_children: Columns[SessionInfo] = {
+            "session": lambda info: names[info.session_id],
+            "ran by": _ran_by,
+            "cascade": lambda info: info.cascade_id,
+            **ENDING,
+        }
+        print_table(table_of(view.children, of_children), "\nsessions under it", whole=["session"])
     if view.callouts:
-        print_table(
-            ["name", "message", "role", "said in", "by", "text"],
-            [callout_row(callout) for callout in view.callouts],
-            title="\ncallouts",
-            whole=[1],
-        )
+        print_table(table_of(view.callouts, _CALLOUTS), "\ncallouts", whole=["message"])
     for note in view.notes:
         out.print(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim")
     if view.calls:
@@ -138,17 +100,56 @@ def _ran_by(info: SessionInfo) -> str:
     return f"phase {info.parent_phase}"
 
 
+def _print_calls(calls: Sequence[CallView]) -> None:
+    columns: Columns[CallView] = {
+        "call": lambda call: NumberCell(call.number),
+        "phase": lambda call: call.phase or "-",
+        "turn": lambda call: NumberCell(call.turn),
+        "try": lambda call: NumberCell(call.attempt),
+    }
+    if any(call.sounding_index is not None for call in calls):
+        columns["sounding"] = _sounding
+    columns |= {
+        "kind": lambda call: call.node_type,
+        "tokens in": lambda call: call.tokens_in,
+        "cached": lambda call: call.tokens_cached,
+        "sending everything": lambda call: call.snowball_tokens,
+        "out": lambda call: call.tokens_out,
+        "messages": lambda call: len(call.seen),
+        "cost": lambda call: dollar_cell(call.cost),
+    }
+    print_table(table_of(calls, columns))
+
+
 def _sounding(call: CallView) -> str:
     return "-" if call.sounding_index is None else str(call.sounding_index)
 
 
-def callout_row(callout: Callout) -> list[str]:
-    """A callout as a row: its name, the message's id, role, place, who marked it, its beginning."""
-    row, message = callout.stored.row, callout.stored.row.message
-    text = " ".join(message.text.split())[:_BEGINNING] if message else ""
-    where = f"{row.phase or '-'}:{row.turn or 0}"
-    role = message.role if message else ""
-    return [callout.name, callout.message_id, role, where, callout.by, text]
+def role_of(callout: Callout) -> str:
+    """The role of the message that is called out."""
+    message = callout.stored.row.message
+    return message.role if message else ""
+
+
+def place_of(callout: Callout) -> str:
+    """Where it was said."""
+    return f"{callout.stored.row.phase or '-'}:{callout.stored.row.turn or 0}"
+
+
+def beginning_of(callout: Callout) -> str:
+    """How it begins, in one line."""
+    message = callout.stored.row.message
+    return " ".join(message.text.split())[:_BEGINNING] if message else ""
+
+
+_CALLOUTS: Final[Columns[Callout]] = {
+    "name": lambda callout: callout.name,
+    "message": lambda callout: callout.message_id,
+    "role": role_of,
+    "said in": place_of,
+    "by": lambda callout: callout.by,
+    "text": beginning_of,
+}
 
 
 def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
@@ -198,9 +199,6 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     out.print(f"what it cost: windlass report {view.session_id} --call {call.number}")
 
 
-_BLOCK_COLUMNS = ["block", "tier", "version", "tokens", "cap", "message", "record", "left out"]
-
-
 def print_blocks(details: CallDetails) -> None:
     """Print a call's blocks as a table, and what older ones cost; nothing where it has none.
 
@@ -209,9 +207,19 @@ def print_blocks(details: CallDetails) -> None:
     injectors = details.get("injectors")
     if not injectors:
         return
-    if rows := [_block_row(block) for block in injectors["blocks"]]:
-        title = "\nblocks of injectors"
-        print_table(_BLOCK_COLUMNS, rows, title=title, whole=[0, 1, 6])
+    if blocks := injectors["blocks"]:
+        columns: Columns[BlockDetails] = {
+            "block": lambda block: block["injector"],
+            "tier": lambda block: block["tier"],
+            "version": lambda block: block["version"],
+            "tokens": lambda block: block["tokens"],
+            "cap": _cap,
+            "message": _block_place,
+            "record": lambda block: block["id"] or "-",
+            "left out": lambda block: ", ".join(block["cut"]) or "-",
+        }
+        whole = ["block", "tier", "record"]
+        print_table(table_of(blocks, columns), "\nblocks of injectors", whole=whole)
     if line := _blocks_text(details):
         out.print(line, style="dim")
 
@@ -233,21 +241,15 @@ def _blocks_text(details: CallDetails) -> str:
     return "\n".join(lines)
 
 
-def _block_row(block: BlockDetails) -> list[Cell]:
-    cap = f"{block['cap']:,}"
-    cap += f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
-    place = f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
-    place = "tools" if block["injector"] == "tools" else place
-    return [
-        block["injector"],
-        block["tier"],
-        block["version"],
-        block["tokens"],
-        NumberCell(cap),
-        place,
-        block["id"] or "-",
-        ", ".join(block["cut"]) or "-",
-    ]
+def _cap(block: BlockDetails) -> NumberCell:
+    whole = f" of {block['full_cap']:,}" if block["cap"] != block["full_cap"] else ""
+    return NumberCell(f"{block['cap']:,}{whole}")
+
+
+def _block_place(block: BlockDetails) -> str:
+    if block["injector"] == "tools":
+        return "tools"
+    return f"{block['message']}.{block['part']}" if block.get("message") is not None else "-"
 
 
 def cache_text(details: CallDetails) -> str:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from windlass.caching.rates import age_note, many, money, override
-from windlass.cli.cost_tables import CostTable, messages_table, print_cost_table, ranked_table
+from windlass.cli.cost_tables import messages_table, ranked_table
 from windlass.cli.named_store import open_reporting_losses, read_settings
 from windlass.cli.output import out, printed_as_json
+from windlass.cli.printed_tables import print_table
 from windlass.cli.report_page import pause_garbage_collection, write_page
 from windlass.history.base import SessionFilter
 from windlass.report.ranking import RankedCost, StoreReport, store_report
 from windlass.safety.outputs import check_output
+from windlass.text.tables import Table
 
 _CASCADES = 10
 """Cascades, and days, that are printed: the dearest, and the newest."""
@@ -35,8 +37,7 @@ def print_store_report(
     if html is not None:
         bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
         title = f"{many(report.total.sessions, 'session')}, {money(report.total.dollars)}"
-        pages = {name: table.for_page() for name, table in tables.items()}
-        write_page(html, "store.html", force=force, title=title, tables=pages, cascades=bars)
+        write_page(html, "store.html", force=force, title=title, tables=tables, cascades=bars)
     if printed_as_json(report) or html is not None:
         return
     if not report.sessions:
@@ -44,7 +45,7 @@ def print_store_report(
         out.print("no session fits" if fits else "no sessions yet")
         return
     for title, table in tables.items():
-        print_cost_table(table, f"\n{title}")
+        print_table(table, f"\n{title}")
     name = report.sessions[0].name
     out.print(f"\nmodels that cost nothing are computed at the prices of {settings.price_as}")
     if old := age_note():
@@ -52,14 +53,8 @@ def print_store_report(
     out.print(f"what one cost: windlass report {name}; as a page: --html FILE")
 
 
-def _store_tables(report: StoreReport) -> dict[str, CostTable]:
+def _store_tables(report: StoreReport) -> dict[str, Table]:
     """The tables of a store by their titles."""
-    messages = messages_table(report.messages)
-    rows = [
-        [*row[:2], message.session_id, *row[2:]]
-        for row, message in zip(messages.rows, report.messages, strict=True)
-    ]
-    columns = [*messages.columns[:2], "session", *messages.columns[2:]]
     dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
     return {
         f"by cascade{_count_shown(report.cascades)}": ranked_table(
@@ -69,7 +64,7 @@ def _store_tables(report: StoreReport) -> dict[str, CostTable]:
         "the dearest sessions": ranked_table("session", report.sessions, within="cascade"),
         "the dearest phases": ranked_table("phase", report.phases, within="cascade"),
         "the dearest calls": ranked_table("call", report.calls, within="session"),
-        dearest: CostTable(columns, rows),
+        dearest: messages_table(report.messages, with_session=True),
     }
 
 

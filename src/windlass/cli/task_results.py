@@ -11,8 +11,9 @@ from windlass.cli.one_run import print_next_steps, print_output
 from windlass.cli.output import out, printed_as_json, shorten, to_plain
 from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.engine.result import Result
-from windlass.report.costs import task_costs
+from windlass.report.costs import TaskCost, task_costs
 from windlass.settings.settings import Settings
+from windlass.text.tables import Columns, table_of
 
 _PARTIAL = 20
 """Partial results that are listed where a task failed; `--json` has all."""
@@ -27,21 +28,16 @@ def print_task(result: Result, settings: Settings, again: str) -> None:
     print_output(result)
     _print_partial(result.notes.get("partialResults", ()))
     out.print()
-    print_table(
-        ["task", "runs", "calls", "tokens sent", "reported cached", "out", "cost"],
-        [
-            [
-                line.task,
-                line.runs,
-                line.calls,
-                line.tokens_in,
-                line.tokens_cached,
-                line.tokens_out,
-                dollar_cell(line.dollars),
-            ]
-            for line in [*lines, total]
-        ],
-    )
+    columns: Columns[TaskCost] = {
+        "task": lambda line: line.task,
+        "runs": lambda line: line.runs,
+        "calls": lambda line: line.calls,
+        "tokens sent": lambda line: line.tokens_in,
+        "reported cached": lambda line: line.tokens_cached,
+        "out": lambda line: line.tokens_out,
+        "cost": lambda line: dollar_cell(line.dollars),
+    }
+    print_table(table_of([*lines, total], columns))
     out.print(f"calls of a free model are priced as {settings.price_as}")
     why = f"why each call saw what it saw: windlass explain {result.session_id} 1"
     print_next_steps(result, again, why)

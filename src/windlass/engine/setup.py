@@ -15,10 +15,12 @@ from windlass.cascade.children import ReadyCascade
 from windlass.cascade.inputs_schema import fill_input
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
+from windlass.cascade.tool_caching import ToolCaching
 from windlass.cascade.tools_named import all_soundings, has_tool
 from windlass.engine._session_state import SessionState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
+from windlass.engine.turn.kept_results import KeptResults
 from windlass.engine.turn.record import Recorder
 from windlass.errors import UsageError
 from windlass.history.base import BANK, EditRecord, Store
@@ -76,6 +78,7 @@ def prepare(
         emit=emit,
         settings=settings,
         children=ready.children,
+        kept_results=KeptResults(ready.cascade.tool_caching or ToolCaching()),
         session=SessionState(readable=(store.folder / "images" / path_part(session),)),
     )
 

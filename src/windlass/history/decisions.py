@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from windlass.history.base import NodeType, Row, StoredRow
@@ -17,7 +16,6 @@ from windlass.history.row_details import RowDetails
 Topic: TypeAlias = Literal["cards", "extraction", "input_map", "memory", "output_schema", "vectors"]
 
 
-@dataclass(frozen=True, slots=True)
 class Remark(RowDetails):
     """A decision that is told in words alone, with what it is about."""
 
@@ -31,36 +29,28 @@ class Remark(RowDetails):
 # ---- how a run goes on and ends --------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed(RowDetails):
+class Resumed(RowDetails, kind="resume"):
     """A session is taken up again, of whose tasks `finished` are not repeated, or a task is."""
 
-    kind = "resume"
     finished: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Forked(RowDetails):
+class Forked(RowDetails, kind="fork"):
     """Another session goes on from the call with this number, from 1."""
 
-    kind = "fork"
     session_id: str
     call: int
 
 
-@dataclass(frozen=True, slots=True)
-class SubCascadeRun(RowDetails):
+class SubCascadeRun(RowDetails, kind="sub_cascade"):
     """A sub-cascade ran in a session of its own."""
 
-    kind = "sub_cascade"
     session_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class RunLimit(RowDetails):
+class RunLimit(RowDetails, kind="limit"):
     """A limit was reached: the reason, whose limit, what it allows, and what was spent of it."""
 
-    kind = "limit"
     reason: str
     of: str
     budget: float
@@ -69,28 +59,22 @@ class RunLimit(RowDetails):
     reached_in: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnsUsedUp(RowDetails):
+class TurnsUsedUp(RowDetails, kind="limit"):
     """A phase took all the turns that it may take."""
 
-    kind = "limit"
     max_turns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Waits(RowDetails):
+class Waits(RowDetails, kind="waiting"):
     """A run waits for a person, as these tools of a turn may have run."""
 
-    kind = "waiting"
     place: str
     tools: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Asks(RowDetails):
+class Asks(RowDetails, kind="question"):
     """A run waits for the answer to a question; the fields are those of `AnswerNeeded`."""
 
-    kind = "question"
     question: str
     tool: str | None
     call: str | None
@@ -98,71 +82,57 @@ class Asks(RowDetails):
     why: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Routed(RowDetails):
+class Routed(RowDetails, kind="route"):
     """After a phase `target` comes next, which is one of `ways`, or the run ends; `by` chose it.
 
     That is `model`, `output` or `default`: the first, as nothing was chosen.
     """
 
-    kind = "route"
     target: str
     by: str
     ways: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class VisitBegun(RowDetails):
+class VisitBegun(RowDetails, kind="visit"):
     """A phase runs again: for which time, and the last turn of the times before."""
 
-    kind = "visit"
     visit: int
     after_turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class VisitsUsedUp(RowDetails):
+class VisitsUsedUp(RowDetails, kind="visits"):
     """A phase has run as often as it may, and was to run again: the run ends."""
 
-    kind = "visits"
     max_visits: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyUnfinished(RowDetails):
+class ReplyUnfinished(RowDetails, kind="unfinished"):
     """A reply does not end its phase in order."""
 
-    kind = "unfinished"
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker(RowDetails):
+class Breaker(RowDetails, kind="breaker"):
     """Windows are off, as they `lost` so many US dollars in the last `sessions`.
 
     They are made again after `back_after` sessions.
     """
 
-    kind = "breaker"
     lost: float
     sessions: int
     back_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchedOff(RowDetails):
+class SwitchedOff(RowDetails, kind="switched_off"):
     """Something is not done, because the `setting` says so, which stands in `origin`."""
 
-    kind = "switched_off"
     setting: str
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorDetails(RowDetails):
+class ErrorDetails(RowDetails, nodes={NodeType.ERROR}):
     """A failure: the name of the error's class, and what it says."""
 
-    nodes = frozenset({NodeType.ERROR})
     error: str
     text: str
 
@@ -170,24 +140,21 @@ class ErrorDetails(RowDetails):
 # ---- calls, windows, caches ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Continuation(RowDetails):
+class Continuation(
+    RowDetails, kind="continuation", nodes={NodeType.DECISION, NodeType.CONTEXT_INJECTION}
+):
     """A reply that was cut is asked to go on; also of the message that asks."""
 
-    nodes = frozenset({NodeType.DECISION, NodeType.CONTEXT_INJECTION})
-    kind = "continuation"
     turn: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Replanned(RowDetails):
+class Replanned(RowDetails, kind="replan"):
     """A request that a provider `refused` as too long is sent again shorter.
 
     Tokens and messages by the engine's count; `counted` and `limit` are the provider's numbers
     (None: it named none), `room` what the request could have.
     """
 
-    kind = "replan"
     turn: int
     tokens_before: int
     tokens_after: int
@@ -198,58 +165,46 @@ class Replanned(RowDetails):
     room: int
 
 
-@dataclass(frozen=True, slots=True)
-class ThinkingLeftOut(RowDetails):
+class ThinkingLeftOut(RowDetails, kind="thinking"):
     """Signed thinking is left out: of these messages, or of all where a provider `refused` it."""
 
-    kind = "thinking"
     turn: int
     messages: Sequence[str] = ()
     tokens: int = 0
     refused: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Summary(RowDetails):
+class Summary(RowDetails, kind="summary"):
     """A model was asked for a text that a window wants, by its key (None: it gave no answer)."""
 
-    kind = "summary"
     key: str
     answer: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CacheTrust(RowDetails):
+class CacheTrust(RowDetails, kind="cache"):
     """A call shows that the cache does not do what was assumed, or does again."""
 
-    kind = "cache"
     turn: int
     planned_as: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolChoiceInWords(RowDetails):
+class ToolChoiceInWords(RowDetails, kind="tool_choice"):
     """A model takes no such `tool_choice`: it is asked for in words."""
 
-    kind = "tool_choice"
     tool_choice: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsChosen(RowDetails):
+class ToolsChosen(RowDetails, kind="manifest"):
     """A model was asked which tools a phase needs."""
 
-    kind = "manifest"
     chosen: Sequence[str]
     asked: Sequence[str]
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlanKept(RowDetails):
+class PlanKept(RowDetails, kind="plan"):
     """The plan of the tools `plan` and `todo`, as it is after a turn."""
 
-    kind = "plan"
     turn: int
     plan: Mapping[str, Any]
 
@@ -257,15 +212,13 @@ class PlanKept(RowDetails):
 # ---- what is brought in ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FromSource(RowDetails):
+class FromSource(RowDetails, nodes={NodeType.CONTEXT_INJECTION}):
     """A message that a phase brought in from what came before.
 
     `source` is a phase, `input` or the session, `what` the part of it, and `place` where the
     cascade asks for it. `of` is the id of the message of another session that it repeats.
     """
 
-    nodes = frozenset({NodeType.CONTEXT_INJECTION})
     source: str
     what: str
     of: str | None = None
@@ -273,38 +226,29 @@ class FromSource(RowDetails):
     as_role: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SourceSkipped(RowDetails):
+class SourceSkipped(RowDetails, kind="source skipped"):
     """What the cascade asks for in `place` is not brought in."""
 
-    kind = "source skipped"
     place: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSection(RowDetails):
+class TaskSection(RowDetails, nodes={NodeType.CONTEXT_INJECTION}):
     """A section of a task's context, and where it came from."""
 
-    nodes = frozenset({NodeType.CONTEXT_INJECTION})
     injector: str
     section: str
     sources: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Expanded(RowDetails):
+class Expanded(RowDetails, kind="expand", nodes={NodeType.CONTEXT_INJECTION}):
     """A message that a window brought back whole, unasked, and why."""
 
-    nodes = frozenset({NodeType.CONTEXT_INJECTION})
-    kind = "expand"
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class InjectedBlock(RowDetails):
+class InjectedBlock(RowDetails, kind="injector"):
     """A block of an injector: the message of it, or, where nothing fitted, a decision of a turn."""
 
-    kind = "injector"
     block: BlockDetails
     turn: int | None = None
 
@@ -314,83 +258,68 @@ class InjectedBlock(RowDetails):
         return {"kind": self.kind, **turn, **self.block}
 
 
-@dataclass(frozen=True, slots=True)
-class InjectorWarning(RowDetails):
+class InjectorWarning(RowDetails, kind="injector"):
     """Something that injectors warn of: values by `names`, or text that was `found` `at` a place.
 
     `at` counts characters of the prompt from 0.
     """
 
-    kind = "injector"
     names: Sequence[str] = ()
     at: int | None = None
     found: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UserContextMade(RowDetails):
+class UserContextMade(RowDetails, kind="user_context", nodes={NodeType.CONTEXT_INJECTION}):
     """The message of the user's context, made of the blocks with these ids."""
 
-    nodes = frozenset({NodeType.CONTEXT_INJECTION})
-    kind = "user_context"
     blocks: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class UserContextChanged(RowDetails):
+class UserContextChanged(RowDetails, kind="user_context"):
     """The user's context has changed: told in so many tokens.
 
     `rewrite` is what writing it anew would have cost, in fresh tokens' worth.
     """
 
-    kind = "user_context"
     turn: int
     tokens: int
     rewrite: int
     changes: str
 
 
-@dataclass(frozen=True, slots=True)
-class PictureDescribed(RowDetails):
+class PictureDescribed(RowDetails, kind="described"):
     """A model described a picture, by its reference."""
 
-    kind = "described"
     reference: str
 
 
-@dataclass(frozen=True, slots=True)
-class SystemPrompt(RowDetails):
+class SystemPrompt(RowDetails, nodes={NodeType.SYSTEM}):
     """A system prompt; `new_prefix`: it is the phase's own, so a cache begins anew with it."""
 
-    nodes = frozenset({NodeType.SYSTEM})
     new_prefix: bool
 
 
 # ---- soundings -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SoundingEnded(RowDetails):
+class SoundingEnded(RowDetails, kind="sounding"):
     """How a sounding ended; `round` 0 is that of the phase itself, the others are refinements.
 
     `session_id` is its session where it is one of a whole cascade.
     """
 
-    kind = "sounding"
     round: int
     index: int
     model: str | None = None
     session_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SoundingsDecided(RowDetails):
+class SoundingsDecided(RowDetails, kind="soundings"):
     """Which sounding is taken (None: they are `joined`), of `factor` and `refinements` more.
 
     `failed` are those that gave no answer.
     """
 
-    kind = "soundings"
     winner: int | None = None
     joined: Sequence[int] | None = None
     factor: int | None = None
@@ -403,8 +332,7 @@ class SoundingsDecided(RowDetails):
         return {key: value for key, value in self.as_json().items() if key != "kind"}
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation(RowDetails):
+class Evaluation(RowDetails, kind="evaluation"):
     """A step of the decision which sounding is taken.
 
     A validator finds a `sounding` valid or not; a function has `picked` one; the first that stands
@@ -412,7 +340,6 @@ class Evaluation(RowDetails):
     in this `order`, which was drawn by `seed`, or `joins` so many of them.
     """
 
-    kind = "evaluation"
     sounding: int | None = None
     valid: bool | None = None
     fallback: int | None = None
@@ -424,11 +351,22 @@ class Evaluation(RowDetails):
     joins: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SoundingsWrite(RowDetails):
+class ValidatorAsked(RowDetails, kind="validator"):
+    """A validator that takes a model judged an output (`valid` None: it gave no verdict).
+
+    A model was `asked` and this is its `answer`, or a cascade did it in a session of its own.
+    """
+
+    validator: str
+    valid: bool | None = None
+    asked: Sequence[str] | None = None
+    answer: str | None = None
+    session_id: str | None = None
+
+
+class SoundingsWrite(RowDetails, kind="soundings write"):
     """Every sounding may write with these tools."""
 
-    kind = "soundings write"
     tools: Sequence[str]
 
 
@@ -459,32 +397,26 @@ def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> I
 # ---- tasks -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FreshContext(RowDetails):
+class FreshContext(RowDetails, kind="fresh_context"):
     """A look for fresh context found so many matches, and not all of them were taken."""
 
-    kind = "fresh_context"
     matches: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReducedInGroups(RowDetails):
+class ReducedInGroups(RowDetails, kind="tree"):
     """Results exceed the window, which has `room` tokens for them: they are reduced in groups.
 
     `level` counts the levels of groups from 0.
     """
 
-    kind = "tree"
     level: int
     groups: int
     room: int
 
 
-@dataclass(frozen=True, slots=True)
-class TaskNotes(RowDetails):
+class TaskNotes(RowDetails, kind="notes"):
     """A helper model was asked for notes on the task with this path (None: it gave no answer)."""
 
-    kind = "notes"
     step: str
     answer: str | None = None
 
@@ -495,14 +427,12 @@ By: TypeAlias = Literal["tool", "pattern", "phase", "user"]
 """Who marked a message: the model by the tool, a phase's pattern or its name for it, a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class CalloutMark(RowDetails):
+class CalloutMark(RowDetails, kind="callout"):
     """A message was marked as important: its id, the name it goes by, and who marked it.
 
     `kept` says whether it is shown whole from then on, `pattern` what found it.
     """
 
-    kind = "callout"
     message_id: str
     name: str
     by: By
@@ -510,53 +440,48 @@ class CalloutMark(RowDetails):
     pattern: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PinMark(RowDetails):
+class PinMark(RowDetails, kind="pin"):
     """A message is an anchor by a user's word, or is none any more."""
 
-    kind = "pin"
     message_id: str
     pinned: bool
     by: By
 
 
-@dataclass(frozen=True, slots=True)
-class CardsLack(RowDetails):
+class CardsLack(RowDetails, kind="cards_failed"):
     """The cards of these messages lack a summary or a vector, which a model did not give."""
 
-    kind = "cards_failed"
     lacks: Literal["summary", "vector"]
     failed: Sequence[str]
     model: str
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class Remembered(RowDetails):
+class Remembered(RowDetails, kind="memory", nodes={NodeType.USER}, always={"expires", "by"}):
     """A text was put into a memory bank under a key, until a time in seconds since 1970."""
 
-    nodes = frozenset({NodeType.USER})
-    always = frozenset({"expires", "by"})
-    kind = "memory"
     key: str
     expires: float | None = None
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MessagesKept(RowDetails):
+class ResultReused(RowDetails, kind="reused"):
+    """A call of a tool did not run: the result of an earlier `turn` stands for it."""
+
+    tool: str
+    turn: str
+
+
+class MessagesKept(RowDetails, kind="memory kept"):
     """So many messages of a phase that ended were put into a bank that keeps them all."""
 
-    kind = "memory kept"
     bank: str
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten(RowDetails):
+class Forgotten(RowDetails, kind="memory forgotten"):
     """What stood under a key of a memory bank was taken back."""
 
-    kind = "memory forgotten"
     key: str
     by: str
 
@@ -597,7 +522,9 @@ TELL_OF_WINDOWS: Final = frozenset(
         UserContextChanged,
         FreshContext,
         ReducedInGroups,
+        MessagesKept,
         Resumed,
+        ResultReused,
         ThinkingLeftOut,
     )
 )

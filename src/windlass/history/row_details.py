@@ -5,9 +5,9 @@ A row keeps it as JSON in `metadata`. What a row of an earlier version lacks has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, Final, Self, TypedDict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, Final, Self, TypedDict, dataclass_transform
 
 from windlass.history.base import NodeType, Row, StoredRow
 from windlass.history.step import Step
@@ -15,20 +15,28 @@ from windlass.wire.base import Finish
 from windlass.wire.editing import ProviderEdits
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class RowDetails:
-    """The details of a row of one kind.
+    """The details of a row of one kind: a class made of this one is a frozen dataclass.
 
     A field with a default is left out of the JSON where it has that value, unless it is one of
     `always`: then only rows of earlier versions lack it.
     """
 
-    nodes: ClassVar[frozenset[NodeType]] = frozenset({NodeType.DECISION})
-    """The types of rows that have them."""
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     kind: ClassVar[str] = ""
     """What tells them apart from others in rows of these types."""
-    always: ClassVar[frozenset[str]] = frozenset()
+    nodes: ClassVar[Collection[NodeType]] = frozenset({NodeType.DECISION})
+    """The types of rows that have them."""
+    always: ClassVar[Collection[str]] = frozenset()
     """The fields that are written whatever they are."""
+
+    def __init_subclass__(
+        cls, kind: str = "", nodes: Collection[NodeType] = (), always: Collection[str] = ()
+    ) -> None:
+        """Make a class of details; what is not given is as in the class that it is made of."""
+        cls.kind, cls.nodes, cls.always = kind or cls.kind, nodes or cls.nodes, always or cls.always
+        dataclass(frozen=True)(cls)
 
     @classmethod
     def read(cls, row: Row) -> Self | None:
@@ -75,11 +83,9 @@ def turn_of(row: Row) -> Step:
 # ---- calls of models -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class CallSent(RowDetails):
+class CallSent(RowDetails, kind="sent"):
     """A call of a model is sent; `request` is the digest of what is asked."""
 
-    kind = "sent"
     step: Step
     request: str
     model: str
@@ -94,24 +100,20 @@ class ReplyOnly(TypedDict):
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallAnswered(RowDetails):
+class CallAnswered(RowDetails, kind="answered"):
     """A call was answered, and the reply has no row of its own."""
 
-    kind = "answered"
     step: Step
     reply: ReplyOnly
 
 
-@dataclass(frozen=True, slots=True)
-class CallFailed(RowDetails):
+class CallFailed(RowDetails, kind="failed"):
     """A call was refused or broken off: the name of the error's class, and what is told of it.
 
     Where a provider refused it as too long, `counted` and `limit` are the tokens that it counted
     and would have taken (None: it did not say).
     """
 
-    kind = "failed"
     text: str
     error: str
     step: Step
@@ -131,8 +133,11 @@ class Inherited(TypedDict):
     usage: Sequence[int]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyDetails(RowDetails):
+class ReplyDetails(
+    RowDetails,
+    nodes={NodeType.AGENT, NodeType.FOLLOW_UP},
+    always={"finish", "step", "tokens_written", "tokens_written_long", "tries", "waited_s"},
+):
     """A reply of a model that is said in the session.
 
     `step` is the call that it answers (None: it answers none, or an earlier version wrote it).
@@ -142,10 +147,6 @@ class ReplyDetails(RowDetails):
     `tokens_out_estimated`: a recording of another program did not say how many there were.
     """
 
-    nodes = frozenset({NodeType.AGENT, NodeType.FOLLOW_UP})
-    always = frozenset(
-        {"finish", "step", "tokens_written", "tokens_written_long", "tries", "waited_s"}
-    )
     finish: Finish = "stop"
     step: Step | None = None
     tokens_written: int = 0
@@ -159,14 +160,12 @@ class ReplyDetails(RowDetails):
     tokens_out_estimated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedReply(RowDetails):
+class ImportedReply(RowDetails, nodes={NodeType.AGENT, NodeType.FOLLOW_UP}):
     """A reply in a recording of another program; it is read as `ReplyDetails`.
 
     `tokens_written_long` is None where nothing was written to a cache.
     """
 
-    nodes = frozenset({NodeType.AGENT, NodeType.FOLLOW_UP})
     tokens_written: int = 0
     tokens_written_long: int | None = None
     tokens_out_estimated: bool = False
@@ -175,11 +174,9 @@ class ImportedReply(RowDetails):
 # ---- tools, people, validators ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ToolsStarted(RowDetails):
+class ToolsStarted(RowDetails, kind="started"):
     """Tools of a turn are about to run whose effects cannot be taken back."""
 
-    kind = "started"
     step: Step
     tools: Sequence[str]
 
@@ -188,8 +185,7 @@ INTERRUPTED_TEXT: Final = "[no result: the run was interrupted]"
 """What stands for the result of a tool that ran when the user stopped the run."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult(RowDetails):
+class ToolResult(RowDetails, nodes={NodeType.TOOL_RESULT}, always={"error", "tool", "interrupted"}):
     """The result of a tool: whether it failed, and the tool's name.
 
     `interrupted`: the user stopped the run while it ran, so there is no result; a resumed run does
@@ -198,8 +194,6 @@ class ToolResult(RowDetails):
     result of the turn.
     """
 
-    nodes = frozenset({NodeType.TOOL_RESULT})
-    always = frozenset({"error", "tool", "interrupted"})
     error: bool = False
     tool: str = ""
     interrupted: bool = False
@@ -215,8 +209,7 @@ class ToolResult(RowDetails):
         return {"interrupted": by_text, **row.metadata}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(RowDetails):
+class Answer(RowDetails, kind="answer", always={"step", "at", "name", "arguments", "tool"}):
     """What a person answered to a call of `ask_human`; `text` is the question with the answer.
 
     The call is told by its turn (None: an earlier version wrote it), its position there, from 0,
@@ -225,8 +218,6 @@ class Answer(RowDetails):
     let run or not (None: the model asked).
     """
 
-    kind = "answer"
-    always = frozenset({"step", "at", "name", "arguments", "tool"})
     text: str
     call: str
     answer: str
@@ -242,21 +233,16 @@ class Answer(RowDetails):
         return self.text.removesuffix(f" {self.answer}")
 
 
-@dataclass(frozen=True, slots=True)
-class Approval(Answer):
+class Approval(Answer, kind="approval"):
     """What a person said of a tool that needs approval: `yes`, `no`, or why it may not run."""
 
-    kind = "approval"
 
-
-@dataclass(frozen=True, slots=True)
-class Validation(RowDetails):
+class Validation(RowDetails, nodes={NodeType.VALIDATION}):
     """What a validator or a schema said of the output of an attempt.
 
     `repair`: the attempt has one more turn to mend it.
     """
 
-    nodes = frozenset({NodeType.VALIDATION})
     attempt: int
     output: str
     validation_reason: str

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from windlass.caching.rates import many, money, table_date
 from windlass.cascade.policies import EVERYTHING
 from windlass.importing.recording import ESTIMATED, GRADES
 from windlass.replays.outcomes import Outlay, RecordingReplay, Replay, Span
+from windlass.text.tables import Cell, Columns, NumberCell, Table, table_of
 
 _MANY: Final = 100_000
 """Tokens from which on they are told in thousands."""
-
-
-class ReplayTable(NamedTuple):
-    """The heads of its columns, its rows, and which of the columns are numbers."""
-
-    columns: list[str]
-    rows: list[list[str]]
-    numbers: range
 
 
 def only_one(replayed: Replay) -> RecordingReplay | None:
@@ -28,50 +21,47 @@ def only_one(replayed: Replay) -> RecordingReplay | None:
     return replayed.recordings[0] if len(replayed.recordings) == 1 else None
 
 
-def totals_table(replayed: Replay) -> ReplayTable:
+def totals_table(replayed: Replay) -> Table:
     """What each policy comes to."""
     one = only_one(replayed)
     sources = {recording.name: recording.source for recording in replayed.recordings}
     several = len({outlay.prices for outlay in replayed.totals}) > 1
-    columns = ["policy", *(["prices"] if several else []), "cost", "of everything"]
-    columns += ["tokens in", "fetched again", "values", "lines"]
-    columns += ["first differs", "dearest call"] if one else ["worst recording"]
-    rows = [
-        [
-            outlay.policy,
-            *([outlay.prices] if several else []),
-            cost_text(outlay),
-            percents(outlay.ratio),
-            _range(*map(_thousands, outlay.tokens)),
-            f"{outlay.misses:,}",
-            _share(outlay.values_seen, outlay.values),
-            _share(outlay.lines_seen, outlay.lines),
-            *(_calls(outlay) if one else [_worst(outlay, sources)]),
-        ]
-        for outlay in replayed.totals
-    ]
-    first = 1 + several
-    return ReplayTable(columns, rows, range(first, first + 6 + (2 if one else 0)))
+    columns: Columns[Outlay] = {"policy": lambda outlay: outlay.policy}
+    if several:
+        columns["prices"] = lambda outlay: outlay.prices
+    columns |= {
+        "cost": lambda outlay: NumberCell(cost_text(outlay)),
+        "of everything": lambda outlay: NumberCell(percents(outlay.ratio)),
+        "tokens in": lambda outlay: NumberCell(_range(*map(_thousands, outlay.tokens))),
+        "fetched again": lambda outlay: outlay.misses,
+        "values": lambda outlay: NumberCell(_share(outlay.values_seen, outlay.values)),
+        "lines": lambda outlay: NumberCell(_share(outlay.lines_seen, outlay.lines)),
+    }
+    if one:
+        columns["first differs"] = lambda outlay: NumberCell(_calls(outlay)[0])
+        columns["dearest call"] = lambda outlay: NumberCell(_calls(outlay)[1])
+    else:
+        columns["worst recording"] = lambda outlay: _worst(outlay, sources)
+    return table_of(replayed.totals, columns)
 
 
-def sessions_table(replayed: Replay) -> ReplayTable:
+def sessions_table(replayed: Replay) -> Table:
     """A row for each recording, the dearest first: what it cost, and would under each policy."""
     prices = replayed.totals[0].prices
     policies = [outlay.policy for outlay in replayed.totals if outlay.prices == prices]
     others = [policy for policy in policies if policy != EVERYTHING] or policies
-    rows = []
+    rows: list[list[Cell]] = []
     for one in sorted(replayed.recordings, key=lambda each: each.recorded or 0.0, reverse=True):
         found = {outlay.policy: outlay for outlay in one.outlays if outlay.prices == prices}
         cells = (
-            cell
+            NumberCell(cell)
             for policy in others
             for cell in (cost_text(found[policy]), percents(found[policy].ratio))
         )
-        recorded = "-" if one.recorded is None else money(one.recorded)
-        rows.append([one.title, f"{one.call_count:,}", recorded, *cells])
+        recorded = NumberCell("-" if one.recorded is None else money(one.recorded))
+        rows.append([one.title, one.call_count, recorded, *cells])
     heads = [head for policy in others for head in (policy, "of everything")]
-    columns = ["session", "calls", "recorded", *heads]
-    return ReplayTable(columns, rows, range(1, len(columns)))
+    return Table(["session", "calls", "recorded", *heads], rows)
 
 
 def about(replayed: Replay) -> Iterator[str]:

@@ -15,7 +15,13 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecided, window_selection
+from windlass.history.decisions import (
+    Evaluation,
+    SoundingEnded,
+    SoundingsDecided,
+    ValidatorAsked,
+    window_selection,
+)
 from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import without_signatures
 from windlass.importing.storing import grade_of
@@ -152,6 +158,8 @@ class SessionRecord:
         if row.sounding_index is not None:
             refined = (row.phase, row.sounding_index) in self._refined
             return f"{name}, {'reforge' if refined else 'soundings'}"
+        if ValidatorAsked.read(row) is not None:
+            return f"{name}, validators"
         return f"{name}, evaluator" if Evaluation.read(row) is not None else name
 
     def tool_of(self, message: Message) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from windlass.caching.rates import cost
 from windlass.history.base import NodeType, Row, Store, StoredRow
-from windlass.history.decisions import Evaluation, Summary
+from windlass.history.decisions import Evaluation, Summary, ValidatorAsked
 from windlass.history.row_details import ToolResult
 from windlass.report.account import Account, AccountTree, CallCost
 from windlass.report.call_views import without_numbers
@@ -259,11 +259,12 @@ def task_costs(store: Store, session_id: str, price_as: str) -> tuple[list[TaskC
 def summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
     """What models were asked beside a phase's calls.
 
-    That are texts for old turns, what to choose, and which sounding is the best.
+    That are texts for old turns, what to choose, which sounding is the best, and verdicts.
     """
     for stored in rows:
         row = stored.row
-        asked = Evaluation.read(row) is not None or row.node_type == NodeType.CONTEXT_SELECTION
+        judged = Evaluation.read(row) or ValidatorAsked.read(row)
+        asked = judged is not None or row.node_type == NodeType.CONTEXT_SELECTION
         if Summary.read(row) is not None or (asked and row.tokens_in is not None):
             yield row
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 DEPTH: Final = 100
@@ -17,6 +19,10 @@ DEPTH: Final = 100
 TOO_DEEP: Final = f"the values are nested more than {DEPTH} levels deep"
 _LONGEST_NUMBER: Final = 308
 """Digits of the largest numbers that a float holds."""
+
+
+_FENCED: Final = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
+_BRACES: Final = re.compile(r'\{\s*["}]')
 
 
 class DeepValueError(ValueError):
@@ -44,6 +50,32 @@ def parse_json(text: str | bytes) -> Any:
     NaN, a thousand digits), DeepValueError for values that are nested too deep.
     """
     return _parsed(text, _refused)
+
+
+def find_json(text: str) -> Any:
+    """The value of a JSON text, or of the JSON in prose: in a fence, else in the first braces.
+
+    Raises ValueError as `parse_json` does of the whole text where it holds none.
+
+    >>> find_json('It will do: {"valid": true}. That is all.')
+    {'valid': True}
+    """
+    try:
+        return parse_json(text)
+    except ValueError:
+        for piece in _perhaps_json(text):
+            with suppress(ValueError):
+                return parse_json(piece)
+        raise
+
+
+def _perhaps_json(text: str) -> Iterator[str]:
+    for fenced in _FENCED.finditer(text):
+        yield fenced[1]
+    if (opening := _BRACES.search(text)) is not None:
+        at = opening.start()
+        with suppress(ValueError, RecursionError):
+            yield text[at : json.JSONDecoder().raw_decode(text, at)[1]]
 
 
 def parse_recorded(text: str | bytes) -> Any:

@@ -25,7 +25,7 @@ def callout(
     """Mark a message as important: windows keep it whole, and its name finds it."""
     from windlass.cli.named_store import open_existing
     from windlass.cli.session_cards import mark_message
-    from windlass.cli.session_text import callout_row
+    from windlass.cli.session_text import beginning_of, place_of, role_of
     from windlass.history.callout_rows import callout_metadata, check_callout_name, find_callouts
 
     checked = check_callout_name(name)
@@ -39,7 +39,6 @@ def callout(
     message = made.stored.row.message
     if printed_as_json({"name": made.name, "message_id": marked, "message": message}):
         return
-    _, _, role, where, _, text = callout_row(made)
-    out.print(f"called out as {made.name!r}: {marked}, {role}, {where}")
-    out.print(f"    {text}")
+    out.print(f"called out as {made.name!r}: {marked}, {role_of(made)}, {place_of(made)}")
+    out.print(f"    {beginning_of(made)}")
     out.print(f"\nall of them: windlass show {session}")

@@ -20,10 +20,10 @@ def diff(
 ) -> None:
     """Show where two sessions part, and what each cost."""
     from windlass.cli.named_store import open_existing
-    from windlass.cli.printed_tables import dollar_cell, print_table
-    from windlass.cli.session_text import TOTALS, totals_of
-    from windlass.history.base import in_words
+    from windlass.cli.printed_tables import print_table
+    from windlass.cli.session_text import ENDING
     from windlass.report.diff import compare_sessions
+    from windlass.text.tables import table_of
 
     with open_existing(store) as history:
         names = [history.find_session(name) for name in (session, other)]
@@ -36,15 +36,4 @@ def diff(
         if text:
             out.print(f"  {info.session_id}: {shorten(text, 400)}")
     out.print()
-    print_table(
-        ["session", "status", *TOTALS, "cost"],
-        [
-            [
-                info.session_id,
-                in_words(info.status, info.reason),
-                *totals_of(info),
-                dollar_cell(info.cost),
-            ]
-            for info in found.sessions
-        ],
-    )
+    print_table(table_of(found.sessions, {"session": lambda info: info.session_id, **ENDING}))

@@ -13,8 +13,8 @@ from windlass.cli.options import StoreOption
 from windlass.cli.output import note, out, printed_as_json
 
 if TYPE_CHECKING:
-    from windlass.cli.printed_tables import Cell
     from windlass.importing.imported import ImportedSession
+    from windlass.text.tables import Columns, NumberCell
 
 _STATES = {
     "new": "new",
@@ -37,14 +37,23 @@ def import_(
     from windlass.caching.rates import many
     from windlass.cli.printed_tables import print_table
     from windlass.importing.recording import ESTIMATED, GRADES
+    from windlass.text.tables import table_of
 
     imported = import_sessions(path, form=form, store=store, on_skip=note)
     if printed_as_json(imported):
         return
-    print_table(
-        ["format", "grade", "sessions", "calls", "tokens in", "cached", "out", "cost", "skipped"],
-        [_row(group) for group in imported.by_format()],
-    )
+    columns: Columns[list[ImportedSession]] = {
+        "format": lambda group: group[0].format,
+        "grade": lambda group: group[0].grade,
+        "sessions": len,
+        "calls": lambda group: sum(one.calls for one in group),
+        "tokens in": lambda group: sum(one.tokens_in for one in group),
+        "cached": lambda group: sum(one.tokens_cached for one in group),
+        "out": lambda group: sum(one.tokens_out for one in group),
+        "cost": _cost,
+        "skipped": lambda group: sum(sum(one.skipped.values()) for one in group),
+    }
+    print_table(table_of(imported.by_format(), columns))
     grades = dict.fromkeys(session.grade for session in imported.sessions)
     out.print("; ".join(f"{grade}: {GRADES[grade]}" for grade in sorted(grades)))
     if estimated := sum(session.estimated for session in imported.sessions):
@@ -62,23 +71,13 @@ def import_(
         out.print(f"what one cost: windlass report {new[0]}")
 
 
-def _row(group: list[ImportedSession]) -> list[Cell]:
+def _cost(group: list[ImportedSession]) -> NumberCell:
     from windlass.caching.rates import money
-    from windlass.cli.printed_tables import NumberCell
+    from windlass.text.tables import NumberCell
 
     dollars = [session.cost for session in group]
     known = [one for one in dollars if one is not None]
     cost = money(sum(known)) if known else "unknown"
     if known and len(known) < len(dollars):
         cost += f" and {len(dollars) - len(known)} unknown"
-    return [
-        group[0].format,
-        group[0].grade,
-        len(group),
-        sum(one.calls for one in group),
-        sum(one.tokens_in for one in group),
-        sum(one.tokens_cached for one in group),
-        sum(one.tokens_out for one in group),
-        NumberCell(cost),
-        sum(sum(one.skipped.values()) for one in group),
-    ]
+    return NumberCell(cost)

@@ -15,8 +15,8 @@ from windlass.cli.output import indent, out, printed_as_json, shorten
 from windlass.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from windlass.cli.printed_tables import Cell
     from windlass.memory.banks import Banks, Memory
+    from windlass.text.tables import Cell, Columns
 
 _LINE = 200
 """Characters of a text in a table."""
@@ -145,7 +145,7 @@ def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
 def _list_banks(store: str | None) -> None:
     """List the banks: how much is in force in each, and how old the newest is."""
     from windlass.cli.printed_tables import print_table
-    from windlass.memory.banks import time_text
+    from windlass.text.tables import Table
 
     with _banks(store) as banks:
         held = {name: banks.memories(name) for name in banks.names()}
@@ -155,20 +155,18 @@ def _list_banks(store: str | None) -> None:
         out.print("no memory banks yet: phases fill them with the tool 'remember'")
         return
     rows: list[list[Cell]] = [
-        [
-            name,
-            len(memories),
-            time_text(max(each.remembered for each in memories)) if memories else "-",
-        ]
+        [name, len(memories), max(map(_remembered, memories), default="-")]
         for name, memories in held.items()
     ]
-    print_table(["bank", "memories", "newest"], rows)
+    print_table(Table(["bank", "memories", "newest"], rows))
     out.print(f"\nwindlass memory list {next(iter(held))}")
 
 
 def _list_bank(bank: str, store: str | None) -> None:
     """List what is in force in a bank."""
     from windlass.cli.printed_tables import print_table
+    from windlass.memory.banks import time_text
+    from windlass.text.tables import table_of
 
     with _banks(store, bank) as banks:
         memories = banks.memories(bank)
@@ -177,15 +175,19 @@ def _list_bank(bank: str, store: str | None) -> None:
     if not memories:
         out.print(f"bank {bank!r} holds nothing that is in force")
         return
-    columns = ["key", "version", "remembered", "expires", "by", "text"]
-    print_table(columns, list(map(_row, memories)))
+    columns: Columns[Memory] = {
+        "key": lambda memory: memory.key,
+        "version": lambda memory: memory.version,
+        "remembered": _remembered,
+        "expires": lambda each: "never" if each.expires is None else time_text(each.expires),
+        "by": lambda memory: memory.by,
+        "text": lambda memory: shorten(" ".join(memory.text.split()), _LINE),
+    }
+    print_table(table_of(memories, columns))
     out.print(f"\nits versions: windlass memory show {bank} {memories[-1].key!r}")
 
 
-def _row(memory: Memory) -> list[Cell]:
+def _remembered(memory: Memory) -> str:
     from windlass.memory.banks import time_text
 
-    expires = "never" if memory.expires is None else time_text(memory.expires)
-    text = shorten(" ".join(memory.text.split()), _LINE)
-    remembered = time_text(memory.remembered)
-    return [memory.key, memory.version, remembered, expires, memory.by, text]
+    return time_text(memory.remembered)

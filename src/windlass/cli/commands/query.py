@@ -52,6 +52,7 @@ def query(
     from windlass.caching.rates import many
     from windlass.cli.named_store import open_existing
     from windlass.cli.printed_tables import print_table
+    from windlass.text.tables import Table
 
     out.as_json = out.as_json or form is RowFormat.JSON
     if form is RowFormat.CSV and out.as_json:
@@ -68,8 +69,8 @@ def query(
             ["" if row[name] is None else shorten(str(row[name]), 200) for name in columns]
             for row in rows
         ]
-        ids = [at for at, name in enumerate(columns) if name.endswith(("_id", "hash"))]
-        print_table(columns, cells, whole=ids)
+        ids = [name for name in columns if name.endswith(("_id", "hash"))]
+        print_table(Table(columns, cells), whole=ids)
         out.print(many(len(rows), "row"))
     else:
         out.print("no rows")

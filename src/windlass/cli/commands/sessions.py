@@ -32,10 +32,11 @@ def sessions(
 
     from windlass.cli.named_store import open_existing, read_session_filter
     from windlass.cli.printed_tables import print_table
-    from windlass.cli.session_text import TOTALS, indented_names, totals_of
-    from windlass.history.base import SessionFilter, Status, in_words
+    from windlass.cli.session_text import TOTALS, indented_names
+    from windlass.history.base import SessionFilter, SessionInfo, Status, in_words
     from windlass.history.nesting import nest_with_totals, sessions_below
     from windlass.report.call_views import words_of
+    from windlass.text.tables import Columns, table_of
 
     statuses = (*get_args(Status), "running")
     if status is not None and status not in statuses:
@@ -50,21 +51,16 @@ def sessions(
     found = nest_with_totals([*fitting, *below] if which.under == () else fitting, below)
     if printed_as_json(found):
         return
-    print_table(
-        ["session", "first words", "started (UTC)", "status", *TOTALS, "cascade"],
-        [
-            [
-                name,
-                words[info.session_id],
-                f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d %H:%M}",
-                in_words(info.status, info.reason),
-                *totals_of(info),
-                info.cascade_id,
-            ]
-            for name, info in zip(indented_names(found), found, strict=True)
-        ],
-        whole=[0],
-    )
+    names = indented_names(found)
+    columns: Columns[SessionInfo] = {
+        "session": lambda info: names[info.session_id],
+        "first words": lambda info: words[info.session_id],
+        "started (UTC)": lambda info: f"{datetime.fromtimestamp(info.started, UTC):%Y-%m-%d %H:%M}",
+        "status": lambda info: in_words(info.status, info.reason),
+        **TOTALS,
+        "cascade": lambda info: info.cascade_id,
+    }
+    print_table(table_of(found, columns), whole=["session"])
     if found:
         out.print(f"\nwindlass show {found[0].session_id}")
     else:

@@ -68,15 +68,13 @@ def tune(
 
 
 def _print_figures(figures: Sequence[TunedFigure]) -> None:
-    from windlass.cli.printed_tables import NumberCell, print_table
+    from windlass.cli.printed_tables import print_table
+    from windlass.text.tables import Columns, NumberCell, table_of
 
-    print_table(
-        ["settings", "of everything", "values in view", "lines in view"],
-        [
-            [
-                each.settings,
-                *map(NumberCell, (f"{each.ratio:.1%}", f"{each.values:.2%}", f"{each.lines:.2%}")),
-            ]
-            for each in figures
-        ],
-    )
+    columns: Columns[TunedFigure] = {
+        "settings": lambda each: each.settings,
+        "of everything": lambda each: NumberCell(f"{each.ratio:.1%}"),
+        "values in view": lambda each: NumberCell(f"{each.values:.2%}"),
+        "lines in view": lambda each: NumberCell(f"{each.lines:.2%}"),
+    }
+    print_table(table_of(figures, columns))

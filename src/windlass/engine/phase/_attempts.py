@@ -5,9 +5,12 @@ from __future__ import annotations
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun, StateCopy
 from windlass.engine._session_run import Run
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Validated
+from windlass.engine.phase.rule_texts import retry_message, turn_message
 from windlass.engine.phase.sources import last_said
-from windlass.engine.phase.validating import Verdict, judge
+from windlass.engine.phase.validating import judge
+from windlass.engine.phase.verdicts import Verdict
 from windlass.engine.turn.in_words import ask_for_call, ask_for_json
 from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.turn import take_turn
@@ -25,25 +28,27 @@ from windlass.history.base import (
 from windlass.history.decisions import ReplyUnfinished, TurnsUsedUp
 from windlass.history.row_details import Validation
 from windlass.messages import user
-from windlass.text.prompts import UNFINISHED, repair_text, retry_text
+from windlass.text.prompts import UNFINISHED, repair_text
 from windlass.window.entries import Item
 from windlass.wire.base import Reply
 from windlass.wire.calls import is_output
 
 
-async def run_attempts(run: Run, phase: Phase, phase_run: PhaseRun) -> tuple[Ending, Item | None]:
+async def run_attempts(
+    run: CascadeRun, phase: Phase, phase_run: PhaseRun
+) -> tuple[Ending, Item | None]:
     """Attempts until one is accepted; returns how the phase ended, and its output."""
     rules, name, now = phase.rules, phase.name, phase_run.now
     while True:
-        cut_short = await _run_turns(run, phase_run, rules.max_turns)
-        output = last_said(phase_run.messages.own)
-        last = last_said(phase_run.messages.of_attempt(now.attempt))
-        text = last.message.text if last else ""
-        verdict = await judge(run, phase_run, text, rules.loop_until, cut_short, recorded=True)
+        cut_short, verdict = await _run_turns(run, phase, phase_run)
+        output, text = last_said(phase_run.messages.own), _text_of_attempt(phase_run)
+        if verdict is None:
+            verdict = await judge(run, phase_run, text, rules.loop_until, cut_short, recorded=True)
         if verdict is None:
             return (Ending("incomplete", cut_short) if cut_short else COMPLETED), output
         repairs = verdict.by_schema and cut_short in (None, "length") and not now.repaired
         _record_verdict(run, phase_run, text, verdict, repairs=repairs)
+        run.emit(Validated(name, now.attempt, verdict.valid, verdict.reason))
         if verdict.valid:
             return COMPLETED, output
         if repairs:
@@ -61,45 +66,76 @@ async def run_attempts(run: Run, phase: Phase, phase_run: PhaseRun) -> tuple[End
         # A failed attempt leaves no trace in the state.
         now.begin_attempt(StateCopy(run.session.state))
         phase_run.tools.use_state(now.state)
-        text = retry_text(verdict.reason, now.attempt)
+        why = verdict.reason
+        text = retry_message(run, phase, phase_run, why, by_schema=verdict.by_schema)
         if phase_run.generation.wanted:
             text += f"\n\n{ask_for_call(phase_run.generation)}"
         _say(run.record, phase_run, text)
 
 
 def _record_verdict(
-    run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool
+    run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool = False
 ) -> None:
     attempt, reason = phase_run.now.attempt, verdict.reason
     told = Validation(attempt, text, reason, verdict.valid, repairs).as_json()
     columns = {"parent_id": phase_run.trace_id, **phase_run.columns}
     run.record.append([run.record.row(NodeType.VALIDATION, metadata=told, **columns)])
-    run.emit(Validated(phase_run.phase.name, attempt, verdict.valid, reason))
 
 
-async def _run_turns(run: Run, phase_run: PhaseRun, most: int) -> Reason | None:
-    """Turns until a reply asks for no tool; why they ended before (None: they did not).
+async def _run_turns(
+    run: CascadeRun, phase: Phase, phase_run: PhaseRun
+) -> tuple[Reason | None, Verdict | None]:
+    """Turns until a reply asks for no tool, or with `turn_prompt` until none is left.
 
-    To mend its output an attempt has one turn.
+    Returns why they ended before (None: they did not), and the verdict of `loop_until` where it
+    ended them. To mend its output an attempt has one turn.
     """
-    repairs = phase_run.now.repaired
-    for _ in range(1 if repairs else most):
+    repairs, most = phase_run.now.repaired, phase.rules.max_turns
+    goes_on = phase.rules.turn_prompt is not None and not repairs
+    for number in range(1, 2 if repairs else most + 1):
         _say_what_fork_adds(run, phase_run)
         reply = await _take_turn(run, phase_run)
-        if not reply.message.tool_calls:
-            return _why_cut_short(run, phase_run, reply)
+        if reply.message.tool_calls:
+            continue
+        cut_short = _why_cut_short(run, phase_run, reply)
+        if cut_short or not goes_on or number == most:
+            return cut_short, None
+        verdict = await _judge_early(run, phase, phase_run)
+        if verdict is not None and verdict.valid:
+            return None, verdict
+        refused = "" if verdict is None else verdict.reason
+        _say(run.record, phase_run, turn_message(run, phase, phase_run, number + 1, refused))
     if not repairs:
-        text = f"phase {phase_run.phase.name!r} reached its max_turns of {most}"
+        text = f"phase {phase.name!r} reached its max_turns of {most}"
         text += "; one more call answers what the tools gave, without tools"
-        name = phase_run.phase.name
-        run.tell(name, text, TurnsUsedUp(most))
-        run.emit(LimitHit(name, "turns", f"phase {name!r}", most, most))
+        run.tell(phase.name, text, TurnsUsedUp(most))
+        run.emit(LimitHit(phase.name, "turns", f"phase {phase.name!r}", most, most))
         phase_run.now.closing = True
         reply = await _take_turn(run, phase_run)
         phase_run.now.closing = False
         if not reply.message.tool_calls:
-            return _why_cut_short(run, phase_run, reply) or "turns"
-    return "turns"
+            return _why_cut_short(run, phase_run, reply) or "turns", None
+    return "turns", None
+
+
+async def _judge_early(run: CascadeRun, phase: Phase, phase_run: PhaseRun) -> Verdict | None:
+    """The verdict on a reply after which turns are left; None: the phase has no `loop_until`.
+
+    What is accepted is recorded where the attempt ends.
+    """
+    if phase.rules.loop_until is None:
+        return None
+    text = _text_of_attempt(phase_run)
+    verdict = await judge(run, phase_run, text, phase.rules.loop_until, recorded=True)
+    if verdict is not None and not verdict.valid:
+        _record_verdict(run, phase_run, text, verdict)
+    return verdict
+
+
+def _text_of_attempt(phase_run: PhaseRun) -> str:
+    """The last text that was said in the attempt."""
+    last = last_said(phase_run.messages.of_attempt(phase_run.now.attempt))
+    return last.message.text if last else ""
 
 
 async def _take_turn(run: Run, phase_run: PhaseRun) -> Reply:

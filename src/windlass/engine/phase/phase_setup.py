@@ -25,11 +25,11 @@ from windlass.engine.choosing.search_context import search_session
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.injected import PhaseInjected
-from windlass.engine.injecting.session_tier import moments_of
 from windlass.engine.phase._beginning import open_driver, server_clear_of
 from windlass.engine.phase._manifest import tools_of
 from windlass.engine.phase.callouts import call_out, refresh_callouts
 from windlass.engine.phase.remembering import memory_callbacks
+from windlass.engine.phase.rule_texts import goal_of, moments_in
 from windlass.engine.phase.sources import gather, snowball_of
 from windlass.engine.turn.approving import tools_to_approve
 from windlass.engine.turn.in_words import tell_unforced_call, with_asks_in_words
@@ -41,7 +41,7 @@ from windlass.history.base import (
     NodeType,
 )
 from windlass.history.decisions import SwitchedOff, SystemPrompt
-from windlass.messages import Message, Part, user
+from windlass.messages import Message, Part, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.text.templates import holds, render
 from windlass.tools.base import ToolContext
@@ -116,10 +116,12 @@ async def begin_phase(
         refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
 
     of_run = run.appended if phase.name == run.cascade.phases[0].name else ()
+    said = with_asks_in_words(run, phase, user(instructions, *of_run, *appended))
+    goal = goal_of(run, phase) if message is None else None
     opening = Opening(
         rule,
         Blocks(system) if rule.mode == "auto" else blocks,  # until it has chosen
-        with_asks_in_words(run, phase, user(instructions, *of_run, *appended)),
+        said if goal is None else said.with_parts(*said.parts, Text(goal)),
         injected=gathered.input + gathered.sources,
         injection=injection,
         choose=choose_context if rule.mode == "auto" else None,
@@ -134,7 +136,7 @@ async def begin_phase(
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
     """The instructions as rendered. Raises ContextError where they say nothing."""
     where = _where(run.cascade, phase, "instructions")
-    text = render(phase.instructions, **values, where=where, moments=_moments(run, phase))
+    text = render(phase.instructions, **values, where=where, moments=moments_in(run, phase))
     if not text.strip():
         raise ContextError(f"{where}: the template renders to nothing, so nothing would be asked")
     return text
@@ -156,18 +158,6 @@ def _system_prompt(
 def _where(cascade: Cascade, phase: Phase, key: str) -> str:
     """Where a key of the phase stands in the cascade's file."""
     return cascade.where(f"phases[{list(cascade.phases).index(phase)}].{key}")
-
-
-def _moments(run: CascadeRun, phase: Phase) -> dict[str, object]:
-    """The values that instructions see in addition to input, state and outputs."""
-    index = run.record.sounding[1] if run.record.sounding else run.sounding or 0
-    soundings = phase.soundings or run.cascade.soundings
-    factor = soundings.factor if soundings else 1
-    return {
-        **moments_of(run.record, run.totals),
-        "sounding_index": index,
-        "sounding_factor": factor,
-    }
 
 
 def _ends_run(run: CascadeRun, phase: Phase) -> bool:

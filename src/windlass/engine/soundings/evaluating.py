@@ -17,10 +17,17 @@ from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Evaluator
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.phase import Tried
-from windlass.engine.phase.validating import arguments_of, judge
+from windlass.engine.phase.validating import judge
+from windlass.engine.phase.verdicts import arguments_of
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
-from windlass.errors import StoreError, WindlassError
+from windlass.errors import (
+    PersonNeeded,
+    RunLimitReached,
+    StepDiffers,
+    StoreError,
+    WindlassError,
+)
 from windlass.history.decisions import Evaluation
 from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
@@ -81,8 +88,8 @@ async def is_accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validat
     """Whether a validator accepts an output; where it fails itself it refuses nothing."""
     assert sounding.tried is not None
     try:
-        verdict = await judge(sounding.run, sounding.tried.phase_run, sounding.text, validator)
-    except StoreError:
+        verdict = await judge(run, sounding.tried.phase_run, sounding.text, validator)
+    except (PersonNeeded, RunLimitReached, StepDiffers, StoreError):
         raise
     except WindlassError as error:
         run.tell(phase.name, str(error), Evaluation(sounding=sounding.index))

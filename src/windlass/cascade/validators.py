@@ -1,0 +1,79 @@
+"""Validators: those that a cascade brings itself, and those that come with Windlass.
+
+Wherever a validator is named, the cascade's own go first, then tools (functions, and cascades that
+are tools), then those that come with Windlass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from windlass.declared import Count, Model, Text
+from windlass.errors import UsageError, did_you_mean
+from windlass.text.prompts import CONTENT_SAFETY, GRAMMAR_CHECK, SATISFIED, SIMPLE_VALIDATOR
+from windlass.tools.base import Tool
+from windlass.tools.output_checks import CHECKS
+from windlass.tools.registry import Registry, make_tool
+
+
+class InlineValidator(Model):
+    """A validator that asks a model, which answers {valid, reason} as JSON."""
+
+    instructions: Text
+    """What the model is asked; a template that names what is judged as `input.content`, `content`
+    or `output`, and the cascade's input as `original_input`."""
+
+    description: Text | None = None
+    """What it asks for, in words for the phase that is judged."""
+
+    model: Text | None = None
+    """The model that judges, as provider/name (default: the phase's)."""
+
+    max_turns: Count = 1
+    """How often the model is asked until its answer holds a verdict; after that, the text of its
+    answer is the reason why it is not valid."""
+
+
+JUDGES: Final[Mapping[str, InlineValidator]] = {
+    "content_safety": InlineValidator(
+        instructions=CONTENT_SAFETY,
+        description="it may be shown to anybody: no hate, threats, crime or private data.",
+    ),
+    "grammar_check": InlineValidator(
+        instructions=GRAMMAR_CHECK,
+        description="it is free of mistakes in grammar, spelling and punctuation.",
+    ),
+    "satisfied": InlineValidator(
+        instructions=SATISFIED,
+        description="it does all that is asked.",
+    ),
+    "simple_validator": InlineValidator(
+        instructions=SIMPLE_VALIDATOR,
+        description="it is a complete and sensible answer to what is asked.",
+    ),
+}
+"""The validators that come with Windlass and ask the phase's model."""
+
+SHIPPED: Final = tuple(sorted((*JUDGES, *CHECKS)))
+"""All validators that come with Windlass."""
+
+
+def find_validator(
+    own: Mapping[str, InlineValidator], tools: Registry, name: str
+) -> InlineValidator | Tool:
+    """The validator of that name; `own` are those of the cascade. Raises UsageError."""
+    if name in own:
+        return own[name]
+    if ":" in name or name in tools.names():
+        return tools.get(name)
+    if name in JUDGES:
+        return JUDGES[name]
+    if name in CHECKS:
+        return make_tool(CHECKS[name])
+    raise UsageError(f"there is no validator {name!r}; {near_validators(own, tools, name)}")
+
+
+def near_validators(own: Mapping[str, InlineValidator], tools: Registry, name: str) -> str:
+    """What may be meant by a name that is no validator's."""
+    return did_you_mean(name, sorted({*own, *tools.names(), *SHIPPED}))

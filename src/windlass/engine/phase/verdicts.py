@@ -1,0 +1,217 @@
+"""A text is judged by a validator's name: by a function, by a model that is asked, or a cascade."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from windlass.cascade.model import Phase
+from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.phase.rule_texts import moments_in
+from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.send import take_step
+from windlass.errors import PhaseFailed
+from windlass.history.decisions import ValidatorAsked
+from windlass.messages import Message, Text, ToolCall, assistant, system, user
+from windlass.safety.foreign import find_json
+from windlass.text.prompts import NO_VERDICT, VALIDATOR_SYSTEM
+from windlass.text.templates import JUDGED, render
+from windlass.tools.base import Tool
+from windlass.tools.runner import run_tool
+from windlass.wire.base import Request
+
+ANSWER_TOKENS: Final = 1_024
+"""The most tokens of a verdict."""
+_WORDS: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A validator's answer; `reason` is what the model is told when it is not valid.
+
+    `by_schema`: it was the output's schema that refused.
+    """
+
+    valid: bool
+    reason: str = ""
+    by_schema: bool = False
+
+
+async def judge_text(run: CascadeRun, phase_run: PhaseRun, text: str, validator: str) -> Verdict:
+    """The verdict of the validator of this name on a text of a phase.
+
+    A model's or a cascade's is recorded with what it took. Raises PhaseFailed when the validator
+    itself fails: trying again would spend money on a question that cannot be answered.
+    """
+    found = find_validator(run.cascade.validators, run.registry, validator)
+    if isinstance(found, InlineValidator):
+        return await _ask_model(run, phase_run, text, validator, found)
+    name = phase_run.phase.name
+    given = {**_given(run, phase_run, text), "state": dict(phase_run.now.state)}
+    arguments = arguments_of(found, given, name)
+    call = ToolCall("validation", found.spec.name, json.dumps(arguments, default=str))
+    answer = await run_tool(found, call, phase_run.tools.context)
+    if answer.error:
+        raise PhaseFailed(f"phase {name!r}: the validator {validator!r} failed: {answer.text}")
+    return read_verdict(answer.text, validator, name)
+
+
+def _given(run: CascadeRun, phase_run: PhaseRun, text: str) -> dict[str, Any]:
+    """What a validator may take: the judged text under two names, the input, what was asked."""
+    asked = next(iter(phase_run.instructions.message.parts), None)
+    return {
+        "output": text,
+        "content": text,
+        "input": dict(run.input),
+        "original_input": json.dumps(run.input, ensure_ascii=False, default=str),
+        "asked": asked.text if isinstance(asked, Text) else "",
+    }
+
+
+def arguments_of(
+    tool: Tool, given: Mapping[str, Any], phase: str, judged: str = "output"
+) -> dict[str, Any]:
+    """The arguments of a validator: those of output, state and input that it names.
+
+    A validator with one parameter of another name receives in it what is `judged`.
+    """
+    parameters = list(tool.spec.parameters.get("properties", {}))
+    named = {name: given[name] for name in parameters if name in given}
+    if not parameters or any(name in named for name in (judged, "content")):
+        return named
+    required = tool.spec.parameters.get("required", parameters)
+    others = [name for name in required if name not in given]
+    if len(others) != 1:
+        raise PhaseFailed(
+            f"phase {phase!r}: the validator {tool.spec.name!r} must take what it judges in a"
+            f" parameter {judged!r}; it takes {', '.join(parameters)}"
+        )
+    return {**named, others[0]: given[judged]}
+
+
+def read_verdict(answer: str, validator: str, phase: str) -> Verdict:
+    """A function's answer, `{valid, reason}` or a bare true or false, as a verdict."""
+    verdict = _verdict_in(answer, validator)
+    if verdict is None:
+        raise PhaseFailed(
+            f"phase {phase!r}: the validator {validator!r} must answer"
+            f" {{valid, reason}}, not {answer[:80]!r}"
+        )
+    return verdict
+
+
+def _verdict_in(answer: str, validator: str) -> Verdict | None:
+    """The verdict in a text, perhaps among other words; None: it holds none."""
+    try:
+        value = find_json(answer)
+    except ValueError:
+        return None
+    match value:
+        case bool():
+            return Verdict(value, "" if value else f"{validator} did not accept the output.")
+        case {"valid": bool(valid), **rest}:
+            return Verdict(valid, str(rest.get("reason") or ""))
+        case {"valid": str(word), **rest} if word.strip().lower() in _WORDS:
+            return Verdict(_WORDS[word.strip().lower()], str(rest.get("reason") or ""))
+        case _:
+            return None
+
+
+# ---- a model that is asked ---------------------------------------------------------------------
+
+
+async def _ask_model(
+    run: CascadeRun, phase_run: PhaseRun, text: str, validator: str, asking: InlineValidator
+) -> Verdict:
+    """A model's verdict; where its answer holds none, the text of it is the reason of a refusal."""
+    question: tuple[Message, ...] = (
+        system(VALIDATOR_SYSTEM),
+        user(_question(run, phase_run, text, validator, asking)),
+    )
+    turn = 0
+    while True:
+        turn += 1
+        row = await _answer(run, phase_run, validator, asking.model, question)
+        verdict = _verdict_in(row.answer, validator)
+        if verdict is None and turn >= asking.max_turns:
+            verdict = Verdict(
+                valid=False, reason=row.answer.strip() or f"{validator} says nothing."
+            )
+        _record(run, phase_run, row, verdict)
+        if verdict is not None:
+            return verdict
+        question = (*question, assistant(row.answer), user(NO_VERDICT))
+
+
+def _question(
+    run: CascadeRun, phase_run: PhaseRun, text: str, validator: str, asking: InlineValidator
+) -> str:
+    """The validator's question, rendered; `input` has what is judged, too."""
+    given = _given(run, phase_run, text)
+    judged = {name: given[name] for name in ("content", "original_input")}
+    values = run.template_values()
+    values |= {"input": {**run.input, **judged}, "state": dict(phase_run.now.state)}
+    phase = phase_run.phase
+    assert isinstance(phase, Phase), "calls know less of it"
+    moments = moments_in(run, phase, attempt=phase_run.now.attempt)
+    moments |= {name: given[name] for name in JUDGED}
+    where = run.cascade.where(f"validators.{validator}.instructions")
+    return render(asking.instructions, **values, where=where, moments=moments)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A model was asked: what, what it answered, and the columns of what it took."""
+
+    validator: str
+    question: Sequence[str]
+    answer: str
+    columns: Mapping[str, Any]
+
+
+async def _answer(
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    validator: str,
+    model: str | None,
+    question: Sequence[Message],
+) -> _Asked:
+    """Ask a model and charge the call."""
+    name, now = phase_run.phase.name, phase_run.now
+    provider, info = run.resolve(model or phase_run.generation.model)
+    request = Request(
+        model=info.name.partition("/")[2],
+        messages=tuple(question),
+        tool_choice="none",
+        max_output_tokens=min(ANSWER_TOKENS, info.max_output_tokens),
+        temperature=0.0,
+        load=run.record.store.picture,
+    )
+    step = replace(run.record.turn(name, now.attempt, now.turn), asks=f"validator {validator}")
+    reply = (await take_step(run, step, provider, info.name, request)).reply
+    columns = usage_columns(info.name, reply.usage, run.charge(info, reply.usage))
+    return _Asked(validator, [each.text for each in question], reply.message.text, columns)
+
+
+def _record(run: CascadeRun, phase_run: PhaseRun, row: _Asked, verdict: Verdict | None) -> None:
+    """Record what a model was asked and what it found (None: its answer holds no verdict)."""
+    details = ValidatorAsked(
+        row.validator,
+        None if verdict is None else verdict.valid,
+        asked=row.question,
+        answer=row.answer,
+    )
+    text = verdict_text(row.validator, verdict, " ".join(row.answer.split())[:60])
+    run.record.decide(phase_run.phase.name, text, details, turn=0, **row.columns)
+
+
+def verdict_text(validator: str, verdict: Verdict | None, answer: str = "") -> str:
+    """A verdict in a sentence; None: the `answer` holds none."""
+    if verdict is None:
+        return f"{validator} answers {answer!r}, which holds no verdict"
+    what = "accepts" if verdict.valid else "refuses"
+    return f"{validator} {what} the output" + (f": {verdict.reason}" if verdict.reason else "")
