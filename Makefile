@@ -9,6 +9,8 @@ CLICKHOUSE := .venv-clickhouse
 RAY := .venv-ray
 WHEEL := .venv-wheel
 PEERS := langchain agents headroom
+# Tests start hundreds of processes: none need compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
 # One version of each package for every Python: types are checked once, for the oldest.
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
@@ -54,7 +56,7 @@ demo: $(STAMP)
 test: check tests
 
 tests: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist loadscope -m "not local"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not local"
 
 # What the model on this machine is asked for: minutes of one core.
 local: $(STAMP)

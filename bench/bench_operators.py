@@ -23,7 +23,7 @@ from typing import Any
 
 from windlass.cli.printed_tables import print_table
 from windlass.providers.base import ModelInfo
-from windlass.text.tables import NumberCell, Table
+from windlass.text.cell_tables import CellTable, NumberCell
 from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Reply, Request, Usage
 
@@ -165,7 +165,7 @@ def main() -> None:
     rows = [measured(count) for count in counts]
     rows.append(measured(counts[-1], killed=True))
     columns = ["inputs", "worked on", "twice", "s", "peak MB of RSS", "store MB"]
-    print_table(Table(columns, [[row[0], *map(NumberCell, row[1:])] for row in rows]))
+    print_table(CellTable(columns, [[row[0], *map(NumberCell, row[1:])] for row in rows]))
     print("twice: asked of the model in both processes; at most what was in flight (parallel 8)")
 
 

@@ -19,7 +19,7 @@ from bench.windows.recordings import SOURCES, data_folder, load
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 from windlass.replays.named_policies import policies_of
-from windlass.replays.replayable import of_list
+from windlass.replays.replayable import recording_of_list
 from windlass.replays.running import replay_all
 
 MODEL = "anthropic/claude-sonnet-4-5"
@@ -33,7 +33,8 @@ def sources(every: int) -> Iterator[tuple[str, Iterator[Recording]]]:
             yield f"raw/{folder.name}", recordings(folder)
     for source in SOURCES:
         listed = (
-            of_list(one.messages, MODEL) for one in load(data_folder(), [source], "all", every)
+            recording_of_list(one.messages, MODEL)
+            for one in load(data_folder(), [source], "all", every)
         )
         yield source, listed
 

@@ -61,8 +61,8 @@ def main() -> None:
 def run() -> str:
     """Run the pipeline as the command line does; returns the session. Exits where it fails."""
     import windlass
-    from windlass.cli.given import read_input
     from windlass.cli.one_run import finish_run, resume_command
+    from windlass.cli.run_input import read_input
     from windlass.cli.standard_streams import divert_other_output
     from windlass.cli.untrusted import read_trusted_settings
     from windlass.engine.setup import new_session_id

@@ -16,7 +16,7 @@ from windlass.cli.progress import Progress
 from windlass.errors import WindlassError
 from windlass.report.costs import session_cost
 from windlass.settings.settings import Settings
-from windlass.text.tables import NumberCell, Table
+from windlass.text.cell_tables import CellTable, NumberCell
 
 FOLDER = Path(__file__).parent
 MODEL = "local/smollm2"
@@ -61,7 +61,7 @@ def main() -> None:
         print(f"windlass: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     columns = ["example", "status", "phases", "calls", "tokens sent", "sending everything", "s"]
-    print_table(Table(columns, [[*row[:2], *map(NumberCell, row[2:])] for row in rows]))
+    print_table(CellTable(columns, [[*row[:2], *map(NumberCell, row[2:])] for row in rows]))
     print(f"\n.venv/bin/windlass sessions --store {store}")
     sys.exit(0 if all(row[1] == "completed" for row in rows) else 1)
 

@@ -44,6 +44,11 @@ def read_rows(root: Path) -> tuple[Row, ...]:
         )
 
 
+@cache
+def _known_ids(root: Path) -> frozenset[str]:
+    return frozenset(row.id for row in read_rows(root))
+
+
 def read_delivered(root: Path) -> tuple[str, ...]:
     """The parts that pyproject.toml under `root` calls delivered."""
     project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
@@ -110,7 +115,7 @@ def pytest_pycollect_makeitem(
 ) -> Generator[None, Any, Any]:
     """Refuse marks with unknown ids where the test is collected."""
     made = yield
-    known = {row.id for row in read_rows(collector.config.rootpath)}
+    known = _known_ids(collector.config.rootpath)
     for item in made if isinstance(made, list) else [made]:
         complaint = _complaint(item, known) if isinstance(item, pytest.Item) else None
         if complaint:

@@ -18,10 +18,10 @@ from bench.windows.table import choices, frontier, mean, row
 from bench.windows.validity import Validity, chat_problems
 
 from tests.support.bench_windows import RUN, calls, recording, result, user
-from windlass.replays.call_bills import CallTokens, Vector, cost, sent
-from windlass.replays.measure import fetched
+from windlass.replays.call_bills import CallTokens, Vector, measure_calls, price_call
+from windlass.replays.measure import results_to_fetch
 from windlass.replays.needed import NeededText, needs_and_own, needs_of, values_in
-from windlass.replays.numbered import NumberedMessages, pieces, searched, tokens
+from windlass.replays.numbered import NumberedMessages, count_tokens, searchable_text
 
 ANTHROPIC, NEWER, _, AUTOMATIC, NONE = VECTORS
 PICTURE = "data:image/png;base64," + base64.b64encode(
@@ -41,16 +41,16 @@ class Shows(Everything):
 
 class TestTheNeutralCount:
     def test_a_message_is_four_tokens_and_a_quarter_a_character(self) -> None:
-        assert tokens(pieces(user("x" * 40))) == 14
+        assert count_tokens(user("x" * 40)) == 14
 
     def test_names_and_arguments_of_calls_are_characters(self) -> None:
         chat = calls("1", "abcd", q="")  # 4 characters, `bash`, `{"q": ""}`
-        assert tokens(pieces(chat)) == 4 + (4 + 4 + 9) / 4
+        assert count_tokens(chat) == 4 + (4 + 4 + 9) / 4
 
     def test_a_picture_is_1105_tokens_whatever_its_bytes(self) -> None:
         part = {"type": "image_url", "image_url": {"url": PICTURE}}
         chat = {"role": "user", "content": [{"type": "text", "text": "abcd"}, part]}
-        assert tokens(pieces(chat)) == 4 + 1 + 1_105
+        assert count_tokens(chat) == 4 + 1 + 1_105
 
     def test_equal_messages_share_a_number_and_others_do_not(self) -> None:
         shown = NumberedMessages()
@@ -62,7 +62,7 @@ class TestTheNeutralCount:
 class TestTheBill:
     def bill(self, *windows: list[Chat]) -> list[CallTokens]:
         shown = NumberedMessages()
-        return sent([[shown.number(chat) for chat in window] for window in windows], shown)
+        return measure_calls([[shown.number(chat) for chat in window] for window in windows], shown)
 
     def test_what_the_call_before_began_with_is_shared(self) -> None:
         a, b = user("a" * 4_000), user("b" * 400)
@@ -81,18 +81,18 @@ class TestTheBill:
         assert self.bill([long], *others, [long])[-1].shared == 0
 
     def test_reads_and_writes_have_their_prices(self) -> None:
-        assert cost(CallTokens(3_000, 2_000), ANTHROPIC) == 2_000 * 0.1 + 1_000 * 1.25
-        assert cost(CallTokens(3_000, 2_000), NONE) == 3_000
+        assert price_call(CallTokens(3_000, 2_000), ANTHROPIC) == 2_000 * 0.1 + 1_000 * 1.25
+        assert price_call(CallTokens(3_000, 2_000), NONE) == 3_000
 
     def test_a_cache_in_steps_holds_whole_steps_only(self) -> None:
-        assert cost(CallTokens(3_000, 2_000), AUTOMATIC) == 1_920 * 0.1 + 1_080
+        assert price_call(CallTokens(3_000, 2_000), AUTOMATIC) == 1_920 * 0.1 + 1_080
 
     def test_a_prefix_under_the_minimum_is_not_read(self) -> None:
-        assert cost(CallTokens(3_000, 1_023), ANTHROPIC) == 3_000 * 1.25
-        assert cost(CallTokens(3_000, 1_024), ANTHROPIC) == 1_024 * 0.1 + 1_976 * 1.25
+        assert price_call(CallTokens(3_000, 1_023), ANTHROPIC) == 3_000 * 1.25
+        assert price_call(CallTokens(3_000, 1_024), ANTHROPIC) == 1_024 * 0.1 + 1_976 * 1.25
 
     def test_a_call_under_the_minimum_writes_nothing(self) -> None:
-        assert cost(CallTokens(1_000, 0), ANTHROPIC) == 1_000
+        assert price_call(CallTokens(1_000, 0), ANTHROPIC) == 1_000
 
 
 class TestTheStrictBill:
@@ -205,7 +205,7 @@ class TestNeeds:
         assert needs_of(run) == {}
 
     def test_quoted_code_is_found_in_escaped_arguments(self) -> None:
-        assert 'say "a_1"' in searched(calls("1", q='say "a_1"'))
+        assert 'say "a_1"' in searchable_text(calls("1", q='say "a_1"'))
 
     def test_of_the_results_that_hold_it_the_latest_is_fetched_and_each_once(self) -> None:
         needs = [
@@ -213,7 +213,7 @@ class TestNeeds:
             NeededText("value", "a_2", (2, 4), (2, 4)),
             NeededText("value", "a_3", (2,), (2,)),
         ]
-        assert fetched(needs) == [4, 2]
+        assert results_to_fetch(needs) == [4, 2]
 
 
 def hide(messages: Sequence[Chat]) -> list[Chat]:
@@ -294,7 +294,7 @@ class TestAContestantOnARecording:
         said = [user("a" * 2_800), calls("1"), result("1", "b" * 40), calls("2")]
         said += [result("2", "c" * 40), calls("3")]
         made = Bench(recording(*said)).run(Everything(), VECTORS)
-        first, second = (sum(tokens(pieces(chat)) for chat in said[:at]) for at in (3, 5))
+        first, second = (sum(count_tokens(chat) for chat in said[:at]) for at in (3, 5))
         assert first > NEWER.minimum
         newer = first * 1.25 + first * 0.05 + (second - first) * 1.25
         assert made["anthropic.05"].strict_end == pytest.approx(newer)

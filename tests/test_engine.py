@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,19 +143,27 @@ class House:
         }
 
 
-@pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "t.xml").write_text(TASK)
-    (tmp_path / "texts").mkdir()
-    (tmp_path / "texts" / "hay.txt").write_text("a needle in it")
-    made = House(tmp_path, Model())
-    options: dict[str, Any] = {**made.options, "max_turns": 1}
+@pytest.fixture(scope="module")
+def broken_off(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sessions; each test has a copy."""
+    folder = tmp_path_factory.mktemp("house")
+    (folder / "t.xml").write_text(TASK)
+    (folder / "texts").mkdir()
+    (folder / "texts" / "hay.txt").write_text("a needle in it")
+    options: dict[str, Any] = {**House(folder, Model()).options, "max_turns": 1}
     del options["on_question"]
-    windlass.run_sync(WORKS, session_id="s", **options)
-    windlass.evaluate_sync("t.xml", session_id="t", **options)
-    made.model = Model()
-    made.events.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        windlass.run_sync(WORKS, session_id="s", **options)
+        windlass.evaluate_sync("t.xml", session_id="t", **options)
+    return folder
+
+
+@pytest.fixture
+def house(broken_off: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(broken_off, tmp_path, dirs_exist_ok=True)
+    made = House(tmp_path, Model())
     prepare = _setup.prepare  # type: ignore[attr-defined]
 
     def watched(of: Any, *arguments: Any, **more: Any) -> Any:

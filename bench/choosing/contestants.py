@@ -22,7 +22,7 @@ from unittest.mock import patch
 from bench.choosing.talks import Question, Talk
 
 import windlass
-from windlass.replays.numbered import searched
+from windlass.replays.numbered import searchable_text
 from windlass.selection._words import STOP_WORDS
 from windlass.selection.rank import PLAIN
 from windlass.selection.scoring import SelectionRequest
@@ -90,7 +90,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 def bm25(talk: Talk, question: Question) -> Iterable[int]:
     """BM25 (k1 1.2, b .75) over stems without stop words; ties to the newer message."""
-    said = [Counter(_words(searched(one))) for one in talk.messages[: question.at]]
+    said = [Counter(_words(searchable_text(one))) for one in talk.messages[: question.at]]
     mean = sum(map(Counter.total, said)) / max(len(said), 1) or 1.0
     scores = [0.0] * len(said)
     for term in set(_words(question.text)):
@@ -117,7 +117,7 @@ class FullText:
         self._talk = talk
         self._store.execute("DROP TABLE IF EXISTS said")
         self._store.execute("CREATE VIRTUAL TABLE said USING fts5(text, tokenize='porter')")
-        rows = enumerate(searched(one) for one in talk.messages)
+        rows = enumerate(searchable_text(one) for one in talk.messages)
         self._store.executemany("INSERT INTO said(rowid, text) VALUES (?, ?)", rows)
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
@@ -155,7 +155,7 @@ def sketch(talk: Talk, question: Question) -> Iterable[int]:
     task = set(_SKETCH_TASK.findall(question.text.lower())) - _SKETCH_STOP_TASK
 
     def score(at: int) -> float:
-        overlap = len(task & _sketch_card(searched(talk.messages[at])))
+        overlap = len(task & _sketch_card(searchable_text(talk.messages[at])))
         recent = max(0, 100 - (question.at - 1 - at)) / 100
         return overlap * 0.4 * 10 + recent * 0.3 * 50
 
@@ -175,7 +175,7 @@ class Embedding:
         from windlass.selection.vectors import embed_texts
 
         self._talk = talk
-        self._rows = embed_texts(self._model, [searched(one) for one in talk.messages])
+        self._rows = embed_texts(self._model, [searchable_text(one) for one in talk.messages])
 
     def choose(self, question: Question, budgets: Sequence[int]) -> list[Places]:
         """The chosen places, for each budget."""

@@ -19,7 +19,7 @@ from bench.choosing.talks import Question, Talk, is_far
 from bench.windows.recordings import Recording, load
 
 from windlass.replays.needed import values_in
-from windlass.replays.numbered import pieces, searched, tokens
+from windlass.replays.numbered import count_tokens, searchable_text
 from windlass.selection._words import STOP_WORDS
 
 EVERY: Final = {
@@ -53,10 +53,10 @@ def load_runs(folder: Path) -> Iterator[tuple[Talk, list[Question]]]:
 def read_run(run: Recording) -> tuple[Talk, list[Question]]:
     """A run and the questions on it; none on a short one."""
     chats = tuple(chat for chat in run.messages if chat["role"] != "system")
-    talk = Talk(run.id, chats, tuple(tokens(pieces(chat)) for chat in chats))
+    talk = Talk(run.id, chats, tuple(count_tokens(chat) for chat in chats))
     if sum(talk.tokens) < SHORTEST:
         return talk, []
-    texts = [searched(chat) for chat in chats]
+    texts = [searchable_text(chat) for chat in chats]
     held = Counter(value for text in texts for value in set(values_in(text)))
     able = [at for at in range(1, len(chats) - 1) if _unit_tokens(talk, at) <= LONGEST]
     questions: list[Question] = []

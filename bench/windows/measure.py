@@ -15,7 +15,7 @@ from bench.windows.signed import Legality, Sent, SignedThinking
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replays.call_bills import CallTokens, Vector, cost, sent
+from windlass.replays.call_bills import CallTokens, Vector, measure_calls, price_call
 from windlass.replays.measure import CallBill, Ruler
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]
@@ -99,7 +99,7 @@ class Bench(Ruler):
         """The contestant's outcome at each of the vectors, by the vector's name."""
         made = self._windows(contestant)
         windows, legality = made.windows, made.legality
-        calls = sent(windows, self.shown)
+        calls = measure_calls(windows, self.shown)
         strict: dict[int, tuple[list[Marked], list[Marked]]] = {}
         missed = self.missed(windows, self.needs)
         own_missed = sum(map(len, self.missed(windows, self.own)))
@@ -117,8 +117,8 @@ class Bench(Ruler):
             outcome = Outcome(
                 recording=self.recording.id,
                 calls=len(windows),
-                everything=sum(cost(call, vector) for call in self.whole),
-                clairvoyant=sum(cost(call, vector) for call in self.ideal),
+                everything=sum(price_call(call, vector) for call in self.whole),
+                clairvoyant=sum(price_call(call, vector) for call in self.ideal),
                 strict_own=sum(marked_cost(call, vector) for call in own_marks),
                 strict_end=sum(marked_cost(call, vector) for call in at_end),
                 strict_everything=sum(

@@ -171,7 +171,8 @@ class ToolSpec:
 class Message:
     """One message, frozen and equal by content.
 
-    `failed` marks the result of a tool call that failed. A lone empty text is dropped, but not
+    The result of a tool that no model called has no `tool_call_id`. `failed` marks the result of a
+    tool call that failed. A lone empty text is dropped, but not
     beside tool calls: there `""` is not null.
     """
 
@@ -203,6 +204,11 @@ class Message:
     def is_system(self) -> bool:
         """Whether the message speaks for the caller (role `system`, or OpenAI's `developer`)."""
         return self.role in ("system", "developer")
+
+    @property
+    def is_uncalled(self) -> bool:
+        """Whether it is the result of a tool that ran without a model's call."""
+        return self.role == "tool" and self.tool_call_id is None
 
     @property
     def canonical(self) -> str:

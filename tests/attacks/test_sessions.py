@@ -325,24 +325,26 @@ async def test_the_session_behind_a_resumed_one_asks_again(begun: CommandLine) -
         await result.session.send("Well?")
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_at_a_terminal_the_user_is_asked(begun: CommandLine, door: str) -> None:
+def test_at_a_terminal_the_user_is_asked(begun: CommandLine) -> None:
     (begun.folder / "asked_record.py").write_text(TOOL)
     forged_phase(begun.folder / STORE, tackle=["asked_record:look", "read_file"])
-    ways = {
-        "resume": ["run", "--resume", "s1"],
-        "fork": ["fork", "s1", "--at", "1"],
-        "chat": ["chat", "--session", "s1"],
-    }
+    ways = [
+        (["run", "--resume", "s1"], "n\n"),
+        (["fork", "s1", "--at", "1"], "n\n"),
+        (["chat", "--session", "s1"], "y\n"),
+        (["run", "--resume", "s1"], ""),
+    ]
     # The model is none that is there, which is told once all else is right.
-    command = [*ways[door], "-m", "nobody/m"]
-    answers = [at_terminal(begun.folder, command, typed) for typed in ("n\n", "y\n", "")]
-    assert "Trust this folder from now on?" in answers[0]
-    assert "the module asked_record" in answers[0]
-    assert "no provider 'nobody'" not in answers[0]
-    assert "no provider 'nobody'" in answers[1]
-    assert "Trust this folder" not in answers[2]
-    assert "no provider 'nobody'" in answers[2]
+    *refused, allowed, trusted = (
+        at_terminal(begun.folder, [*command, "-m", "nobody/m"], typed) for command, typed in ways
+    )
+    for drawn in (*refused, allowed):
+        assert "Trust this folder from now on?" in drawn
+        assert "the module asked_record" in drawn
+    assert not [drawn for drawn in refused if "no provider 'nobody'" in drawn]
+    assert "no provider 'nobody'" in allowed
+    assert "Trust this folder" not in trusted
+    assert "no provider 'nobody'" in trusted
 
 
 def at_terminal(folder: Path, command: list[str], typed: str) -> str:

@@ -159,7 +159,6 @@ class TestPhases:
             {"name": "x" * 101},
             {"instructions": ""},
             {"tackle": "all"},
-            {"tackle": ["a", "a"]},
             {"rules": {"max_turns": True}},
             {"rules": {"max_turns": "3"}},
             {"temperature": 2.1},

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +23,25 @@ QUERIES = (
 )
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the folder is kept when it has been made once."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def named(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def named(windlass: CommandLine, kept: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """A folder with a session whose name Windlass made, with what the commands are tried on."""
     monkeypatch.setattr(indexer, "DRAIN_S", 60.0)
+    if not any(kept.iterdir()):
+        run_once(windlass)
+        shutil.copytree(windlass.folder, kept, dirs_exist_ok=True)
+    else:
+        shutil.copytree(kept, windlass.folder, dirs_exist_ok=True)
+    return windlass
+
+
+def run_once(windlass: CommandLine) -> None:
     windlass.write(
         "bad.json",
         cascade(
@@ -41,7 +58,6 @@ def named(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine
     asked = calls(call("set_state", '{"key": "k", "value": "v"}'), call("remember", remember))
     windlass.script = by_phase({"gathering_what_there_is": [asked, "done " * 300]})  # type: ignore[assignment]
     assert windlass("run", "bad.json").code == 0
-    return windlass
 
 
 def ids_in(value: Any) -> set[str]:

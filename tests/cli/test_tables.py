@@ -13,7 +13,7 @@ from rich.text import Text
 
 from windlass.cli import output, printed_tables
 from windlass.safety.escaping import escaped
-from windlass.text.tables import NumberCell, Table
+from windlass.text.cell_tables import CellTable, NumberCell
 
 CELLS = st.one_of(
     st.text("ab ,1\n\t\x1b日é", max_size=30),
@@ -49,7 +49,7 @@ def test_where_nothing_is_folded_a_table_is_what_rich_makes_of_it(
                     for row in rows
                 ]
                 heads = [column for at, column in enumerate(columns) if at in whole]
-                printed_tables.print_table(Table(columns, cells), "\ntitle", whole=heads)
+                printed_tables.print_table(CellTable(columns, cells), "\ntitle", whole=heads)
             printed.append(screen.file.getvalue())  # type: ignore[attr-defined]
     lines = [[line.rstrip() for line in text.split("\n")] for text in printed]
     assert lines[0] == lines[1]

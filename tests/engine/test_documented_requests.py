@@ -145,14 +145,16 @@ class TestBudgets:
 
     @pytest.mark.req("AC-58")
     async def test_a_choice_has_50_messages_unless_said_otherwise(self, house: House) -> None:
-        names = [f"p{number}" for number in range(70)]
+        names = [f"p{number}" for number in range(55)]
         replies = {name: [f"Of rivers, {name} says they rise."] for name in names}
         chosen = {}
         for most in (None, 12):
             said: dict[str, Any] = {"share": 1.0, "outline": 0.0}
             said |= {} if most is None else {"max_messages": most}
             made = cascade(
-                *map(phase, names), asks("last", "rivers"), auto_context=selecting(selection=said)
+                *map(phase, names if most is None else names[:15]),
+                asks("last", "rivers"),
+                auto_context=selecting(selection=said),
             )
             ran = await house.run(made, replies)
             told = ran.rows(NodeType.CONTEXT_SELECTION)[-1].row.metadata

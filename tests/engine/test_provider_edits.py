@@ -35,13 +35,17 @@ def cli(
     return CommandLine(tmp_path, monkeypatch, capsys)
 
 
-@pytest.fixture(params=["true", "false"])
+BOTH = pytest.mark.parametrize("server", ["true", "false"], indirect=True)
+"""With a reply that comes in pieces, and with one that comes whole."""
+
+
+@pytest.fixture
 def server(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ThinkingServer]:
     said = replies()
     with thinking_server(lambda _: next(said)) as server:
-        server.settle(tmp_path, monkeypatch, more=f"stream = {request.param}")
+        server.settle(tmp_path, monkeypatch, more=f"stream = {getattr(request, 'param', 'true')}")
         yield server
 
 
@@ -62,6 +66,7 @@ def betas(server: ThinkingServer) -> list[bool]:
 
 
 class TestThinkingThatTheProviderDrops:
+    @BOTH
     def test_it_is_asked_for_recorded_and_told(
         self, server: ThinkingServer, cli: CommandLine
     ) -> None:
@@ -142,6 +147,7 @@ def results_of(body: dict[str, Any]) -> list[str]:
 
 
 class TestToolUsesThatTheProviderClears:
+    @BOTH
     def test_they_are_asked_for_recorded_and_told(
         self, server: ThinkingServer, cli: CommandLine
     ) -> None:
@@ -255,6 +261,7 @@ def told_in(note: str) -> list[str]:
 
 
 class TestTheNoteOfWhatWasCleared:
+    @BOTH
     def test_the_next_call_says_it_once_and_for_good(
         self, server: ThinkingServer, cli: CommandLine
     ) -> None:

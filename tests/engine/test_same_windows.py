@@ -75,7 +75,7 @@ def fed(ran: Iterable[StoredRow]) -> list[Message]:
 
 TURNS = st.lists(TURN, min_size=2, max_size=7)
 MANY = settings(
-    max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+    max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
 )
 
 

@@ -370,7 +370,7 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
 
     settings = Settings.read({"model": "scripted/x"}, {}, tmp_path)
     made = cascade(phase("a", tackle=["demo.*"]), mcp_servers=demo())
-    loaded, registry, _ = load_cascade(made, settings)
+    loaded, registry, *_ = load_cascade(made, settings)
     assert not pid_file.exists()  # a check starts nothing
     provider = Scripted(lambda request: "x")
     store = SqliteStore(tmp_path / "store")

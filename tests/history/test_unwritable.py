@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -80,17 +81,6 @@ class Medium:
         return {str(path.relative_to(self.store)): path.read_bytes() for path in files}
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-from tests.history.test_unwritable import fill
-from windlass.history.sqlite import SqliteStore
-store = SqliteStore(Path(sys.argv[1]))
-fill(Path(sys.argv[1]))
-os._exit(0)  # what it wrote lies in the write-ahead log
-"""
-
-
 def fill(store_folder: Path) -> None:
     """A session whose one call has a large answer, which lies in a file of its own."""
     scripted = Scripted(lambda request: "said " * 2_000)
@@ -110,8 +100,9 @@ def medium(
     if os.geteuid() == 0 and made.run(["true"]).returncode:
         pytest.skip("root, and not allowed to mount")
     if request.param.startswith("killed"):
-        root = Path(__file__).parents[2]
-        subprocess.run([sys.executable, "-c", KILLED, str(made.store)], cwd=root, check=True)
+        with SqliteStore(tmp_path / "open"):  # as long as it is, what is written lies in the log
+            fill(tmp_path / "open")
+            shutil.copytree(tmp_path / "open", made.store, dirs_exist_ok=True)
         if request.param == "killed and moved":
             (made.store / "windlass.sqlite-shm").unlink()
     else:
@@ -122,7 +113,11 @@ def medium(
     return made
 
 
-def test_what_only_looks_works_and_changes_nothing(medium: Medium) -> None:
+def test_what_only_looks_works_and_what_writes_says_so_in_one_sentence(medium: Medium) -> None:
+    with SqliteStore.open_existing(medium.store) as history:
+        (said,) = [one.id for one in history.rows("s1") if one.row.node_type == "agent"]
+    assert said is not None
+    (medium.folder / "c.json").write_text(json.dumps(cascade(phase("a"))))
     before, store = medium.digest(), ["--store", str(medium.store)]
     looking = [
         ["sessions", *store],
@@ -135,19 +130,6 @@ def test_what_only_looks_works_and_changes_nothing(medium: Medium) -> None:
         ["verify", *store],
         ["migrate", str(medium.store), str(medium.folder / "copy")],
     ]
-    for arguments, code, _, err in medium.commands(*looking):
-        assert (code, "Traceback" in err) == (0, False), (arguments, err)
-    assert medium.digest() == before
-    with SqliteStore.open_existing(medium.folder / "copy") as history:
-        assert [info.session_id for info in history.sessions()] == ["s1"]
-
-
-def test_what_writes_says_so_in_one_sentence(medium: Medium) -> None:
-    with SqliteStore.open_existing(medium.store) as history:
-        (said,) = [one.id for one in history.rows("s1") if one.row.node_type == "agent"]
-    assert said is not None
-    (medium.folder / "c.json").write_text(json.dumps(cascade(phase("a"))))
-    before, store = medium.digest(), ["--store", str(medium.store)]
     writing = [
         ["run", "c.json", "--model", "local/smollm2", *store],
         ["callout", "s1", said, "mark", *store],
@@ -155,7 +137,12 @@ def test_what_writes_says_so_in_one_sentence(medium: Medium) -> None:
         ["prune", "--older-than", "1d", *store],
         ["migrate", str(medium.store), str(medium.store / "inside")],
     ]
-    for arguments, code, _, err in medium.commands(*writing):
+    ended = medium.commands(*looking, *writing)
+    for arguments, code, _, err in ended[: len(looking)]:
+        assert (code, "Traceback" in err) == (0, False), (arguments, err)
+    with SqliteStore.open_existing(medium.folder / "copy") as history:
+        assert [info.session_id for info in history.sessions()] == ["s1"]
+    for arguments, code, _, err in ended[len(looking) :]:
         told = [line for line in err.splitlines() if line.startswith("windlass: ")]
         assert (code, len(told)) == (1, 1), (arguments, err)
         assert "written" in told[0], told

@@ -77,4 +77,4 @@ class TestTheCommand:
         session_file(command_line.folder / "logs" / "s.jsonl")
         said = command_line("tune", "logs")
         assert said.code == 2
-        assert "1 session with results of tools, and at least 10 are needed" in said.complaint
+        assert "found 1 session with results of tools; at least 10 are needed" in said.complaint

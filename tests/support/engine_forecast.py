@@ -18,7 +18,7 @@ PRICED = "anthropic/claude-sonnet-4-5"
 
 async def forecast(folder: Path, made: dict[str, Any], **models: Provider) -> Forecast:
     settings = Settings.read({"store": folder / "store"}, {}, folder)
-    loaded, registry, _ = load_cascade({"model": "a/x", **made}, settings)
+    loaded, registry, *_ = load_cascade({"model": "a/x", **made}, settings)
     with SqliteStore(folder / "store") as store:
         run = prepare(
             ReadyCascade(loaded, registry, {}),

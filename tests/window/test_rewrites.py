@@ -15,7 +15,7 @@ from tests.window.stepping import holds_for_every_window, windows
 from windlass.messages import Message, Opaque, ToolCall, assistant, tool, user
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
-from windlass.window.originals import reference, said
+from windlass.window.originals import as_text, reference
 from windlass.window.policies.rewrites import Rewrites
 
 Made: TypeAlias = "tuple[str, dict[str, Any], str]"
@@ -55,7 +55,7 @@ def test_a_file_written_anew_leaves_a_line_of_what_was_written_before() -> None:
     spoken = talk(made)
     shown = windows(spoken, Rewrites())[-1].messages
     assert shown[1].text == "Step 0."
-    assert json.dumps(OLD) in said(spoken[1])  # the reference brings it back
+    assert json.dumps(OLD) in as_text(spoken[1])  # the reference brings it back
 
 
 def test_what_failed_by_its_flag_wrote_nothing() -> None:

@@ -175,7 +175,13 @@ def _reached(
     """
     from windlass.cascade.layers import injectors_of
     from windlass.cascade.model import tool_names
-    from windlass.cascade.tools_named import has_tool, judges_of, servers_named
+    from windlass.cascade.tools_named import (
+        chooses_tools,
+        has_tool,
+        judges_of,
+        servers_named,
+        tools_of,
+    )
 
     for name in servers_named(cascade, tuple(settings.mcp_servers)):
         yield f"the MCP server {name}"
@@ -183,7 +189,7 @@ def _reached(
         yield f"http_get of {', '.join(map(repr, cascade.http_allow))}"
     named = tool_names(judges_of(cascade))
     for phase in cascade.phases:
-        named += registry.names() if phase.tackle == "manifest" else tool_names(phase.tackle)
+        named += registry.names() if chooses_tools(phase) else tool_names(tools_of(phase))
     for name in dict.fromkeys(named):
         known = name in registry.names() and name not in given
         if known and registry.get(name).effects == "external":

@@ -122,7 +122,7 @@ class StartedBatch:
         """
         check_place(self.out, self.read)
         resume = self.options.get("resume", False)
-        whole = Allowance("the batch", budget=self.limits.cost)
+        whole = Allowance("the batch", budget=self.limits.max_cost)
         setup = RunSetup.of_batch(self.call, whole)
         family = [one for cascade in cascades for one in cascade.walk()]
         for each in family:

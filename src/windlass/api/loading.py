@@ -73,9 +73,12 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
 
 def add_tools(registry: Registry, tools: Tools) -> Registry:
     """The registry with a user's tools."""
+    from windlass.cascade.tool_cascades import is_path
     from windlass.tools.registry import make_tool
 
     for item in tools:
+        if isinstance(item, str) and is_path(item):
+            continue  # cascades are tools of cascades
         if not isinstance(item, str):
             registry.register(make_tool(item))
         elif ":" in item:
@@ -155,9 +158,14 @@ def read_cascade(
     from windlass.cascade.children import read_family
     from windlass.cascade.load import from_python, load
     from windlass.cascade.model import Cascade
+    from windlass.cascade.tool_cascades import add_cascades, is_path
 
     def registry_of(file: object) -> Registry:
         registry = make_registry(settings, tools, modules_of(file, trust=how.trust))
+        own = () if registry.partial else settings.tools
+        for item in (*own, *tools):
+            if isinstance(item, str) and is_path(item):
+                add_cascades(registry, settings.folder / item)
         return registry if how.record is None else _asking(registry, how.record)
 
     def read(each: str | Path) -> Loaded:

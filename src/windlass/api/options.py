@@ -143,8 +143,5 @@ class BatchCall(BatchOptions, EngineOptions, total=False):
     """US dollars that each run may cost."""
 
 
-class CompareCall(CompareOptions, EngineOptions, total=False):
+class CompareCall(CompareOptions, BatchCall, total=False):
     """The options of `windlass.compare`, which makes an engine for one comparison."""
-
-    budget: float | None
-    """US dollars that each run may cost."""

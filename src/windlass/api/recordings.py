@@ -122,7 +122,7 @@ def tune(
     """
     from windlass.importing.streams import recordings as read
     from windlass.replays.pricing import check_prices
-    from windlass.replays.replayable import of_list
+    from windlass.replays.replayable import recording_of_list
     from windlass.replays.tuning import tune_on
 
     settings = Settings.read({})
@@ -133,7 +133,7 @@ def tune(
             found = read(recordings, on_skip=skipped.append)
         else:
             found = (
-                replace(of_list(listed, model), name=f"list {number}")
+                replace(recording_of_list(listed, model), name=f"list {number}")
                 for number, listed in enumerate(recordings, start=1)
             )
         return tune_on(found, named, workers, skipped)

@@ -77,6 +77,7 @@ class Cleared:
             at
             for at, message in enumerate(messages)
             if message.role == "tool"
+            and not message.is_uncalled
             and (message.name or names.get(message.tool_call_id or "")) not in self.excluded
         ][: self.uses]
 

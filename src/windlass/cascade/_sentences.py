@@ -29,13 +29,19 @@ def _parts_in(annotation: Any) -> Iterator[type[Model]]:
         yield from _parts_in(inner)
 
 
-def _parts_under(part: type[Model]) -> Iterator[tuple[str, type[Model]]]:
-    """Each key that holds an object in `part` and below, with the part it holds."""
+def _parts_under(
+    part: type[Model], within: tuple[type[Model], ...] = ()
+) -> Iterator[tuple[str, type[Model]]]:
+    """Each key that holds an object in `part` and below, with the part it holds.
+
+    A part that stands `within` itself is looked into once.
+    """
     for name, field in part.model_fields.items():
         for inner in _parts_in(field.annotation):
             key = _named(name) if name in _BY_NAME else spellings(name, field)[0]
             yield key, inner
-            yield from _parts_under(inner)
+            if inner not in (*within, part):
+                yield from _parts_under(inner, (*within, part))
 
 
 def _named(key: str) -> str:
@@ -64,6 +70,11 @@ _NAME: Final = (
 _OBJECTS: Final[Mapping[str, str]] = {
     "": "an object with 'cascade_id' and 'phases'",
     "phases": "an object with 'name' and 'instructions'",
+    "on_error": "the name of a phase, or a phase without a name",
+    "inputs": "an object such as {'path': '{{ input.path }}'}",
+    "routing": "an object such as {'empty': 'ask', 'default': 'report'}",
+    "retry": "an object such as {'max_attempts': 3}",
+    "timeout": "a number of seconds, or text such as '30s'",
     "from": "the name of a phase, or an object with 'phase'",
     "inject_from": "the name of a phase, or an object with 'phase'",
     "context": "an object with 'from', or with 'mode': 'auto'",
@@ -87,6 +98,8 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "sub_cascades": "an object with 'ref'",
     "inputs_schema": "an object such as {'file': 'the file to chart'}",
     "inputs_schema.NAME": "a description, or an object such as {'type': 'string'}",
+    "validators": "an object such as {'cites': {'instructions': 'Does it name a source?'}}",
+    "validators.NAME": "an object with 'instructions'",
     "input_map": "an object such as {'ticket': 'ticket_id'}",
 }
 
@@ -94,6 +107,7 @@ _OBJECTS: Final[Mapping[str, str]] = {
 _HOMES: Final = {
     "": "the top of the file",
     "phases": "a phase",
+    "on_error": "a phase",
     "from": "a source",
     "inject_from": "a source",
     "sub_cascades": "a sub-cascade",

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
+from windlass.cascade.deterministic import SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.foreign import foreign_name, foreign_tool
 from windlass.cascade.layers import choosing_layers, merge_layers
@@ -22,7 +24,14 @@ from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, 
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import all_soundings, banks_as_tools, memory_of, missing_bank
+from windlass.cascade.tool_cascades import is_path
+from windlass.cascade.tools_named import (
+    all_soundings,
+    banks_as_tools,
+    memory_of,
+    missing_bank,
+    tools_of,
+)
 from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
@@ -31,6 +40,7 @@ from windlass.text.templates import (
     JUDGED,
     MOMENTS,
     NAMES,
+    RECORDED,
     RULES,
     SOUNDING,
     TemplateError,
@@ -178,7 +188,9 @@ class _Checker:
         base: Path = ("phases", index)
         yield from self.name(index, phase.name)
         yield from self.contradictions(index)
-        yield from self.template((*base, "instructions"), phase.instructions, index)
+        yield from self.tool_phase(index, phase)
+        if phase.instructions is not None:
+            yield from self.template((*base, "instructions"), phase.instructions, index)
         if phase.system is not None:
             yield from self.template((*base, "system"), phase.system, index)
         for what in (OUTPUT, MESSAGES):
@@ -225,6 +237,22 @@ class _Checker:
         if self.says(index, "position") and not injected:
             text = "says where 'inject_from' stands, and this phase has none"
             yield self.mistake((*base, "position"), text)
+
+    def tool_phase(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        """What is wrong with a phase that runs a tool, or with keys that only such a phase has."""
+        yield from of_tools.form_mistakes(self.partial, index, phase)
+        yield from of_tools.way_mistakes(self.partial, index, phase, self.known())
+        base: Path = ("phases", index)
+        for place, text in of_tools.input_templates(phase):
+            yield from self.template((*base, *place), text, index, names=(*NAMES, *RECORDED))
+        if phase.tool is not None and not phase.tool.startswith(SQL):
+            text = self.unknown_tool(phase.tool) or missing_bank(
+                memory_of(self.cascade, phase), phase.tool
+            )
+            if text:
+                yield self.mistake((*base, "tool"), text)
+                return
+        yield from of_tools.call_mistakes(self.partial, index, phase, self.tools)
 
     # ---- choosing --------------------------------------------------------------------
 
@@ -320,14 +348,19 @@ class _Checker:
                 path, f"{text}; a condition is a template, such as {{{{ state.x }}}}"
             )
 
-    def template(self, path: Path, template: str, index: int | None) -> Iterator[Mistake]:
-        """What is wrong with a template of the phase at `index` (None: of the cascade)."""
+    def template(
+        self, path: Path, template: str, index: int | None, names: Sequence[str] = ()
+    ) -> Iterator[Mistake]:
+        """What is wrong with a template of the phase at `index` (None: of the cascade).
+
+        `names` are those that it can use, where they are others than its place says.
+        """
         try:
             used = find_names(template)
         except TemplateError as error:
             yield self.in_template(path, template, error.line, f"bad template: {error.text}")
             return
-        names = _names_at(path)
+        names = names or _names_at(path)
         for name in used:
             if name.of != "outputs":
                 if (text := foreign_name(name.name)) is not None:
@@ -362,6 +395,8 @@ class _Checker:
         if (tools := self.tools) is None:
             return
         for position, item in enumerate(self.cascade.tools):
+            if is_path(item):
+                continue  # who reads files has registered what is a tool in them
             try:
                 tools.resolve(item) if ":" in item else tools.add_module(item)
             except UntrustedError:
@@ -492,17 +527,18 @@ class _Checker:
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
         """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""
-        if phase.tackle == "manifest":
+        if phase.tackle == "manifest" and phase.tool is None:
             return self.unknown_tool(name)
         if ":" in name and (text := self.unknown_tool(name)):
             return text
-        own = [self._registered(each) for each in phase.tackle]
+        own = [self._registered(each) for each in tools_of(phase)]
         servers = tuple(each.removesuffix("*") for each in own if each.endswith(".*"))
         if self._registered(name) in own or (servers and name.startswith(servers)):
             return None
         if name.endswith(".*") and any(each.startswith(name.removesuffix("*")) for each in own):
             return None
-        return f"{name!r} is not in the tackle of this phase; {did_you_mean(name, own)}"
+        what = "in the tackle of" if phase.tool is None else "the tool of"
+        return f"{name!r} is not {what} this phase; {did_you_mean(name, own)}"
 
     def _registered(self, name: str) -> str:
         """What a tool is called when it runs; by its dotted path where its code is not loaded."""

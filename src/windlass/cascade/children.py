@@ -10,14 +10,17 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
+from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from windlass.cascade.check import check
 from windlass.cascade.layers import load_own_injectors
-from windlass.cascade.load import Loaded, load, sort_mistakes
+from windlass.cascade.load import Loaded, PartialCascade, load, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
+from windlass.cascade.tool_cascades import add_cascades, is_path, named_cascades
+from windlass.cascade.tools_named import tools_named
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.text.templates import TemplateError
 from windlass.tools.registry import Registry
@@ -38,16 +41,19 @@ class ReadyCascade(NamedTuple):
     cascade: Cascade
     registry: Registry
     children: Mapping[Place, ReadyCascade]
+    tool_cascades: Mapping[str, ReadyCascade] = MappingProxyType({})
+    """The cascades that are tools of it or of one below, by their file; the top alone has them."""
 
     def copy_for_run(self) -> ReadyCascade:
         """The same for a run of its own beside others: tools of its servers are not theirs."""
         children = {place: child.copy_for_run() for place, child in self.children.items()}
-        return ReadyCascade(self.cascade, self.registry.copy(), children)
+        tools = {file: each.copy_for_run() for file, each in self.tool_cascades.items()}
+        return ReadyCascade(self.cascade, self.registry.copy(), children, tools)
 
     def walk(self) -> Iterator[ReadyCascade]:
-        """It, and all below it, in the order of the file."""
+        """It, and all below it, in the order of the file; then the cascades that are tools."""
         yield self
-        for child in self.children.values():
+        for child in (*self.children.values(), *self.tool_cascades.values()):
             yield from child.walk()
 
 
@@ -59,6 +65,8 @@ class CascadeFamily:
     tools: Registry
     children: Mapping[Place, CascadeFamily] = field(default_factory=dict[Place, "CascadeFamily"])
     mistakes: tuple[Mistake, ...] = ()
+    tool_cascades: Mapping[str, CascadeFamily] = field(default_factory=dict[str, "CascadeFamily"])
+    """The cascades that are tools of it or of one below, by their file; the top alone has them."""
 
     def parts(self) -> Iterator[tuple[Place, SubCascade, CascadeFamily]]:
         """Each sub-cascade that could be read, with how it is named."""
@@ -73,9 +81,9 @@ class CascadeFamily:
         return replace(self, loaded=change(self.loaded, self.tools), children=children)
 
     def walk(self) -> Iterator[CascadeFamily]:
-        """It, and all below it, in the order of the file."""
+        """It, and all below it, in the order of the file; then the cascades that are tools."""
         yield self
-        for child in self.children.values():
+        for child in (*self.children.values(), *self.tool_cascades.values()):
             yield from child.walk()
 
 
@@ -93,6 +101,7 @@ def read_family(
     """
     reading, own = _Reading(registry_of, read), () if file is None else (file,)
     family = reading.family(loaded, tools, own, 0)
+    family = replace(family, tool_cascades=reading.tool_cascades())
     for each in family.walk():
         each.tools.modules.protect(*own, *reading.read)
     return family
@@ -109,6 +118,38 @@ class _Reading:
     )
     count: int = 0
     """Of the sub-cascades so far."""
+    of_tools: dict[str, CascadeFamily | None] = field(
+        default_factory=dict[str, "CascadeFamily | None"]
+    )
+    """Of the cascades that are tools and are named (None: it is yet to be read)."""
+
+    def tool_cascades(self) -> dict[str, CascadeFamily]:
+        """The cascades that are tools of those read, and of these cascades in their turn."""
+        while waiting := [file for file, family in self.of_tools.items() if family is None]:
+            for file in waiting:
+                held = self.file(FilePath(file))
+                self.of_tools[file] = self.family(*held, (FilePath(file),), 0)
+        return {file: family for file, family in self.of_tools.items() if family is not None}
+
+    def add_tools(
+        self, partial: PartialCascade, tools: Registry, folder: FilePath
+    ) -> list[Mistake]:
+        """Register the tools in files and folders that a cascade names; returns what is wrong.
+
+        Those that it uses are to be read.
+        """
+        mistakes: list[Mistake] = []
+        for position, item in enumerate(partial.cascade.tools):
+            if is_path(item):
+                try:
+                    add_cascades(tools, folder / item)
+                except CascadeError as error:
+                    mistakes += error.mistakes
+                except UsageError as error:
+                    mistakes.append(partial.mistake(("tools", position), str(error)))
+        for file in named_cascades(tools, tools_named(partial.cascade, tools.names())):
+            self.of_tools.setdefault(str(file), None)
+        return mistakes
 
     def family(
         self, loaded: Loaded, tools: Registry, chain: tuple[FilePath, ...], depth: int
@@ -121,7 +162,7 @@ class _Reading:
             return CascadeFamily(loaded, tools)
         partial, folder = loaded.partial, chain[-1].parent if chain else FilePath()
         children: dict[Place, CascadeFamily] = {}
-        mistakes: list[Mistake] = []
+        mistakes = self.add_tools(partial, tools, folder)
         for index, phase in enumerate(loaded.partial.cascade.phases):
             for position, sub in enumerate(phase.sub_cascades):
                 path: Path = ("phases", index, "sub_cascades", position, "ref")
@@ -202,6 +243,8 @@ def check_family(
         assert loaded.partial is not None
         names = [phase.name for phase in loaded.partial.cascade.phases[:index]]
         listed += check_family(child, servers, names)
+    for each in family.tool_cascades.values():
+        listed += check_family(each, servers)
     return tuple(dict.fromkeys(listed))
 
 
@@ -330,4 +373,8 @@ def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -
         place: make_ready(child, auto=auto, model=models[place[0]])
         for place, child in family.children.items()
     }
-    return ReadyCascade(cascade, family.tools, children)
+    tool_cascades = {
+        file: make_ready(each, auto=auto, model=cascade.model)
+        for file, each in family.tool_cascades.items()
+    }
+    return ReadyCascade(cascade, family.tools, children, tool_cascades)

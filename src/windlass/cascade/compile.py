@@ -193,7 +193,7 @@ def explain_defaults(
             *_options(cascade, phase, rule, settings),
             *explain_injectors(cascade, phase),
         )
-        entries.append(PhaseDefaults(phase.name, listed, rule, rule_in_words(rule)))
+        entries.append(PhaseDefaults(phase.name, listed, rule, phase_in_words(phase, rule)))
     return entries
 
 
@@ -283,6 +283,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Model):
         return value.model_dump(mode="json", by_alias=True)
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def phase_in_words(phase: Phase, rule: rules.Rule) -> str:
+    """What a phase sees, or which tool it runs, in sentences."""
+    if phase.tool is not None:
+        return f"runs the tool {phase.tool}, and asks no model."
+    return rule_in_words(rule)
 
 
 def rule_in_words(rule: rules.Rule) -> str:

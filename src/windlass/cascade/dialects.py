@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeGuard
 
 from windlass.cascade._sentences import shown
+from windlass.cascade._tool_checks import idle_keys
 from windlass.cascade.callout_rules import FILTER, MESSAGES
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.spellings import REMEMBER, SEARCH
+from windlass.cascade.unused_rules import unused_rules
 from windlass.errors import Mistake, did_you_mean
 
 
@@ -27,11 +29,16 @@ class _Misread(NamedTuple):
 
 
 def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
-    """A warning for each key that may be meant as it is read here, or in the other sense."""
+    """A warning for each key that may be meant as it is read here, or in the other sense.
+
+    So is one that says something of which the phase has nothing.
+    """
     if loaded.partial is None:
         return ()
     told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
-    return sort_mistakes([*loaded.warnings, *told, *undeclared_inputs(loaded)])
+    told += unused_rules(loaded.partial)
+    told += loaded.warnings
+    return sort_mistakes([*told, *undeclared_inputs(loaded), *idle_keys(loaded)])
 
 
 def misread(partial: PartialCascade) -> Iterator[Mistake]:
@@ -46,6 +53,8 @@ def _in_other_senses(partial: PartialCascade) -> Iterator[_Misread]:
         base: Path = ("phases", index)
         yield from _callouts(partial, (*base, "callouts"))
         yield from _instructions(partial, (*base, "instructions"), phase)
+        if phase.tool is not None:
+            continue
         yield from _memory(partial, (*base, "memory"))
         yield from _turns(partial, (*base, "rules", "max_turns"), phase)
 

@@ -15,7 +15,10 @@ from windlass.cascade.model import Phase
 
 def ways_on(phase: Phase) -> tuple[str, ...]:
     """What the phase says may come next, the default first; `end` may be among it."""
-    return tuple(each.target for each in phase.handoffs)
+    on = [each.target for each in phase.handoffs]
+    on += phase.routing.values()
+    on += [phase.on_error] if isinstance(phase.on_error, str) else []
+    return tuple(dict.fromkeys(on))
 
 
 def is_graph(phases: Iterable[Phase]) -> bool:

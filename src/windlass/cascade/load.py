@@ -19,6 +19,7 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import _sentences as sentences
 from windlass.cascade._included import with_included_texts
+from windlass.cascade.deterministic import bodies_in
 from windlass.cascade.foreign import foreign_keys, without_foreign_keys
 from windlass.cascade.model import Cascade, FileLines
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
@@ -30,7 +31,6 @@ FORMATS: Final[dict[str, Format]] = {".json": "json", ".yaml": "yaml", ".yml": "
 
 _NEEDED: Final[Mapping[str, Any]] = {
     "cascade_id": "cascade",
-    "instructions": "-",
     "pattern": "(.)",
     "store_as": "key",
     "limit": 1,
@@ -50,26 +50,35 @@ class PartialCascade:
 
     `reading` is what the file says. `unnamed` are the phases whose name is made up. `kept` says,
     for a list out of which items were left, which positions the remaining ones had in the file.
+    `moved` says where in it the parts stand that the cascade holds elsewhere.
     """
 
     cascade: Cascade
     reading: ParsedText
     unnamed: frozenset[int] = frozenset()
     kept: Mapping[Path, list[int]] = field(default_factory=dict[Path, list[int]])
+    moved: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
+
+    def in_file(self, path: Path) -> Path:
+        """The place in the file of what stands at `path` in the cascade."""
+        for step in range(len(path), 0, -1):
+            if (before := self.moved.get(path[:step])) is not None:
+                path = (*before, *path[step:])
+                break
+        return _original(path, self.kept)
 
     def mistake(self, path: Path, text: str, line: int | None = None) -> Mistake:
         """What is said of the value at `path`; `line` where it is another than the value's."""
-        path = _original(path, self.kept)
+        path = self.in_file(path)
         line = self.reading.line(path) if line is None else line
         return _mistake(self.reading, path, line, text)
 
     def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
         """What is said of a line of the template at `path`; lines count from 1."""
-        file = self.reading.included.get(_original(path, self.kept))
-        if file is not None:
-            place = sentences.where(_original(path, self.kept), self.reading.data)
-            return Mistake(file, line, f"{place}: {text}")
-        block = self.reading.blocks.get(_original(path, self.kept))
+        in_file = self.in_file(path)
+        if (file := self.reading.included.get(in_file)) is not None:
+            return Mistake(file, line, f"{sentences.where(in_file, self.reading.data)}: {text}")
+        block = self.reading.blocks.get(in_file)
         if block is not None:
             return self.mistake(path, text, block + line)
         within = f" (line {line} of the text)" if "\n" in template.strip() else ""
@@ -77,7 +86,7 @@ class PartialCascade:
 
     def written(self, path: Path) -> Any:
         """What the file says at `path`; None where it says nothing."""
-        return value_at(self.reading.data, _original(path, self.kept))
+        return value_at(self.reading.data, self.in_file(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +203,11 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     errors, partial = _validate(reading, data)
     if partial is not None and (reading.lines or lenient):
         lines = {path_text(place): line for place, line in reading.lines.items()}
+        for moved, place in partial.moved.items():
+            below = (each for each in reading.lines if each[: len(place)] == place)
+            lines |= {
+                path_text((*moved, *each[len(place) :])): reading.lines[each] for each in below
+            }
         file = reading.file if reading.lines else ""
         included = {path_text(place): each for place, each in reading.included.items()}
         origin = FileLines(file, lines, included, lenient)
@@ -276,7 +290,7 @@ def _without_unknown_keys(data: Any) -> tuple[Any, list[ErrorDetails]]:
 def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], PartialCascade | None]:
     """What is wrong with the data that was read, and what remains without it (None: nothing)."""
     try:
-        return [], PartialCascade(Cascade.model_validate(data), reading)
+        return [], PartialCascade(Cascade.model_validate(data), reading, moved=bodies_in(data))
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False)
     data, remaining = copy.deepcopy(data), errors
@@ -290,7 +304,8 @@ def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], Parti
         except ValidationError as invalid:
             remaining = invalid.errors(include_url=False)
         else:
-            return errors, PartialCascade(cascade, reading, frozenset(unnamed), kept)
+            moved = bodies_in(data)
+            return errors, PartialCascade(cascade, reading, frozenset(unnamed), kept, moved)
     return errors, None
 
 

@@ -32,7 +32,8 @@ from windlass.cascade._field_values import (
     working_schema,
 )
 from windlass.cascade.callout_rules import Callouts
-from windlass.cascade.handoffs import Handoffs
+from windlass.cascade.deterministic import DEFAULT, WithTool, fallback_name
+from windlass.cascade.handoffs import Handoff, Handoffs
 from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource, Includes
@@ -327,14 +328,18 @@ class GenerationSettings(Model):
     """A JSON Schema of an object that the output must satisfy."""
 
 
-class Phase(GenerationSettings, WithInjectors):
-    """One step of a cascade: what is asked, with which tools, seeing what."""
+class Phase(GenerationSettings, WithInjectors, WithTool):
+    """One step of a cascade: what is asked, with which tools, seeing what; or a tool that runs."""
 
     name: Name
     """What the phase is called; unique in its cascade."""
 
-    instructions: Text
+    instructions: Text | None = None
     """What the phase is asked, as a Jinja2 template over input, state and outputs."""
+
+    on_error: WordOr[Phase] | None = None
+    """The phase that comes next where `tool` fails; a phase without a name is the phase
+    `NAME_fallback`, whose output is that of this one, too."""
 
     system: Text | None = None
     """A system prompt in place of the cascade's; also a template."""
@@ -411,6 +416,17 @@ class Phase(GenerationSettings, WithInjectors):
     ) = None
     """A limit for the tokens of one request: a number, or an object with limit, warn, on_exceed."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _with_named_fallback(cls, data: Any) -> Any:
+        body = data.get("on_error") if isinstance(data, Mapping) else None
+        name = data.get("name") if isinstance(body, Mapping) else None
+        if not isinstance(body, Mapping) or not isinstance(name, str):
+            return data
+        if "name" in body:
+            raise refuse(f"what stands under 'on_error' is called {fallback_name(name)!r}")
+        return {**data, "on_error": {**body, "name": fallback_name(name)}}
+
     @property
     def sources(self) -> dict[tuple[str | int, ...], ContextSource]:
         """What the phase names of earlier ones, by its place in the phase."""
@@ -419,6 +435,27 @@ class Phase(GenerationSettings, WithInjectors):
         return found | {
             ("inject_from", at): long_form(each) for at, each in enumerate(self.inject_from or ())
         }
+
+
+def _with_fallbacks(phases: Sequence[Phase]) -> tuple[Phase, ...]:
+    """The phases, and after them those whose bodies stand under an `on_error`.
+
+    Such a phase goes on where the one that failed goes on first, unless it says where.
+    """
+    listed: list[Phase] = []
+    bodies: list[Phase] = []
+    for phase in phases:
+        body = phase.on_error
+        if not isinstance(body, Phase):
+            listed.append(phase)
+            continue
+        listed.append(phase.model_copy(update={"on_error": body.name}))
+        on = [each.target for each in phase.handoffs]
+        on += [phase.routing[DEFAULT]] if DEFAULT in phase.routing else phase.routing.values()
+        if on and not body.handoffs:
+            body = body.model_copy(update={"handoffs": (Handoff(target=on[0]),)})
+        bodies.append(body)
+    return (*listed, *bodies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,7 +534,7 @@ class Cascade(GenerationSettings, WithInjectors):
     validators: dict[Name, InlineValidator] = Field(default_factory=dict)
     """Validators by name, each a question to a model, for all places that name a validator."""
 
-    phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(tuple)]
+    phases: Annotated[Sequence[Phase], Field(min_length=1), AfterValidator(_with_fallbacks)]
     """The phases, in the order in which they run."""
 
     _origin: FileLines = PrivateAttr(default_factory=FileLines)

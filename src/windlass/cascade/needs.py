@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 from jinja2 import nodes
 
+from windlass.cascade._tool_checks import input_templates
 from windlass.cascade.compile import reach
 from windlass.cascade.inputs_schema import InputField, fields_of
 from windlass.cascade.load import Loaded, PartialCascade
@@ -359,7 +360,10 @@ def _templates(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
                 path = (*base, *place)
                 short = "if" if partial.written((*path, "if")) is not None else "condition"
                 yield (*path, short), source.condition
-        yield (*base, "instructions"), phase.instructions
+        if phase.instructions is not None:
+            yield (*base, "instructions"), phase.instructions
+        for place, text in input_templates(phase):
+            yield (*base, *place), text
         if phase.system is not None:
             yield (*base, "system"), phase.system
     for place, soundings in all_soundings(cascade).items():

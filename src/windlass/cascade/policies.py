@@ -50,7 +50,8 @@ class NamedPolicy(NamedTuple):
             phases = tuple(each.model_copy(update=off) for each in cascade.phases)
             cascade = cascade.model_copy(update={"phases": phases})
         children = {place: self.over(child) for place, child in ready.children.items()}
-        return ReadyCascade(cascade, ready.registry, children)
+        tools = {file: self.over(each) for file, each in ready.tool_cascades.items()}
+        return ReadyCascade(cascade, ready.registry, children, tools)
 
 
 _PHASE: Final = {"name": "phase", "instructions": "-"}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from typing import Final
 
-from windlass.cascade.model import (
-    Cascade,
-    MemoryBanks,
-    Phase,
-    as_banks,
-    tool_names,
-)
+from windlass.cascade.deterministic import SQL
+from windlass.cascade.model import Cascade, MemoryBanks, Phase, as_banks, tool_names
 from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.spellings import REMEMBER, SEARCH
+
+RUN_SQL: Final = "run_sql"
+"""The tool that asks queries of the data files."""
 
 
 def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
@@ -22,11 +21,39 @@ def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
     return {at: each for at, each in (whole | found).items() if each is not None}
 
 
+def asking_phases(cascade: Cascade) -> list[Phase]:
+    """The phases that ask a model."""
+    return [phase for phase in cascade.phases if phase.tool is None]
+
+
+def tools_of(phase: Phase) -> tuple[str, ...]:
+    """The tools that a phase names: those that its model may call, or the one that it runs.
+
+    With a manifest they are not known before.
+    """
+    if phase.tool is not None:
+        return (RUN_SQL,) if phase.tool.startswith(SQL) else (phase.tool,)
+    return () if phase.tackle == "manifest" else tuple(phase.tackle)
+
+
+def chooses_tools(phase: Phase) -> bool:
+    """Whether a model chooses the phase's tools when it begins."""
+    return phase.tool is None and phase.tackle == "manifest"
+
+
 def judges_of(cascade: Cascade) -> list[str]:
     """The tools and functions that judge outputs."""
     names = [name for each in all_soundings(cascade).values() for name in each.judges.values()]
     validators = [phase.rules.loop_until for phase in cascade.phases]
     return [*(name for name in validators if name is not None), *names]
+
+
+def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:
+    """The tools that phases call or run, and those that judge; a manifest may choose `every`."""
+    names = judges_of(cascade)
+    for phase in cascade.phases:
+        names += every if chooses_tools(phase) else tool_names(tools_of(phase))
+    return list(dict.fromkeys(names))
 
 
 def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:
@@ -35,9 +62,9 @@ def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str
     A manifest may choose any tool, so it needs all that the cascade declares; of those that
     are declared `elsewhere`, in the settings, only those that are named are needed.
     """
-    every = any(phase.tackle == "manifest" for phase in cascade.phases)
+    every = any(map(chooses_tools, cascade.phases))
     names = judges_of(cascade)
-    names += [name for phase in cascade.phases for name in phase.tackle]
+    names += [name for phase in cascade.phases for name in tools_of(phase)]
     named = {name.partition(".")[0] for name in names if "." in name and ":" not in name}
     own = [name for name in cascade.mcp_servers if every or name in named]
     return own + [name for name in elsewhere if name in named and name not in own]
@@ -51,7 +78,7 @@ def has_tool(cascade: Cascade, name: str) -> bool:
     if name in tool_names(judges_of(cascade)):
         return True
     return any(
-        phase.tackle == "manifest" or name in tool_names(phase.tackle) for phase in cascade.phases
+        chooses_tools(phase) or name in tool_names(tools_of(phase)) for phase in cascade.phases
     )
 
 

@@ -26,7 +26,7 @@ from windlass.importing.agent_folders import (
 from windlass.importing.recording import ESTIMATED, Recording
 from windlass.importing.streams import recordings
 from windlass.report.folders import By, folder_report, project_of
-from windlass.text.tables import Columns, NumberCell, table_of
+from windlass.text.cell_tables import Columns, NumberCell, table_of
 
 
 def list_agent_sessions(verb: str) -> None:

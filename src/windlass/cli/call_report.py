@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from windlass.caching.rates import money, override
+from windlass.caching.rates import money
 from windlass.cli.cost_tables import messages_table
-from windlass.cli.named_store import open_existing, open_reporting_losses, read_settings
+from windlass.cli.named_store import open_existing
 from windlass.cli.output import out, printed_as_json
 from windlass.cli.printed_tables import print_table
+from windlass.cli.report_page import open_for_report
 from windlass.report.contents import ContextPart, call_report
 from windlass.report.prefix import Prefix, prefix_of
-from windlass.text.tables import Columns, NumberCell, table_of
+from windlass.text.cell_tables import Columns, NumberCell, table_of
 
 
 def print_call_report(session: str, number: int, store: str | None) -> None:
     """Print what one call cost, and what its context was made of."""
-    settings = read_settings(store)
-    with open_reporting_losses(settings) as history, override(settings.prices):
+    with open_for_report(store) as (history, price_as):
         session = history.find_session(session)
-        report = call_report(history, session, number, settings.price_as)
+        report = call_report(history, session, number, price_as)
     if printed_as_json(report):
         return
     call = report.cost

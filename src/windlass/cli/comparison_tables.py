@@ -9,7 +9,7 @@ from windlass.caching.rates import many, money
 from windlass.cli.many_runs import print_troubles
 from windlass.cli.output import out
 from windlass.cli.printed_tables import dollar_cell, print_table
-from windlass.text.tables import Cell, Columns, NumberCell, Table, table_of
+from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
 
 
 def print_comparison(result: Comparison) -> None:
@@ -38,7 +38,7 @@ def _is_counted(policies: Sequence[PolicyFigures]) -> bool:
     return all(each.successes is not None for each in policies)
 
 
-def _policies_table(policies: Sequence[PolicyFigures]) -> Table:
+def _policies_table(policies: Sequence[PolicyFigures]) -> CellTable:
     def form(each: PolicyFigures) -> str:
         return ".3f" if each.successes is None else ".0%"
 
@@ -55,7 +55,7 @@ def _policies_table(policies: Sequence[PolicyFigures]) -> Table:
     return table_of(policies, columns)
 
 
-def _differences_table(result: Comparison) -> Table:
+def _differences_table(result: Comparison) -> CellTable:
     form = "+.0%" if _is_counted(result.policies) else "+.3f"
     heads = ["inputs", "better", "worse", "difference", "95 %", "p (Holm)", "cost", "95 %"]
     rows: list[list[Cell]] = [
@@ -73,7 +73,7 @@ def _differences_table(result: Comparison) -> Table:
         ]
         for each in result.differences
     ]
-    return Table([f"against {result.differences[0].baseline}", *heads, "verdict"], rows)
+    return CellTable([f"against {result.differences[0].baseline}", *heads, "verdict"], rows)
 
 
 def _span(low: float | None, high: float | None, form: str) -> str:

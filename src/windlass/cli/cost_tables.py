@@ -10,10 +10,10 @@ from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.report.contents import MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.ranking import RankedCost
-from windlass.text.tables import Columns, NumberCell, Table, table_of
+from windlass.text.cell_tables import CellTable, Columns, NumberCell, table_of
 
 
-def phases_table(costs: SessionCost, *, parts: bool) -> Table:
+def phases_table(costs: SessionCost, *, parts: bool) -> CellTable:
     """What each phase sent, and what sending everything would have been, where that differs.
 
     `parts`: tokens sent are split into fresh ones, those read from a cache and those written to it.
@@ -99,7 +99,7 @@ def messages_table(
     *,
     with_session: bool = False,
     is_in_dearest: Callable[[MessageCost], bool] | None = None,
-) -> Table:
+) -> CellTable:
     """Messages with what all calls paid for them; and whether the dearest call was sent each."""
     columns: Columns[MessageCost] = {
         "message": lambda message: message.what,
@@ -127,7 +127,7 @@ def _cost_text(each: RankedCost) -> str:
 
 def ranked_table(
     what: str, costs: Iterable[RankedCost], *, within: str = "", summed: bool = False
-) -> Table:
+) -> CellTable:
     """Costs as rows, each named by what it is."""
     columns: Columns[RankedCost] = {what: lambda cost: cost.name}
     if within:

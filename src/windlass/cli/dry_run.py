@@ -12,9 +12,9 @@ from windlass.api.opening import open_store
 from windlass.caching.rates import many, money, override
 from windlass.cli.cost_tables import price_text
 from windlass.cli.ending import run_interruptibly
-from windlass.cli.given import read_input
 from windlass.cli.output import note, out, printed_as_json, progress, shorten, to_plain
 from windlass.cli.progress import models_with_places
+from windlass.cli.run_input import read_input
 from windlass.cli.untrusted import list_unchecked, print_unchecked, strip_untrusted_family
 from windlass.engine.setup import check_models, prepare
 from windlass.engine.turn.forecast import Forecast, forecast_cost

@@ -14,7 +14,7 @@ from windlass.cli.printed_tables import print_table
 from windlass.cli.session_text import cache_text, print_blocks
 from windlass.history.base import in_words
 from windlass.report.explanation import Explanation, MessageDecision, explain_call
-from windlass.text.tables import Columns, NumberCell, table_of
+from windlass.text.cell_tables import Columns, NumberCell, table_of
 from windlass.window.originals import RECALL
 
 

@@ -28,7 +28,7 @@ from windlass.errors import Unfinished, WindlassError
 from windlass.history.base import in_words
 from windlass.safety.escaping import escaped
 from windlass.settings.settings import Settings
-from windlass.text.tables import Columns, table_of
+from windlass.text.cell_tables import Columns, table_of
 
 _Answer = TypeVar("_Answer")
 

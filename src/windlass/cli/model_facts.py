@@ -22,7 +22,7 @@ from windlass.providers.at_hand import Providers
 from windlass.providers.catalog import LITELLM, ProviderEntry, catalog, find
 from windlass.safety.redaction import redacted_url
 from windlass.settings.settings import Settings
-from windlass.text.tables import Columns, table_of
+from windlass.text.cell_tables import Columns, table_of
 from windlass.wire.base import SEQUENCES, SequenceRules
 from windlass.wire.thinking import NO_THINKING, ThinkingRules, thinking_rules
 

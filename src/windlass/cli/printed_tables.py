@@ -14,7 +14,7 @@ from rich.text import Text
 from windlass.caching.rates import money
 from windlass.cli.output import PIPE_WIDTH, out
 from windlass.safety.escaping import escaped
-from windlass.text.tables import NumberCell, Table
+from windlass.text.cell_tables import CellTable, NumberCell
 
 _ID: Final = re.compile(r"(?<![^\W_])[0-9a-f]{8,}(?![^\W_])")
 """What messages, hashes and windows are called by."""
@@ -37,7 +37,7 @@ def growth_cell(tokens: int | None) -> NumberCell:
     return NumberCell("-" if tokens is None else f"{tokens:+,}")
 
 
-def print_table(table: Table, title: str | None = None, *, whole: Collection[str] = ()) -> None:
+def print_table(table: CellTable, title: str | None = None, *, whole: Collection[str] = ()) -> None:
     """Print a table below its title; the columns with the heads `whole` are never folded.
 
     Numbers and ids are not folded either. Where they do not fit side by side on a terminal, ids

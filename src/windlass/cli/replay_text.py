@@ -10,8 +10,8 @@ from windlass.cli.printed_tables import print_table
 from windlass.replays.outcomes import RecordingReplay, Replay
 from windlass.replays.pricing import OWN
 from windlass.replays.printed import (
-    about,
-    notes,
+    describe_replay,
+    list_notes,
     only_one,
     sessions_table,
     totals_table,
@@ -26,7 +26,7 @@ _PLOT = 64
 
 def print_replay(replayed: Replay) -> None:
     """Print the totals, and each session or, of only one, what was spent call by call."""
-    for line in about(replayed):
+    for line in describe_replay(replayed):
         out.print(line)
     out.print()
     print_table(totals_table(replayed))
@@ -36,7 +36,7 @@ def print_replay(replayed: Replay) -> None:
         out.print()
         print_table(sessions_table(replayed))
     out.print()
-    for line in notes(replayed):
+    for line in list_notes(replayed):
         out.print(line)
 
 

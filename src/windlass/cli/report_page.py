@@ -6,13 +6,40 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+from windlass.caching.rates import override
+from windlass.cli.named_store import open_reporting_losses, read_settings
 from windlass.cli.output import out
-from windlass.safety.outputs import write_output
+from windlass.history.base import Store
+from windlass.safety.outputs import check_output, write_output
+
+
+class OpenReport(NamedTuple):
+    """A store that is open, and the model at whose prices calls are told that cost nothing."""
+
+    store: Store
+    price_as: str
 
 
 @contextmanager
-def pause_garbage_collection() -> Iterator[None]:
+def open_for_report(
+    store: str | None, html: Path | None = None, *, force: bool = False
+) -> Iterator[OpenReport]:
+    """Open a store for a report at the user's prices. Raises UsageError: no page can be written."""
+    if html is not None:
+        check_output(html, force=force)
+    settings = read_settings(store)
+    with (
+        open_reporting_losses(settings) as history,
+        override(settings.prices),
+        _pause_garbage_collection(),
+    ):
+        yield OpenReport(history, settings.price_as)
+
+
+@contextmanager
+def _pause_garbage_collection() -> Iterator[None]:
     """Switch the search for reference cycles off: it takes a third of the time, and finds nothing.
 
     A long session is hundreds of thousands of objects, and the report needs them all.

@@ -23,7 +23,7 @@ from windlass.history.card_rows import cards_of, mark_cards
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
 from windlass.settings.settings import Settings
-from windlass.text.tables import Columns, table_of
+from windlass.text.cell_tables import Columns, table_of
 
 _SUMMARY = 90
 """Characters of a summary in the table."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from windlass.caching.rates import age_note, many, money, override
+from windlass.caching.rates import age_note, many, money
 from windlass.cli.cost_tables import (
     messages_table,
     phases_table,
@@ -15,20 +15,18 @@ from windlass.cli.cost_tables import (
     print_costs,
     tokens_out_cell,
 )
-from windlass.cli.named_store import open_reporting_losses, read_settings
 from windlass.cli.output import out, print_json, to_plain
 from windlass.cli.printed_tables import dollar_cell, growth_cell, print_table
-from windlass.cli.report_page import pause_garbage_collection, write_page
+from windlass.cli.report_page import open_for_report, write_page
 from windlass.history.base import NodeType, in_words
 from windlass.importing.recording import ESTIMATED
-from windlass.importing.storing import evidence
+from windlass.importing.storing import evidence_text
 from windlass.report.account import CallCost
 from windlass.report.call_views import title_of
 from windlass.report.contents import CallReport, MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
-from windlass.safety.outputs import check_output
-from windlass.text.tables import Cell, Columns, NumberCell, Table, table_of
+from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
 
 _LINES = 15
 """Phases up to which all are printed."""
@@ -44,17 +42,10 @@ def print_session_report(
     session: str, store: str | None, *, calls: bool, html: Path | None, force: bool
 ) -> None:
     """Print what a session cost, in short or call by call; or write all of it to a page."""
-    if html is not None:
-        check_output(html, force=force)
-    settings = read_settings(store)
-    with (
-        open_reporting_losses(settings) as history,
-        override(settings.prices),
-        pause_garbage_collection(),
-    ):
+    with open_for_report(store, html, force=force) as (history, price_as):
         session = history.find_session(session)
-        report = session_report(history, session, settings.price_as)
-        source = evidence(history.start(session).cascade)
+        report = session_report(history, session, price_as)
+        source = evidence_text(history.start(session).cascade)
         remarks = [*([source] if source else []), *_remarks(report)]
         title = title_of(history, session)
         if html is not None:
@@ -69,21 +60,11 @@ def print_session_report(
                 remarks=[f"session {session}", *remarks],
                 **_page(report),
             )
-    if out.as_json:
-        details = {key: value for key, value in to_plain(report).items() if key != "costs"}
-        print_json({**to_plain(report.costs), **details, "calls": report.calls})
-    if out.as_json or html is not None:
-        return
-    with override(settings.prices):
-        if calls:
-            print_table(_calls(report.calls))
-        else:
-            _print_report(report)
-    for remark in remarks:
-        out.print(remark)
-    out.print(f"\neach call: windlass report {session} --calls; one of them: --call N")
-    out.print("all of it as a page: --html FILE; what caches could hold: --prefix")
-    out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
+        if out.as_json:
+            details = {key: value for key, value in to_plain(report).items() if key != "costs"}
+            print_json({**to_plain(report.costs), **details, "calls": report.calls})
+        elif html is None:
+            _print_report(session, report, remarks, calls=calls)
 
 
 def _remarks(report: SessionReport) -> list[str]:
@@ -114,7 +95,21 @@ def _remarks(report: SessionReport) -> list[str]:
     return remarks
 
 
-def _print_report(report: SessionReport) -> None:
+def _print_report(
+    session: str, report: SessionReport, remarks: Iterable[str], *, calls: bool
+) -> None:
+    if calls:
+        print_table(_calls(report.calls))
+    else:
+        _print_figures(report)
+    for remark in remarks:
+        out.print(remark)
+    out.print(f"\neach call: windlass report {session} --calls; one of them: --call N")
+    out.print("all of it as a page: --html FILE; what caches could hold: --prefix")
+    out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
+
+
+def _print_figures(report: SessionReport) -> None:
     print_costs(_dearest_phases(report.costs), parts=True)
     shown = _most_grown(report.growth)
     print_table(_growth(shown), "\ntokens in, call by call")
@@ -157,7 +152,7 @@ def _dearest_phases(costs: SessionCost) -> SessionCost:
     return replace(costs, phases=(*(line for line in phases if line.phase in names), others))
 
 
-def _growth(growth: Sequence[PhaseGrowth]) -> Table:
+def _growth(growth: Sequence[PhaseGrowth]) -> CellTable:
     columns: Columns[PhaseGrowth] = {
         "phase": lambda each: each.phase,
         "agent calls": lambda each: _tokens_text(each.agent),
@@ -190,7 +185,7 @@ def _contents_text(report: CallReport) -> str:
     return f"{whole:,} tokens by our count, {', '.join(told)}"
 
 
-def _messages_with_dearest(report: SessionReport) -> Table:
+def _messages_with_dearest(report: SessionReport) -> CellTable:
     """The messages that cost most, and which of them the dearest call was sent."""
     dearest = report.dearest
     found = [*(dearest.messages if dearest else ()), *report.messages]
@@ -207,7 +202,7 @@ def _messages_with_dearest(report: SessionReport) -> Table:
     return messages_table(listed, is_in_dearest=is_sent)
 
 
-def _calls(calls: Sequence[CallCost]) -> Table:
+def _calls(calls: Sequence[CallCost]) -> CellTable:
     before: dict[str, int] = {}
 
     def growth(call: CallCost) -> Cell:
@@ -229,14 +224,14 @@ def _calls(calls: Sequence[CallCost]) -> Table:
     return table_of(calls, columns)
 
 
-def _savings(savings: Iterable[Saving]) -> Table:
+def _savings(savings: Iterable[Saving]) -> CellTable:
     listed = list(savings)
     tokens, net = sum(each.tokens for each in listed), sum(each.dollars for each in listed)
     rows: list[list[Cell]] = [
         [each.kind, each.messages, each.tokens, dollar_cell(each.dollars)] for each in listed
     ]
     rows.append(["net", "", tokens, dollar_cell(net)])
-    return Table(["because", "messages", "tokens less", "saved"], rows, is_summed=True)
+    return CellTable(["because", "messages", "tokens less", "saved"], rows, is_summed=True)
 
 
 def _page(report: SessionReport) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from windlass.history.details import BlockDetails, CallDetails
 from windlass.messages import Message, Picture, Text
 from windlass.report.call_views import CallView, SessionView, view_call, view_session
 from windlass.report.provider_edits import call_sentences
-from windlass.text.tables import Columns, NumberCell, table_of
+from windlass.text.cell_tables import Columns, NumberCell, table_of
 
 _PREVIEW = 600
 """Characters of a message, unless it is asked for whole."""

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from windlass.caching.rates import age_note, many, money, override
+from windlass.caching.rates import age_note, many, money
 from windlass.cli.cost_tables import messages_table, ranked_table
-from windlass.cli.named_store import open_reporting_losses, read_settings
 from windlass.cli.output import out, printed_as_json
 from windlass.cli.printed_tables import print_table
-from windlass.cli.report_page import pause_garbage_collection, write_page
+from windlass.cli.report_page import open_for_report, write_page
 from windlass.history.base import SessionFilter
 from windlass.report.ranking import RankedCost, StoreReport, store_report
-from windlass.safety.outputs import check_output
-from windlass.text.tables import Table
+from windlass.text.cell_tables import CellTable
 
 _CASCADES = 10
 """Cascades, and days, that are printed: the dearest, and the newest."""
@@ -24,15 +22,8 @@ def print_store_report(
     store: str | None, which: SessionFilter, limit: int, *, html: Path | None, force: bool
 ) -> None:
     """Print what cost most in a store, `limit` of each kind, or write it to a page."""
-    if html is not None:
-        check_output(html, force=force)
-    settings = read_settings(store)
-    with (
-        open_reporting_losses(settings) as history,
-        override(settings.prices),
-        pause_garbage_collection(),
-    ):
-        report = store_report(history, which, settings.price_as, limit=limit)
+    with open_for_report(store, html, force=force) as (history, price_as):
+        report = store_report(history, which, price_as, limit=limit)
     tables = _store_tables(report)
     if html is not None:
         bars = [(each.name, [each.dollars or 0.0], money(each.dollars)) for each in report.cascades]
@@ -47,13 +38,13 @@ def print_store_report(
     for title, table in tables.items():
         print_table(table, f"\n{title}")
     name = report.sessions[0].name
-    out.print(f"\nmodels that cost nothing are computed at the prices of {settings.price_as}")
+    out.print(f"\nmodels that cost nothing are computed at the prices of {price_as}")
     if old := age_note():
         out.print(old)
     out.print(f"what one cost: windlass report {name}; as a page: --html FILE")
 
 
-def _store_tables(report: StoreReport) -> dict[str, Table]:
+def _store_tables(report: StoreReport) -> dict[str, CellTable]:
     """The tables of a store by their titles."""
     dearest = f"the dearest messages of the {report.looked:,} dearest sessions, by our count"
     return {

@@ -13,7 +13,7 @@ from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.engine.result import Result
 from windlass.report.costs import TaskCost, task_costs
 from windlass.settings.settings import Settings
-from windlass.text.tables import Columns, table_of
+from windlass.text.cell_tables import Columns, table_of
 
 _PARTIAL = 20
 """Partial results that are listed where a task failed; `--json` has all."""

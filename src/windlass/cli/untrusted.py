@@ -81,7 +81,8 @@ def strip_untrusted_family(ready: ReadyCascade, settings: Settings) -> ReadyCasc
     """A cascade and its sub-cascades without what `strip_untrusted` takes out."""
     children = {at: strip_untrusted_family(each, settings) for at, each in ready.children.items()}
     cascade = strip_untrusted(ready.cascade, ready.registry, settings)
-    return ReadyCascade(cascade, ready.registry, children)
+    tools = {f: strip_untrusted_family(each, settings) for f, each in ready.tool_cascades.items()}
+    return ReadyCascade(cascade, ready.registry, children, tools)
 
 
 def strip_untrusted(cascade: Cascade, registry: Registry, settings: Settings) -> Cascade:

@@ -21,10 +21,14 @@ from windlass.wire.base import Usage
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a phase that ended chose to come next: a phase, or `end`; `by` is who chose it."""
+    """What a phase that ended chose to come next: a phase, or `end`; `by` is who chose it.
+
+    `why` says it in words.
+    """
 
     target: str
     by: str
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)

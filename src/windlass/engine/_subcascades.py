@@ -67,6 +67,7 @@ def open_below(
         resumed=began,
     )
     shared: dict[str, Any] = {"allowances": run.allowances, "answers": run.answers}
+    shared["tool_cascades"] = run.tool_cascades
     child = replace(child, parent=run, **shared, **more)
     if began:
         return resume_run(child, definition_of(ready.cascade), run.journal.again)

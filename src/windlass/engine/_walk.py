@@ -62,7 +62,7 @@ def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
     if route is None and not ways:
         return None
     if route is not None:
-        target, by, why = route.target, route.by, f"chosen by {route.by}"
+        target, by, why = route.target, route.by, route.why or f"chosen by {route.by}"
     else:
         target, by = ways[0], "default"
         why = "the first of its handoffs" if len(ways) > 1 else "its only handoff"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from windlass.cascade.compile import compile_rule, rule_in_words
+from windlass.cascade.compile import compile_rule, phase_in_words
 from windlass.cascade.flow import is_graph
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade, Phase
-from windlass.cascade.tools_named import all_soundings, servers_named
+from windlass.cascade.tools_named import all_soundings, asking_phases, servers_named
 from windlass.engine._subcascades import (
     add_up_child,
     open_child,
@@ -25,6 +26,7 @@ from windlass.engine.cards.indexer import CardIndexer, start_cards
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Listener, PhaseStarted, SessionStarted, SubCascadeEnded
 from windlass.engine.phase.phase import run_phase
+from windlass.engine.phase.tool_phase import run_tool_phase
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import definition_of, describe_run
 from windlass.engine.soundings.sounded_cascade import run_sounded_cascade
@@ -62,6 +64,7 @@ async def run_cascade(run: CascadeRun) -> Result:
     async with AsyncExitStack() as closing:
         closing.push_async_callback(servers.stop)
         models = start_session(run)
+        run = replace(run, run_below=run_cascade)
         above = run.parent.record.session_id if run.parent else None
         run.emit(SessionStarted(record.session_id, cascade.cascade_id, models, above))
         if cascade.limits is not None and run.sounding is None:  # soundings share them
@@ -80,7 +83,9 @@ async def run_cascade(run: CascadeRun) -> Result:
 
         async def run_one(phase: Phase) -> Ending:
             _tell_start(run, phase)
-            attempt = run_phase if phase.soundings is None else run_sounded
+            attempt = run_sounded if phase.soundings is not None else run_phase
+            if phase.tool is not None:
+                attempt = run_tool_phase
             own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))
             try:
                 ending = await attempt(own, phase, partial(run_children, own, phase))
@@ -95,7 +100,7 @@ async def run_cascade(run: CascadeRun) -> Result:
 
 def _tell_start(run: CascadeRun, phase: Phase) -> None:
     """Tell who watches that a phase begins, and what it will see."""
-    context = rule_in_words(compile_rule(run.cascade, phase, run.settings))
+    context = phase_in_words(phase, compile_rule(run.cascade, phase, run.settings))
     total = None if is_graph(run.cascade.phases) else len(run.cascade.phases)
     run.emit(PhaseStarted(phase.name, len(run.session.ran) + 1, total, context))
 
@@ -103,8 +108,9 @@ def _tell_start(run: CascadeRun, phase: Phase) -> None:
 def _keep_output(run: CascadeRun, phase: Phase) -> None:
     """Make what a phase said by now its output, which is the last of all outputs."""
     outputs = run.session.outputs
-    outputs.pop(phase.name, None)
-    outputs[phase.name] = phase_output(run.record, phase.name, run.session.visit)
+    for name in filter(None, (run.stands_for(phase), phase.name)):
+        outputs.pop(name, None)
+        outputs[name] = phase_output(run.record, phase.name, run.session.visit)
 
 
 def whose_limits(run: CascadeRun) -> str:
@@ -250,8 +256,9 @@ async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
 
 def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
     """The models that will see content: those of the phases, the one that searches, others."""
-    models = [run.generation_of(phase).model for phase in run.cascade.phases]
+    models = [run.generation_of(phase).model for phase in asking_phases(run.cascade)]
     models += [name for each in all_soundings(run.cascade).values() for name in each.helpers]
+    models += [name for each in run.cascade.validators.values() if (name := each.model)]
     models += [run.search.model] if run.search else []  # it sees what is searched for
     return tuple(dict.fromkeys([*models, *others]))
 
@@ -259,7 +266,8 @@ def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
 def start_session(run: CascadeRun) -> tuple[str, ...]:
     """Record how the session begins; returns the names of all models that will see content."""
     cascade, settings = run.cascade, run.settings
-    below = [each.cascade for child in run.children.values() for each in child.walk()]
+    children = (*run.children.values(), *run.tool_cascades.values())
+    below = [each.cascade for child in children for each in child.walk()]
     others = [name for each in below for name in _models_of(each, settings)]
     models = models_seeing(run, *_models_beside(cascade, settings), *others)
     data = definition_of(cascade)
@@ -287,7 +295,9 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
 
 def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
     """The models that will see content of a cascade that runs below another."""
-    models = [settings.model_for(cascade.settings_for(each).model) for each in cascade.phases]
+    asking = asking_phases(cascade)
+    models = [settings.model_for(cascade.settings_for(each).model) for each in asking]
+    models += [name for each in cascade.validators.values() if (name := each.model)]
     return [*models, *_models_beside(cascade, settings)]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from windlass.cascade.children import Place, ReadyCascade
+from windlass.cascade.deterministic import stands_for
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule
 from windlass.engine._phase_run import Generation, PhaseRun
 from windlass.engine._session_run import Run
+from windlass.engine.result import Result
 from windlass.messages import Part
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
@@ -26,6 +28,10 @@ class CascadeRun(Run):
     """The user's settings."""
     children: Mapping[Place, ReadyCascade] = field(default_factory=dict[Place, ReadyCascade])
     """The sub-cascades, checked, by where they are named."""
+    tool_cascades: Mapping[str, ReadyCascade] = field(default_factory=dict[str, ReadyCascade])
+    """The cascades that are tools, checked, by their file."""
+    run_below: Callable[[CascadeRun], Awaitable[Result]] | None = None
+    """Runs a cascade below this one (None: it has not begun)."""
     parent: CascadeRun | None = None
     """The run under which this one has its session: as a sub-cascade of its phase `parent_phase`,
     or as one of its soundings (None: under none)."""
@@ -47,6 +53,10 @@ class CascadeRun(Run):
         if self.sounding is not None and self.parent is not None:
             return self.parent.above
         return self.parent
+
+    def stands_for(self, phase: Phase) -> str | None:
+        """The phase whose output that of `phase` is, too (None: none's)."""
+        return stands_for(phase.name, {each.name: each.on_error for each in self.cascade.phases})
 
     def within(self, allowance: Allowance) -> CascadeRun:
         """The same run, each call of which counts against these limits, too."""

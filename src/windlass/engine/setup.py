@@ -16,7 +16,7 @@ from windlass.cascade.inputs_schema import fill_input
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
 from windlass.cascade.tool_caching import ToolCaching
-from windlass.cascade.tools_named import all_soundings, has_tool
+from windlass.cascade.tools_named import all_soundings, asking_phases, has_tool
 from windlass.engine._session_state import SessionState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
@@ -79,6 +79,7 @@ def prepare(
         settings=settings,
         children=ready.children,
         kept_results=KeptResults(ready.cascade.tool_caching or ToolCaching()),
+        tool_cascades=ready.tool_cascades,
         session=SessionState(readable=(store.folder / "images" / path_part(session),)),
     )
 
@@ -113,13 +114,16 @@ def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
     if cascade.limits is not None:
         resolve = Allowance("the run", **dict(cascade.limits)).resolving(resolve)
-    for phase in cascade.phases:
+    for phase in asking_phases(cascade):
         of_phase = Allowance(f"phase {phase.name!r}", **phase.rules.limits).resolving(resolve)
         of_phase(settings.model_for(cascade.settings_for(phase).model))
     for helper in (name for each in all_soundings(cascade).values() for name in each.helpers):
         resolve(helper)
     for helper in selector_models(cascade, settings):
         resolve(helper)
+    for validator in cascade.validators.values():
+        if validator.model is not None:
+            resolve(validator.model)
     web_search_of(cascade, settings, resolve)
 
 

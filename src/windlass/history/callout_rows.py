@@ -15,7 +15,7 @@ from typing import Any, Final
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import StoredRow
 from windlass.history.decisions import By, CalloutMark, standing
-from windlass.history.row_details import told
+from windlass.history.row_details import metadata_of
 from windlass.window.originals import REF, matching
 
 LONGEST_NAME: Final = 100
@@ -68,7 +68,7 @@ def callout_metadata(
     `kept` says whether it is shown whole from then on, `pattern` what found it.
     """
     text = f"called out as {name!r}: {message_id} (by {by})"
-    return told(text, CalloutMark(message_id, name, by, kept, pattern))
+    return metadata_of(text, CalloutMark(message_id, name, by, kept, pattern))
 
 
 def check_callout_name(name: str) -> str:

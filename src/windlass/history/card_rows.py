@@ -14,7 +14,7 @@ from typing import Any, Final
 from windlass.history._lost import Lost
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.history.decisions import CalloutMark, Expanded, PinMark, standing
-from windlass.history.row_details import told
+from windlass.history.row_details import metadata_of
 from windlass.selection.card import Card
 from windlass.window.entries import Item
 
@@ -84,7 +84,7 @@ class CardMarks:
 def pin_metadata(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
     """The metadata of the row that makes a message an anchor (or not) by a user's word."""
     text = f"{'pinned' if pinned else 'not pinned any more'}: {message_id} (by user)"
-    return told(text, PinMark(message_id, pinned, "user"))
+    return metadata_of(text, PinMark(message_id, pinned, "user"))
 
 
 def mark_cards(store: Store, session_id: str, now: float) -> int:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from windlass.history.base import NodeType, Row, StoredRow
 from windlass.history.details import BlockDetails, PhaseChoice, WindowSelection
 from windlass.history.row_details import RowDetails
+from windlass.history.step import Step
 
 Topic: TypeAlias = Literal["cards", "extraction", "input_map", "memory", "output_schema", "vectors"]
 
@@ -85,12 +86,21 @@ class Asks(RowDetails, kind="question"):
 class Routed(RowDetails, kind="route"):
     """After a phase `target` comes next, which is one of `ways`, or the run ends; `by` chose it.
 
-    That is `model`, `output` or `default`: the first, as nothing was chosen.
+    That is `model`, `output`, the `result` of a tool, its `error`, or `default`: the first, as
+    nothing was chosen.
     """
 
     target: str
     by: str
     ways: Sequence[str]
+
+
+class ToolCalled(RowDetails, kind="tool phase"):
+    """A phase runs its tool, with these arguments as JSON text."""
+
+    step: Step
+    tool: str
+    arguments: str
 
 
 class VisitBegun(RowDetails, kind="visit"):
@@ -354,14 +364,13 @@ class Evaluation(RowDetails, kind="evaluation"):
 class ValidatorAsked(RowDetails, kind="validator"):
     """A validator that takes a model judged an output (`valid` None: it gave no verdict).
 
-    A model was `asked` and this is its `answer`, or a cascade did it in a session of its own.
+    A model was `asked` and this is its `answer`, or that of a cascade (`asked` None).
     """
 
     validator: str
     valid: bool | None = None
     asked: Sequence[str] | None = None
     answer: str | None = None
-    session_id: str | None = None
 
 
 class SoundingsWrite(RowDetails, kind="soundings write"):

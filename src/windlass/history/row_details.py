@@ -43,8 +43,8 @@ class RowDetails:
         """The details of a row; None: it is a row of another kind."""
         if row.node_type not in cls.nodes or row.metadata.get("kind", "") != cls.kind:
             return None
-        told = cls._completed(row)
-        values = {one.name: told[one.name] for one in fields(cls) if one.name in told}
+        data = cls._completed(row)
+        values = {one.name: data[one.name] for one in fields(cls) if one.name in data}
         if values.get("step") is not None:
             values["step"] = Step.read(values["step"], row.phase or "")
         return cls(**values)
@@ -56,16 +56,16 @@ class RowDetails:
 
     def as_json(self) -> dict[str, Any]:
         """The details as a row keeps them."""
-        told: dict[str, Any] = {"kind": self.kind} if self.kind else {}
+        data: dict[str, Any] = {"kind": self.kind} if self.kind else {}
         for one in fields(self):
             value, made = getattr(self, one.name), one.default_factory
             default = one.default if made is MISSING else made()
             if one.name in self.always or default is MISSING or value != default:
-                told[one.name] = value.as_json() if isinstance(value, Step) else value
-        return told
+                data[one.name] = value.as_json() if isinstance(value, Step) else value
+        return data
 
 
-def told(text: str, details: RowDetails) -> dict[str, Any]:
+def metadata_of(text: str, details: RowDetails) -> dict[str, Any]:
     """What a row keeps: its words for people, then its details."""
     return {"text": text, **details.as_json()}
 
@@ -185,6 +185,14 @@ INTERRUPTED_TEXT: Final = "[no result: the run was interrupted]"
 """What stands for the result of a tool that ran when the user stopped the run."""
 
 
+class ToolAttemptFailed(RowDetails, kind="tool failed"):
+    """An attempt at the tool of a phase failed, and the tool is tried again or the run ends."""
+
+    step: Step
+    tool: str
+    error: str
+
+
 class ToolResult(RowDetails, nodes={NodeType.TOOL_RESULT}, always={"error", "tool", "interrupted"}):
     """The result of a tool: whether it failed, and the tool's name.
 
@@ -256,6 +264,7 @@ _ALL: Final[Sequence[type[RowDetails]]] = (
     CallFailed,
     ReplyDetails,
     ToolsStarted,
+    ToolAttemptFailed,
     ToolResult,
     Answer,
     Approval,

@@ -1,4 +1,4 @@
-"""The formats: by what each is recognised, and the module that reads it once a file needs it."""
+"""The formats: how each is recognised, and which module reads it."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ class FileFormat:
     """A format of files."""
 
     name: RecordingFormat
-    """What `--as` calls it."""
+    """The name that `--as` takes."""
     module: str
-    """The module of this room that reads it: `read` gives the recordings of a file."""
+    """The module of this room whose `read` gives the recordings of a file."""
     recognises: Callable[[Records], bool]
     """Whether these are the first records of such a file."""
     scan: Callable[[RecordedFile, Answers], None] = lambda file, answers: None  # noqa: ARG005
-    """Takes in the answers of a file before any is read, where one may stand in several records."""
+    """Notes the answers of a file before it is read, if one may stand in several records."""
 
     def read(self, file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-        """The recordings of a file. Raises UsageError where it is too large to be held."""
-        found: Iterator[Recording] = import_module(f"{__package__}.{self.module}").read(
-            file, answers
-        )
-        return found
+        """The recordings of a file. Raises UsageError where one is too large for the memory."""
+        reader = import_module(f"{__package__}.{self.module}")
+        recordings: Iterator[Recording] = reader.read(file, answers)
+        return recordings
 
 
-def recognised(records: Records) -> FileFormat | None:
-    """The format of a file that begins with these records; None: none that is known."""
+def recognise(records: Records) -> FileFormat | None:
+    """The format of a file that begins with these records; None: no known one."""
     for one in FORMATS.values():
         with suppress(*MALFORMED):
             if one.recognises(records):
@@ -90,7 +89,7 @@ def _is_chat_list(records: Records) -> bool:
 
 
 BODIES: Final = FileFormat("claude-code-bodies", "claude_bodies", lambda _: False)
-"""A folder of bodies: it is recognised by the names of its files."""
+"""A folder of bodies, which is recognised by the names of its files."""
 
 FORMATS: Final[Mapping[str, FileFormat]] = {
     one.name: one

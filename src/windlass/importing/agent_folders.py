@@ -1,4 +1,4 @@
-"""Where coding agents keep their sessions on this machine; they are only read."""
+"""The folders in which coding agents keep their sessions on this machine; they are only read."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 
 LISTED: Final = 15
-"""Sessions that are listed: each of their files is read whole."""
+"""The most sessions that are listed: each of their files is read whole."""
 _AGENT: Final = "agent-"
-"""How the file of a side chain begins, which belongs to the session beside it."""
+"""How the name of a side chain's file begins; the session is in the same folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFolder:
-    """A folder in which a program keeps sessions, and how their files end."""
+    """A folder in which a program keeps sessions, and the suffix of their files."""
 
     program: str
     path: Path
     suffix: str
 
     def files(self) -> Iterator[Path]:
-        """The files of sessions, side chains left out."""
+        """The files of sessions, without those of side chains."""
         for path in self.path.rglob(f"*{self.suffix}"):
             is_side_chain = path.name.startswith(_AGENT) or SIDE_CHAINS in path.parts
             if not is_side_chain and path.is_file():
@@ -56,7 +56,7 @@ class AgentSession:
 
 
 def agent_folders(environ: Mapping[str, str] = os.environ) -> tuple[AgentFolder, ...]:
-    """The folders that there are, of the programs whose sessions are known here."""
+    """The folders of sessions that exist on this machine."""
     home = Path(environ.get("HOME") or Path.home())
     config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
 
@@ -76,36 +76,35 @@ def agent_folders(environ: Mapping[str, str] = os.environ) -> tuple[AgentFolder,
 
 
 def agent_files() -> list[tuple[str, Path]]:
-    """The sessions' files, those changed last first, each with its program."""
-    found = [
+    """The program and file of each session, the file that was changed last first."""
+    files = [
         (path.stat().st_mtime, str(path), folder.program)
         for folder in agent_folders()
         for path in folder.files()
     ]
-    return [(program, Path(path)) for _, path, program in sorted(found, reverse=True)]
+    return [(program, Path(path)) for _, path, program in sorted(files, reverse=True)]
 
 
 def agent_sessions(limit: int = LISTED) -> Iterator[AgentSession]:
     """The newest sessions of coding agents on this machine, numbered from 1.
 
-    A file that holds none is left out.
+    A file without a session is left out.
     """
     number = 0
     for program, path in agent_files():
         if number == limit:
             return
         try:
-            found = list(recordings(path))
+            session = list(recordings(path))
         except UsageError:
             continue
         number += 1
-        yield _session(number, program, path, found)
+        yield _session(number, program, path, session)
 
 
-def _session(number: int, program: str, path: Path, found: list[Recording]) -> AgentSession:
-    first = found[0]
-    dollars = [recording.dollars for recording in found]
-    known = [one for one in dollars if one is not None]
+def _session(number: int, program: str, path: Path, session: list[Recording]) -> AgentSession:
+    first = session[0]
+    dollars = [recording.dollars for recording in session if recording.dollars is not None]
     return AgentSession(
         number,
         first.name,
@@ -113,31 +112,31 @@ def _session(number: int, program: str, path: Path, found: list[Recording]) -> A
         first.project,
         first.title,
         first.started,
-        sum(len(recording.calls) for recording in found),
-        sum(known) if len(known) == len(dollars) else None,
-        sum(recording.estimated for recording in found),
+        sum(len(recording.calls) for recording in session),
+        sum(dollars) if len(dollars) == len(session) else None,
+        sum(recording.estimated for recording in session),
         str(path),
     )
 
 
 def find_agent_session(name: str) -> Path | None:
-    """The file that `latest`, a number of the list or the beginning of a name stands for.
+    """The file of a session: `latest`, a number of the list, or the beginning of its name.
 
-    None: no session is called so. Raises UsageError where several are.
+    None: there is no such session. Raises UsageError where there are several.
     """
     if name == "latest" or is_number(name):
-        wanted = 1 if name == "latest" else int(name)
-        listed = (session for session in agent_sessions(wanted) if session.number == wanted)
-        return next((Path(session.file) for session in listed), None)
-    fitting = [path for _, path in agent_files() if name and _fits(path, name)]
-    if len(fitting) > 1:
-        names = ", ".join(path.stem for path in fitting[:5])
+        number = 1 if name == "latest" else int(name)
+        sessions = (session for session in agent_sessions(number) if session.number == number)
+        return next((Path(session.file) for session in sessions), None)
+    paths = [path for _, path in agent_files() if name and _has_name(path, name)]
+    if len(paths) > 1:
+        names = ", ".join(path.stem for path in paths[:5])
         raise UsageError(f"{name!r} is the beginning of several sessions: {names}")
-    return fitting[0] if fitting else None
+    return paths[0] if paths else None
 
 
-def _fits(path: Path, name: str) -> bool:
-    """Whether a session's name begins so; a rollout's file begins with its time."""
+def _has_name(path: Path, name: str) -> bool:
+    """Whether a session's name begins with `name`; a rollout's file begins with its time."""
     return path.stem.startswith(name) or f"-{name}" in path.stem
 
 
@@ -145,5 +144,5 @@ _DIGITS: Final = 3
 
 
 def is_number(name: str) -> bool:
-    """Whether a name is a number of the list; those of a store's sessions are longer."""
+    """Whether a name is a number of the list; ids of a store's sessions are longer."""
     return name.isdecimal() and 0 < len(name) <= _DIGITS

@@ -1,4 +1,4 @@
-"""What the readers of the formats share: answers counted once, lists of messages, times, names."""
+"""What the readers of the formats share: lists of messages, answers counted once, fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, Final, cast
 
 from windlass.errors import SequenceError
-from windlass.importing.json_files import RecordedFile
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Grade, RecordedCall, Recording, RecordingFormat
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
@@ -23,14 +23,15 @@ MALFORMED: Final = (
     *(AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError),
     SequenceError,
 )
-"""What a record raises that is not as its schema says: it is counted and left out."""
+"""What reading a malformed record raises: it is counted and left out."""
 
-
+COUNTED: Final = "answers that another file has, too"
+"""Why an answer is left out that `Answers` has counted already."""
 CODEX_HEADER: Final = frozenset({"id", "timestamp", "instructions"})
 """The keys of the first record of an older file of Codex."""
 
 _MOST_MONEY: Final = 10**9
-"""US dollars of one call: more is not believed."""
+"""The most US dollars that are believed for one call."""
 _LATEST: Final = 10**11
 """Seconds: of the year 5138. A larger number is one of milli-, micro- or nanoseconds."""
 
@@ -45,15 +46,15 @@ class _Answer:
 class Answers:
     """The answers of all files of an import, so that each is counted once.
 
-    The same answer may stand in several records of a file, while it is streamed, and in several
-    files, after a session went on in another one: its usage is that with the most output.
+    An answer may stand in several records of a file, because it was streamed, and in several files,
+    because the session was continued in another one. Its usage is that with the most output.
     """
 
     _answers: dict[str, _Answer] = field(default_factory=dict[str, _Answer])
     _requests: dict[str, str] = field(default_factory=dict[str, str])
 
     def _key(self, ident: str, request: str) -> str:
-        """One for an answer that some records name with its request, and others without."""
+        """The key of an answer, whether or not a record names its request, too."""
         if not request:
             return ident + self._requests.get(ident, "")
         tail = ":" + request
@@ -63,7 +64,7 @@ class Answers:
         return ident + tail
 
     def note(self, ident: str, request: str, usage: Usage | None) -> None:
-        """Take in what a record says of an answer."""
+        """Note what a record says of an answer."""
         key = self._key(ident, request)
         answer = self._answers.get(key)
         if answer is None:
@@ -72,7 +73,7 @@ class Answers:
             answer.usage = usage
 
     def claim(self, ident: str, request: str = "") -> _Answer | None:
-        """The answer, for the first who asks; None for the others: it is counted already."""
+        """The answer, for the first caller; None for later ones: it is counted already."""
         answer = self._answers.setdefault(self._key(ident, request), _Answer(None))
         if answer.claimed:
             return None
@@ -90,10 +91,10 @@ def trajectory(
     calls: Sequence[RecordedCall],
     grade: Grade = "C",
 ) -> Recording:
-    """A run of an agent that was asked for commands, either as calls of tools or in its text.
+    """A run of an agent that wrote commands, either as calls of tools or in its text.
 
-    In the text, results of commands are words of the user, and it is known that there were no
-    tools; the definitions of tools are not recorded.
+    In the second case results are words of the user, and it is known that there were no tools. In
+    the first the definitions of tools are not recorded.
     """
     has_calls = any(message.tool_calls for message in messages)
     return Recording(
@@ -114,28 +115,35 @@ def trajectory(
 
 
 class ListOfForm:
-    """Reads the objects of one list, in order; what no provider would take is left out."""
+    """Reads the objects of one list, in order; what no provider would take is left out.
 
-    def __init__(self, form: FormName, skipped: Counter[str]) -> None:
+    `limit` counts what is kept.
+    """
+
+    def __init__(
+        self, form: FormName, skipped: Counter[str], limit: MemoryLimit | None = None
+    ) -> None:
         self.form = form
         self._skipped = skipped
+        self._limit = limit
         self._reader = None
         if form != "openai":
             self._reader = cast("ListForm", import_module(LIST_MODULES[form])).list_reader()
         self._open = False
         self.messages: list[Message] = []
 
-    def add(self, given: object) -> None:
+    def add(self, item: object) -> None:
         """Read the next object."""
         where = f"message {len(self.messages)}"
         try:
-            if not isinstance(given, Mapping):
+            if not isinstance(item, Mapping):
                 raise SequenceError(f"{where}: a message is an object")
-            is_apart = self.form == "gemini" and given.get("role") == "system"
+            is_apart = self.form == "gemini" and item.get("role") == "system"
             if self._reader is None or is_apart:
-                self._end_of(from_openai(given, where=where))
+                self._append(from_openai(item, where=where))
+                self.close()
                 return
-            reading = self._reader.read(given, where)
+            reading = self._reader.read(item, where)
         except MALFORMED as error:
             self._skipped[f"messages that cannot be read ({str(error).partition(': ')[2]})"] += 1
             return
@@ -143,81 +151,89 @@ class ListOfForm:
             if reading.joins and self._open:
                 self.messages[-1] = joined(self.messages[-1], message)
             else:
-                self._end_of(message)
+                self._append(message)
             self._open = reading.joins
 
     def close(self) -> None:
-        """What comes is no more of the answer before it."""
+        """End the answer before: what follows is not joined to it."""
         self._open = False
 
-    def _end_of(self, message: Message) -> None:
-        self.close()
+    def _append(self, message: Message) -> None:
+        if self._limit is not None:
+            self._limit.take(message)
         self.messages.append(message)
 
 
-def read_list(form: FormName, given: Iterable[object], skipped: Counter[str]) -> list[Message]:
+def read_list(
+    form: FormName,
+    items: Iterable[object],
+    skipped: Counter[str],
+    limit: MemoryLimit | None = None,
+) -> list[Message]:
     """The messages of a list in a form; what cannot be read is counted in `skipped`."""
-    reading = ListOfForm(form, skipped)
-    for one in given:
-        reading.add(one)
-    return reading.messages
+    reader = ListOfForm(form, skipped, limit)
+    for item in items:
+        reader.add(item)
+    return reader.messages
 
 
-def read_tools(given: object) -> tuple[ToolSpec, ...]:
-    """Definitions of tools in any provider's form; those that are no function are left out."""
+def read_tools(definitions: object) -> tuple[ToolSpec, ...]:
+    """Definitions of tools in any provider's form; tools that are not functions are left out."""
     tools: list[ToolSpec] = []
-    for one in given if isinstance(given, list) else ():
-        if not isinstance(one, Mapping):
-            continue
+    for one in map(object_of, definitions if isinstance(definitions, list) else ()):
         more = one.get("functionDeclarations")
-        for told in [one.get("function", one), *(more if isinstance(more, list) else ())]:
-            if isinstance(told, Mapping) and isinstance(name := told.get("name"), str):
-                schema = told.get("parameters") or told.get("input_schema") or {}
-                schema = schema if isinstance(schema, Mapping) else {}
-                tools.append(ToolSpec(name, str(told.get("description") or ""), schema))
+        for definition in [one.get("function", one), *(more if isinstance(more, list) else ())]:
+            if isinstance(definition, Mapping) and isinstance(name := definition.get("name"), str):
+                schema = object_of(definition.get("parameters") or definition.get("input_schema"))
+                tools.append(ToolSpec(name, str(definition.get("description") or ""), schema))
     return tuple(tools)
 
 
 # ---- fields -------------------------------------------------------------------------
 
 
-def usage_of(given: object) -> Usage | None:
-    """A usage in any provider's words; None where it is none, or cannot be."""
+def object_of(value: object) -> Mapping[str, Any]:
+    """A JSON object; an empty one in the place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def usage_of(value: object) -> Usage | None:
+    """A usage in any provider's words; None where it is not one, or an impossible one."""
     try:
-        return read_usage(given)
+        return read_usage(value)
     except ValueError:
         return None
 
 
-def time_of(given: object) -> float | None:
-    """Seconds since 1970 of an ISO time, or of a number of seconds, milli-, micro- or nanoseconds.
+def time_of(value: object) -> float | None:
+    """Seconds since 1970: of an ISO time, or a number of seconds, milli-, micro- or nanoseconds.
 
-    None where it is neither, or no time between 1970 and the year 5138.
+    None for anything else, and for a time before 1970 or after the year 5138.
     """
-    if isinstance(given, bool) or not isinstance(given, int | float | str):
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        if isinstance(given, str) and not given.isdigit():
-            value = datetime.fromisoformat(given).timestamp()
-            return value if 0 < value <= _LATEST else None
-        value = float(given)
+        if isinstance(value, str) and not value.isdigit():
+            seconds = datetime.fromisoformat(value).timestamp()
+            return seconds if 0 < seconds <= _LATEST else None
+        seconds = float(value)
     except (ValueError, OverflowError):
         return None
     for _ in ("milli", "micro", "nano"):
-        value = value / 1e3 if value > _LATEST else value
-    return value if 0 < value <= _LATEST else None
+        seconds = seconds / 1e3 if seconds > _LATEST else seconds
+    return seconds if 0 < seconds <= _LATEST else None
 
 
-def dollars_of(given: object) -> float | None:
-    """An amount that a file names, in US dollars; None where it is none, or nothing."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < _MOST_MONEY:
+def dollars_of(value: object) -> float | None:
+    """An amount in US dollars; None for anything that is not a number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST_MONEY:
         return None
-    return float(given)
+    return float(value)
 
 
-def text_of(given: Mapping[str, Any], *keys: str) -> str:
-    """The first of the keys whose value is text; empty where none is."""
-    return next((value for key in keys if isinstance(value := given.get(key), str)), "")
+def text_of(record: Mapping[str, Any], *keys: str) -> str:
+    """The text under the first of the keys that has one; empty where none has."""
+    return next((value for key in keys if isinstance(value := record.get(key), str)), "")
 
 
 def model_of(name: object, provider: str) -> str:

@@ -1,4 +1,4 @@
-"""Folders of raw bodies: what Claude Code sends, byte for byte, where it is told to keep it.
+"""Folders of raw bodies: what Claude Code sends, byte for byte, where it is set up to keep it.
 
 `OTEL_LOG_RAW_API_BODIES=file:DIR` makes them: `*.request.json`, `*.response.json`, `index.jsonl`.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
-from windlass.importing.base import Answers, text_of
+from windlass.importing.base import Answers, object_of, text_of
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.json_files import HEAD, LONGEST, RecordedFile, size_text
 from windlass.importing.recording import Recording
@@ -102,11 +102,9 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
 
 
 def _session(request: Mapping[str, Any]) -> str:
-    """What the client's metadata call the session."""
-    metadata = request.get("metadata")
-    told = text_of(metadata, "user_id") if isinstance(metadata, Mapping) else ""
+    """The name of the session in the client's metadata; empty where there is none."""
+    user_id = text_of(object_of(request.get("metadata")), "user_id")
     try:
-        known = parse_recorded(told)
+        return text_of(object_of(parse_recorded(user_id)), "session_id")
     except ValueError:
-        return told.rpartition("_session_")[2] if "_session_" in told else ""
-    return text_of(known, "session_id") if isinstance(known, Mapping) else ""
+        return user_id.rpartition("_session_")[2] if "_session_" in user_id else ""

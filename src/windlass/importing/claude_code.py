@@ -1,9 +1,9 @@
 """Claude Code: session files and `stream-json` logs, one JSON record a line.
 
-The layout is no promise of the vendor's: there is one parser a type of record, and a type without
-one is counted and left out. Records form a tree by `parentUuid`: where a user went back, it
-branches. Each path to an end on which calls were made becomes a recording, and each call belongs
-to the first of them. The records of one answer share a `message.id`.
+The vendor does not promise the layout: each type of record has a parser, and records of other types
+are counted and left out. Records form a tree by `parentUuid`, which branches where a user went
+back. Each path to an end on which calls were made becomes a recording, and a call belongs to the
+first recording that has it. The records of one answer share a `message.id`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from windlass.importing.base import (
+    COUNTED,
     MALFORMED,
     Answers,
     dollars_of,
     model_of,
+    object_of,
     read_list,
     text_of,
     time_of,
@@ -32,12 +34,12 @@ from windlass.messages import Message, Opaque, ToolCall, user
 from windlass.wire.openai_responses import joined
 
 SIDE_CHAINS: Final = "subagents"
-"""The folder with a session's side chains, in the folder beside its file that is named alike."""
+"""The folder with a session's side chains; it lies in a folder named as the session's file is."""
 
 Record: TypeAlias = Mapping[str, Any]
 
 _LOCAL: Final = "<synthetic>"
-"""The model of what the client said itself."""
+"""The model that the client names for words of its own."""
 _UNSENT: Final[Mapping[str, str]] = {
     "file-history-snapshot": "file snapshots, which no model sees",
     "queue-operation": "notes of the queue of prompts",
@@ -124,19 +126,21 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
 
 
 def _of_progress(record: Record) -> Record:
-    """The record of a subagent in one that tells of its progress; else an empty one."""
-    told = record.get("data")
-    if record.get("type") != "progress" or not isinstance(told, Mapping):
+    """The record of a subagent inside one of its progress; empty where there is none."""
+    progress = object_of(record.get("data"))
+    inner = progress.get("message")
+    if (
+        record.get("type") != "progress"
+        or progress.get("type") != "agent_progress"
+        or not isinstance(inner, Mapping)
+    ):
         return {}
-    inner = told.get("message")
-    if told.get("type") != "agent_progress" or not isinstance(inner, Mapping):
-        return {}
-    return {**inner, "agentId": told.get("agentId") or "agent", "uuid": None}
+    return {**inner, "agentId": progress.get("agentId") or "agent", "uuid": None}
 
 
 @dataclass(slots=True)
 class _Node:
-    """What was said at one time: an answer, the results of its calls, or words of a user."""
+    """One step of a conversation: an answer, the results of its calls, or words of a user."""
 
     parent: int | None
     chain: str
@@ -150,9 +154,9 @@ class _Node:
     compacted: bool = False
     blocks: set[str] = field(default_factory=set[str])
     stopped: bool = False
-    """Whether it is told why the answer ended: only then its usage is that of all of it."""
+    """Whether it is recorded why the answer ended: only then its usage is that of the whole."""
     ended: bool = True
-    """Whether no other one follows."""
+    """Whether no node follows."""
 
 
 class _Tree:
@@ -160,16 +164,16 @@ class _Tree:
 
     def __init__(self, file: RecordedFile) -> None:
         self._file = file
-        self._room = MemoryLimit(file.path)
+        self._limit = MemoryLimit(file.path)
         self._skipped: Counter[str] = file.skipped
         self._nodes: list[_Node] = []
         self._of_record: dict[str, int | None] = {}
-        """The node of each record by its id; a record that says nothing stands for the one above"""
+        """The node of each record by its id; a record without a node stands for its parent's."""
         self._of_content: dict[tuple[int | None, str, str], int] = {}
         self._of_answer: dict[str, int] = {}
         self._of_call: dict[str, int] = {}
         self._tails: dict[str, int] = {}
-        """The last node of each chain: what a record without a parent follows."""
+        """The last node of each chain: a record without a parent follows it."""
         self._records = 0
         self._session = ""
         self._project = ""
@@ -178,16 +182,15 @@ class _Tree:
     # ---- in -------------------------------------------------------------------------
 
     def is_over(self, record: Record) -> bool:
-        """Whether a record begins another session: several may stand in one file."""
-        told = record.get("message")
-        told = told if isinstance(told, Mapping) else record
+        """Whether a record begins another session: a file may hold several."""
+        inner = _inner(record)
         kind = text_of(record, "type")
-        begins = (kind == "system" and told.get("subtype") == "init") or (
+        begins = (kind == "system" and inner.get("subtype") == "init") or (
             kind in _PARSERS
             and record.get("parentUuid", "") is None
             and record.get("isSidechain") is not True
         )
-        named = text_of(record, "session_id", "sessionId") or text_of(told, "session_id")
+        named = text_of(record, "session_id", "sessionId") or text_of(inner, "session_id")
         return bool(begins and self._nodes and named and named != self._session)
 
     def add(self, record: Record) -> None:
@@ -212,7 +215,7 @@ class _Tree:
             self._of_record.setdefault(ident, self._parent(record) if node is None else node)
 
     def _chain(self, record: Record) -> str:
-        """Which conversation of the file a record belongs to; empty: the session itself."""
+        """The conversation of the file to which a record belongs; empty: the session itself."""
         agent = text_of(record, "parent_tool_use_id", "agentId")
         if agent:
             return agent
@@ -232,7 +235,7 @@ class _Tree:
         return self._tails.get(chain)
 
     def _node(self, record: Record, parent: int | None, kind: str, content: str) -> int:
-        """The node of a record; one that says the same at the same place is the same."""
+        """The node of a record; equal content at the same place has the same node."""
         key = (parent, kind, content)
         at = self._of_content.get(key)
         if at is None:
@@ -252,13 +255,13 @@ class _Tree:
 
     def take_user(self, record: Record) -> int | None:
         """Words of a user, or results of tools."""
-        told = record.get("message")
-        if record.get("isVisibleInTranscriptOnly") or not isinstance(told, Mapping):
+        words = record.get("message")
+        if record.get("isVisibleInTranscriptOnly") or not isinstance(words, Mapping):
             self._skipped["words that only people see"] += 1
             return None
         at: int | None = None
         parent = self._parent(record, self._chain(record))
-        for message in self._read({"role": "user", "content": told.get("content")}):
+        for message in self._read({"role": "user", "content": words.get("content")}):
             if message.role == "tool":
                 caller = self._of_call.get(message.tool_call_id or "")
                 at = self._node(record, parent if caller is None else caller, "results", "")
@@ -270,66 +273,64 @@ class _Tree:
             else:
                 content = message.content_hash
                 at = self._node(record, parent if at is None else at, "user", content)
-            self._say(at, message, content)
+            self._append(at, message, content)
         return at
 
-    def _say(self, at: int, message: Message, content: str) -> None:
+    def _append(self, at: int, message: Message, content: str) -> None:
         """Add a message to a node, once."""
         node = self._nodes[at]
         if content not in node.blocks:
-            self._room.take(message)
+            self._limit.take(message)
             node.blocks.add(content)
             node.messages.append(message)
 
     def take_answer(self, record: Record) -> int | None:
         """An answer, or a part of one."""
-        told = record.get("message")
-        if not isinstance(told, Mapping):
+        answer = record.get("message")
+        if not isinstance(answer, Mapping):
             self._skipped["answers that say nothing"] += 1
             return None
-        if told.get("model") == _LOCAL or record.get("isApiErrorMessage"):
+        if answer.get("model") == _LOCAL or record.get("isApiErrorMessage"):
             self._skipped["words of the client's own"] += 1
             return None
-        ident = text_of(told, "id") or f"{record.get('uuid') or self._records}"
+        ident = text_of(answer, "id") or f"{record.get('uuid') or self._records}"
         at = self._of_answer.get(ident)
         if at is None:
             parent = self._parent(record, self._chain(record))
             at = self._of_answer[ident] = self._node(record, parent, "answer", ident)
             node = self._nodes[at]
             node.answer, node.request = ident, text_of(record, "requestId")
-            node.model = model_of(told.get("model"), "anthropic")
+            node.model = model_of(answer.get("model"), "anthropic")
         node = self._nodes[at]
         node.request = node.request or text_of(record, "requestId")
-        node.stopped = node.stopped or bool(told.get("stop_reason"))
+        node.stopped = node.stopped or bool(answer.get("stop_reason"))
         node.last = self._records
         if dollars := dollars_of(record.get("costUSD")):
             node.cost = max(node.cost or 0.0, dollars)
         self._tails[node.chain] = at
-        content = told.get("content")
+        content = answer.get("content")
         for block in content if isinstance(content, list) else [content]:
-            given = [{"type": "text", "text": block}] if isinstance(block, str) else [block]
-            for message in self._read({"role": "assistant", "content": given}):
-                self._go_on(at, message)
+            blocks = [{"type": "text", "text": block}] if isinstance(block, str) else [block]
+            for message in self._read({"role": "assistant", "content": blocks}):
+                self._extend(at, message)
         return at
 
-    def _go_on(self, at: int, message: Message) -> None:
+    def _extend(self, at: int, message: Message) -> None:
         """Add a block to an answer, once."""
         node = self._nodes[at]
         call = message.tool_calls[0] if message.tool_calls else None
-        content = _once(message, call)
+        content = _key_of_block(message, call)
         if content in node.blocks or not (message.parts or message.tool_calls):
             return
         node.blocks.add(content)
-        self._room.take(message)
+        self._limit.take(message)
         if call is not None:
             self._of_call.setdefault(call.id, at)
         node.messages = [joined(node.messages[0], message) if node.messages else message]
 
     def take_attachment(self, record: Record) -> int | None:
         """What the client added for the model: a listing, a reminder, a file."""
-        told = record.get("attachment")
-        told = told if isinstance(told, Mapping) else {}
-        text = text_of(told, "rendered", "content")
+        text = text_of(object_of(record.get("attachment")), "rendered", "content")
         if not text:
             self._skipped["attachments without their text"] += 1
             return None
@@ -337,23 +338,22 @@ class _Tree:
         at = self._node(
             record, self._parent(record, self._chain(record)), "user", message.content_hash
         )
-        self._say(at, message, message.content_hash)
+        self._append(at, message, message.content_hash)
         return at
 
     def take_system(self, record: Record) -> int | None:
         """Notes of the client; the first record of a `stream-json` log names the session."""
-        told = record.get("message")
-        told = told if isinstance(told, Mapping) else record
-        self._session = self._session or text_of(told, "session_id", "sessionId")
-        self._project = self._project or text_of(told, "cwd")
-        kind = text_of(told, "subtype") or "without a subtype"
+        note = _inner(record)
+        self._session = self._session or text_of(note, "session_id", "sessionId")
+        self._project = self._project or text_of(note, "cwd")
+        kind = text_of(note, "subtype") or "without a subtype"
         if kind == "compact_boundary":
             self._tails.pop("", None)
         self._skipped[f"notes of the client ({kind})"] += 1
         return None
 
     def take_progress(self, record: Record) -> int | None:
-        """What a tool tells while it runs; of subagents it is what they said."""
+        """What a tool reports while it runs; a subagent reports its messages."""
         inner = _of_progress(record)
         parser = _PARSERS.get(str(inner.get("type")))
         if parser is None:
@@ -366,16 +366,16 @@ class _Tree:
 
     @property
     def name(self) -> str:
-        """The session's."""
+        """The name of the session."""
         return self._session or self._file.path.stem
 
     def recordings(self, answers: Answers, main: str = "") -> Iterator[Recording]:
-        """A recording of each path on which calls were made that are counted nowhere else.
+        """A recording of each path with calls that no other recording counts.
 
-        `main` is the name of the session where it stands already.
+        `main` is the name of the session's own recording, if there is one already.
         """
         ends = [at for at, node in enumerate(self._nodes) if node.ended]
-        # The session first; of the ends of one beginning the one that was reached last.
+        # The session first; among ends with the same beginning, the one that was reached last.
         ends.sort(
             key=lambda at: (
                 self._nodes[at].chain != "",
@@ -384,19 +384,19 @@ class _Tree:
             )
         )
         own, has_main = self.name, bool(main)
-        found: list[Recording] = []
-        taken: set[int] = set()
-        elsewhere: set[int] = set()
+        recordings: list[Recording] = []
+        seen: set[int] = set()
+        elsewhere = 0
         for end in ends:
             path = self._path(end)
             messages: list[Message] = []
             calls: list[RecordedCall] = []
             for at in path:
                 node = self._nodes[at]
-                if node.answer and at not in taken:
-                    taken.add(at)
+                if node.answer and at not in seen:
+                    seen.add(at)
                     if (answer := answers.claim(node.answer, node.request)) is None:
-                        elsewhere.add(at)
+                        elsewhere += 1
                     else:
                         call = RecordedCall(
                             len(messages),
@@ -420,7 +420,7 @@ class _Tree:
                 kind, name = "after compaction", f"{own}/{calls[0].id}"
             elif main:
                 kind, name = "branch", f"{own}/{calls[0].id}"
-            found.append(
+            recordings.append(
                 Recording(
                     name,
                     "claude-code",
@@ -437,8 +437,8 @@ class _Tree:
             )
             main = main or own
         if elsewhere and not has_main:
-            self._skipped["answers that another file has, too"] += len(elsewhere)
-        yield from found
+            self._skipped[COUNTED] += elsewhere
+        yield from recordings
 
     def _path(self, end: int) -> list[int]:
         path: list[int] = []
@@ -449,8 +449,14 @@ class _Tree:
         return path[::-1]
 
 
-def _once(message: Message, call: ToolCall | None) -> str:
-    """By what a block of an answer is known when it stands there again."""
+def _inner(record: Record) -> Record:
+    """The message inside a record; the record itself where there is none."""
+    inner = record.get("message")
+    return inner if isinstance(inner, Mapping) else record
+
+
+def _key_of_block(message: Message, call: ToolCall | None) -> str:
+    """The key by which a block of an answer is recognised when it is recorded again."""
     if call is not None:
         return call.id
     part = message.parts[0] if message.parts else None

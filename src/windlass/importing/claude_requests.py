@@ -1,9 +1,9 @@
 """Requests of Claude Code, rebuilt from what its newer versions record beside a session.
 
-A request is told by what it keeps of an earlier one and the hashes of what follows. A hash stands
-for a message of the session, or for one that was recorded by itself; each is computed again, so
-that a request that is rebuilt is the one that was sent. The layout is undocumented: where anything
-does not fit, the session stays a transcript.
+A request is recorded as the part that it keeps of an earlier one, and the hashes of the messages
+that follow. A hash stands for a message of the session, or for one that was recorded by itself.
+Each is computed again, so that a rebuilt request is the one that was sent. The layout is
+undocumented: where anything does not fit, the session stays a transcript.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from windlass.importing.base import text_of, time_of
+from windlass.importing.base import object_of, text_of, time_of
 from windlass.importing.exchanges import Exchange
 
 TYPES: Final = frozenset({"api-request", "api-request-shape", "api-request-blob"})
@@ -25,7 +25,7 @@ _OWN: Final = ("id", "uuid", "requestId", "requestDigest", "digest", "hash")
 @dataclass(slots=True)
 class _Request:
     hashes: list[str] | None
-    """Of its messages; None: it names a request that is not there."""
+    """The hashes of its messages; None: it builds on a request that is missing."""
     body: Mapping[str, Any]
     request: str
     time: float | None
@@ -34,7 +34,7 @@ class _Request:
 
 @dataclass(slots=True)
 class RecordedRequests:
-    """What a session's file tells of its requests, record by record."""
+    """The requests in a session's file, read record by record."""
 
     _messages: dict[str, Any] = field(default_factory=dict[str, Any])
     """Messages by their hash."""
@@ -46,14 +46,14 @@ class RecordedRequests:
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Take in the next record of the session itself."""
-        told = record.get("message")
+        message = record.get("message")
         match record.get("type"):
-            case "user" if isinstance(told, Mapping):
-                self._keep({"role": "user", "content": told.get("content")})
-            case "assistant" if isinstance(told, Mapping):
-                self._take_answer(told, text_of(record, "requestId"))
-            case "api-request-blob" if isinstance(told, Mapping):
-                self._keep(told)
+            case "user" if isinstance(message, Mapping):
+                self._keep({"role": "user", "content": message.get("content")})
+            case "assistant" if isinstance(message, Mapping):
+                self._take_answer(message, text_of(record, "requestId"))
+            case "api-request-blob" if isinstance(message, Mapping):
+                self._keep(message)
             case "api-request-shape":
                 self._shapes.append(record)
             case "api-request":
@@ -62,12 +62,12 @@ class RecordedRequests:
     def _keep(self, message: Mapping[str, Any]) -> None:
         self._messages[hash_of(message)] = message
 
-    def _take_answer(self, told: Mapping[str, Any], request: str) -> None:
-        ident, content = text_of(told, "id"), told.get("content")
+    def _take_answer(self, message: Mapping[str, Any], request: str) -> None:
+        ident, content = text_of(message, "id"), message.get("content")
         if not ident or not isinstance(content, list):
             return
         if ident not in self._answers:
-            self._answers[ident] = {**told, "content": []}
+            self._answers[ident] = {**message, "content": []}
             open_ones = [one for one in self._requests if not one.answer]
             same = [one for one in open_ones if request and one.request == request]
             if open_ones:
@@ -102,18 +102,17 @@ class RecordedRequests:
 
     def _body(self, record: Mapping[str, Any]) -> Mapping[str, Any]:
         """The parameters of a request, with the system prompt and tools of the shape it names."""
-        params = record.get("params")
-        params = params if isinstance(params, Mapping) else {}
+        params = object_of(record.get("params"))
         named = {one for one in (*record.values(), *params.values()) if isinstance(one, str)}
         named -= {text_of(record, "type"), text_of(record, "sessionId")}
         shapes = [one for one in self._shapes if not named.isdisjoint(_texts(one))]
         shape = (shapes or self._shapes or [{}])[-1]
         inner = shape.get("shape")
-        told = inner if isinstance(inner, Mapping) else shape
-        return {**params, **{key: told[key] for key in ("system", "tools") if key in told}}
+        fields = inner if isinstance(inner, Mapping) else shape
+        return {**params, **{key: fields[key] for key in ("system", "tools") if key in fields}}
 
     def exchanges(self, key: str) -> list[Exchange] | None:
-        """Every request with its answer; None where one of an answer cannot be rebuilt."""
+        """Every request with its answer; None where the request of an answer cannot be rebuilt."""
         answered = {one.answer: one for one in self._requests if one.answer}
         if not answered or answered.keys() != self._answers.keys():
             return None
@@ -144,11 +143,13 @@ def _texts(record: Mapping[str, Any]) -> Sequence[str]:
 
 def hash_of(message: Mapping[str, Any]) -> str:
     """The hash that Claude Code gives a message: of its JSON without cache marks."""
-    told = json.dumps(_unmarked(message), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    text = json.dumps(
+        _without_marks(message), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _unmarked(value: Any) -> Any:
+def _without_marks(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _unmarked(one) for key, one in value.items() if key != "cache_control"}
-    return [_unmarked(one) for one in value] if isinstance(value, list) else value
+        return {key: _without_marks(one) for key, one in value.items() if key != "cache_control"}
+    return [_without_marks(one) for one in value] if isinstance(value, list) else value

@@ -1,8 +1,8 @@
 """Rollouts of Codex: one record a line, each with a type and a payload.
 
-The items of the conversation are those of OpenAI's Responses, as they were sent. The tools are not
-recorded, except where the client sends them as an item, so that it is a transcript. Until autumn
-2025 the records had no payload: a header, then the items themselves.
+The items of the conversation are those of OpenAI's Responses, as they were sent. Tools are recorded
+only where the client sends them as an item, so that it is a transcript. Until autumn 2025 records
+had no payload: a header, then the items themselves.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from windlass.importing.base import (
     CODEX_HEADER,
+    COUNTED,
     MALFORMED,
     Answers,
     ListOfForm,
@@ -55,17 +56,17 @@ def _payload_of(record: Mapping[str, Any]) -> tuple[str, object]:
     return ("session_meta" if record.keys() >= CODEX_HEADER else "response_item"), record
 
 
-def _usage_of(given: object) -> Usage | None:
-    """A usage in Codex's words: of all that was sent, as OpenAI counts."""
-    if not isinstance(given, Mapping):
+def _usage_of(counts: object) -> Usage | None:
+    """A usage in Codex's words; like OpenAI's, its input includes what was cached."""
+    if not isinstance(counts, Mapping):
         return None
     return usage_of(
         {
-            "prompt_tokens": given.get("input_tokens"),
-            "completion_tokens": given.get("output_tokens"),
+            "prompt_tokens": counts.get("input_tokens"),
+            "completion_tokens": counts.get("output_tokens"),
             "prompt_tokens_details": {
-                "cached_tokens": given.get("cached_input_tokens"),
-                "cache_write_tokens": given.get("cache_write_input_tokens"),
+                "cached_tokens": counts.get("cached_input_tokens"),
+                "cache_write_tokens": counts.get("cache_write_input_tokens"),
             },
         }
     )
@@ -77,7 +78,7 @@ class _Rollout:
     def __init__(self, file: RecordedFile, answers: Answers) -> None:
         self._file = file
         self._answers = answers
-        self._room = MemoryLimit(file.path)
+        self._limit = MemoryLimit(file.path)
         self._name = ""
         self._project = ""
         self._model = ""
@@ -87,7 +88,7 @@ class _Rollout:
         self._begin()
 
     def _begin(self) -> None:
-        self._listed = ListOfForm("responses", self._file.skipped)
+        self._listed = ListOfForm("responses", self._file.skipped, self._limit)
         self._calls: list[RecordedCall] = []
         self._open: RecordedCall | None = None
         """The call whose usage is yet to come."""
@@ -102,10 +103,10 @@ class _Rollout:
             self._name = (
                 text_of(payload, "id") or text_of(payload, "session_id") or self._file.path.stem
             )
-            told = payload.get("base_instructions") or payload.get("instructions")
-            text = text_of(told, "text") if isinstance(told, Mapping) else told
+            prompt = payload.get("base_instructions") or payload.get("instructions")
+            text = text_of(prompt, "text") if isinstance(prompt, Mapping) else prompt
             if isinstance(text, str) and text:
-                self._add({"role": "developer", "content": text})
+                self._listed.add({"role": "developer", "content": text})
         yield from ()
 
     def take_context(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
@@ -113,12 +114,6 @@ class _Rollout:
         del at
         self._model = text_of(payload, "model") or self._model
         yield from ()
-
-    def _add(self, item: object) -> None:
-        before = len(self._listed.messages)
-        self._listed.add(item)
-        for message in self._listed.messages[before:]:
-            self._room.take(message)
 
     def take_item(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
         """An item of the conversation; the first of an answer begins a call."""
@@ -133,7 +128,7 @@ class _Rollout:
             payload = {**payload, "output": text_of(output, "content") or json.dumps(output)}
         messages = self._listed.messages
         before = len(messages)
-        self._add(payload)
+        self._listed.add(payload)
         if len(messages) > before and messages[-1].role == "assistant":
             self._close()
             self._open = RecordedCall(before, model_of(self._model, "openai"), time=at)
@@ -148,7 +143,7 @@ class _Rollout:
         yield from ()
 
     def take_event(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
-        """What the screen was told; older clients tell there what the last answer used."""
+        """A message to the screen; older clients report the usage of an answer in one."""
         kind, info = text_of(payload, "type"), payload.get("info")
         if kind == "token_count" and isinstance(info, Mapping):
             total = info.get("total_token_usage")
@@ -162,7 +157,7 @@ class _Rollout:
         if self._open is None:
             last = self._calls[-1] if self._calls else None
             if last is not None and not last.id and last.usage == usage:
-                # The screen was told first.
+                # It was reported to the screen first.
                 self._calls[-1] = replace(last, id=ident)
                 if ident and self._answers.claim(ident) is None:
                     self._calls.pop()
@@ -171,12 +166,12 @@ class _Rollout:
             return
         call, self._open = self._open, None
         if ident and self._answers.claim(ident) is None:
-            self._file.skipped["answers that another file has, too"] += 1
+            self._file.skipped[COUNTED] += 1
             return
         self._calls.append(RecordedCall(call.at, call.model, usage, None, call.time, ident))
 
     def _close(self) -> None:
-        """Keep a call of which no usage came."""
+        """Keep a call whose usage was not recorded."""
         if self._open is not None:
             self._calls.append(self._open)
             self._open = None
@@ -191,14 +186,14 @@ class _Rollout:
         if not isinstance(history, list):
             history = [{"role": "user", "content": text_of(payload, "message")}]
         for item in history:
-            self._add(item)
-        self._listed.close()  # it may end with what stands for all before it
+            self._listed.add(item)
+        self._listed.close()  # its end may be a summary, to which no answer is joined
         yield from ()
 
     def end(self) -> Iterator[Recording]:
         """The conversation up to here, if calls were made in it."""
         self._close()
-        if self._early is not None:  # of what made the summary
+        if self._early is not None:  # of the call that wrote the summary
             ident, usage, when = self._early
             model = model_of(self._model, "openai")
             if not ident or self._answers.claim(ident):

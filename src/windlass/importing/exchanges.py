@@ -1,8 +1,8 @@
 """Requests and answers as they went over the wire, put together to conversations.
 
-A request goes on with the one whose list it begins with. Before lists are compared, cache marks are
-dropped and a plain text is taken for a list of one text: clients move the former and write the
-latter both ways, so that otherwise each request would look rewritten.
+A request continues the one with whose list its own begins. Before lists are compared, cache marks
+are dropped and a list of one text becomes a plain text: clients move the marks and write a text
+both ways, so that otherwise each request would look rewritten.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from windlass.importing.base import (
     ListOfForm,
     dollars_of,
     model_of,
+    object_of,
     read_list,
     read_tools,
     text_of,
@@ -48,9 +49,9 @@ PROVIDERS: Final[Mapping[FormName, str]] = {
     "gemini": "gemini",
 }
 EVIDENCE: Final = "evidence"
-"""The key by which a line of a log says its grade, where that is not A: `windlass export` does."""
+"""The key under which a line of a log names its grade, if that is not A (`windlass export`)."""
 _BILLING: Final = "x-anthropic-billing-header"
-"""How a block of a system prompt begins that is the client's own and changes."""
+"""How the block of a system prompt begins that the client adds, and that changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,12 @@ class Exchange:
     request: Mapping[str, Any]
     response: Any = None
     key: str = ""
-    """What the client calls the conversation (empty: nothing)."""
+    """The client's name of the conversation (empty: none)."""
     time: float | None = None
     cost: float | None = None
     id: str = ""
     grade: Grade = "A"
-    """How good the evidence is that this was sent."""
+    """How good the evidence is that exactly this was sent."""
 
 
 @dataclass(slots=True)
@@ -84,13 +85,13 @@ class _Chain:
 
 
 class Exchanges:
-    """Puts exchanges together, in their order."""
+    """Puts exchanges together to conversations, in their order."""
 
     def __init__(self, path: Path, answers: Answers, skipped: Counter[str]) -> None:
         self._path = path
         self._answers = answers
         self._skipped = skipped
-        self._room = MemoryLimit(path)
+        self._limit = MemoryLimit(path)
         self._chains: list[_Chain] = []
         self._ends: dict[tuple[str, str], _Chain] = {}
         """The chains by their key and the digest of their list."""
@@ -109,7 +110,7 @@ class Exchanges:
         if form is None:
             self._skipped["requests of no known form"] += 1
             return
-        given = listed_of(request, form)
+        items = items_of(request, form)
         reply, usage, ident, model = _answer(exchange.response, form, self._skipped)
         ident = exchange.id or ident
         answer = self._answers.claim(ident) if ident else None
@@ -121,21 +122,18 @@ class Exchanges:
         if reply is None and usage is None:
             self._skipped["requests without an answer"] += 1
             return
-        if not given:  # as where a log begins with the answer: it was paid for all the same
+        if not items:  # as where a log begins with an answer: that was paid for all the same
             self._skipped["requests whose messages were not recorded"] += 1
-        digests = _digests(given)
+        digests = _digests(items)
         chain, same = self._chain(exchange.key, form, digests)
-        before = len(chain.listed.messages)
-        for one in given[same:]:
-            chain.listed.add(one)
-        for message in chain.listed.messages[before:]:
-            self._room.take(message)
+        for item in items[same:]:
+            chain.listed.add(item)
         self._ends[exchange.key, digests[-1] if digests else ""] = chain
-        chain.grade = max(chain.grade, exchange.grade, "C" if not given else "A")
+        chain.grade = max(chain.grade, exchange.grade, "C" if not items else "A")
         chain.tools = read_tools(request.get("tools"))
         chain.reply = reply
         if reply is not None:
-            self._room.take(reply)
+            self._limit.take(reply)
         chain.calls.append(
             RecordedCall(
                 len(chain.listed.messages),
@@ -148,13 +146,13 @@ class Exchanges:
         )
 
     def _chain(self, key: str, form: FormName, digests: Sequence[str]) -> tuple[_Chain, int]:
-        """The conversation that a list goes on with, and how much of the list is there already."""
+        """The conversation that a list continues, and how many of its items are there already."""
         for at in range(len(digests) - 1, 0, -1):
             if chain := self._ends.pop((key, digests[at - 1]), None):
                 return chain, at
         if key and (chain := self._ends.pop((key, ""), None)):
             return chain, 0
-        chain = _Chain(key, form, ListOfForm(form, self._skipped))
+        chain = _Chain(key, form, ListOfForm(form, self._skipped, self._limit))
         if key in self._first:
             chain.kind, chain.first = "branch", self._first[key]
         elif key:
@@ -188,7 +186,7 @@ class Exchanges:
 
 
 def form_of_request(request: Mapping[str, Any], response: Any = None) -> FormName | None:
-    """The form of a request's body, told by its keys and those of its answer; None: of none."""
+    """The form of a request's body, by its keys and those of its answer; None: of no known form."""
     if isinstance(request.get("contents"), list):
         return "gemini"
     if "input" in request and "messages" not in request:
@@ -196,7 +194,7 @@ def form_of_request(request: Mapping[str, Any], response: Any = None) -> FormNam
     listed = request.get("messages")
     if not isinstance(listed, list):
         return None
-    answer = response if isinstance(response, Mapping) else {}
+    answer = object_of(response)
     if "system" in request or answer.get("type") == "message" or "anthropic_version" in request:
         return "anthropic"
     if isinstance(response, str) and "message_start" in response[:200]:
@@ -209,11 +207,11 @@ def form_of_request(request: Mapping[str, Any], response: Any = None) -> FormNam
     return "anthropic" if form_of_list(listed) == "anthropic" else "openai"
 
 
-def listed_of(request: Mapping[str, Any], form: FormName) -> list[Any]:
+def items_of(request: Mapping[str, Any], form: FormName) -> list[Any]:
     """The list of a request with its system prompt in front, ready to be compared."""
     if form == "responses":
-        given = request["input"]
-        listed = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        listed = request["input"]
+        listed = [{"role": "user", "content": listed}] if isinstance(listed, str) else listed
         system: Any = request.get("instructions")
         head = [{"role": "developer", "content": system}] if system else []
     elif form == "gemini":
@@ -237,13 +235,13 @@ def _is_billing(block: object) -> bool:
 
 
 def _without_marks(value: Any) -> Any:
-    """JSON data without cache marks, a list of one plain text as that text."""
+    """JSON data without cache marks; a list of one plain text becomes that text."""
     if isinstance(value, Mapping):
-        told = {key: _without_marks(one) for key, one in value.items() if key != "cache_control"}
-        content = told.get("content")
+        clean = {key: _without_marks(one) for key, one in value.items() if key != "cache_control"}
+        content = clean.get("content")
         if isinstance(content, list) and len(content) == 1 and _is_plain(content[0]):
-            told["content"] = content[0]["text"]
-        return told
+            clean["content"] = content[0]["text"]
+        return clean
     return [_without_marks(one) for one in value] if isinstance(value, list) else value
 
 
@@ -252,7 +250,7 @@ def _is_plain(block: Any) -> bool:
 
 
 def _digests(listed: Sequence[Any]) -> list[str]:
-    """For each place of a list, what all up to there is known by."""
+    """For each place of a list, the digest of all up to it."""
     digest = hashlib.sha256()
     digests: list[str] = []
     for one in listed:
@@ -266,44 +264,44 @@ def _digests(listed: Sequence[Any]) -> list[str]:
 
 
 def _answer(
-    given: Any, form: FormName, skipped: Counter[str]
+    response: Any, form: FormName, skipped: Counter[str]
 ) -> tuple[Message | None, Usage | None, str, str]:
-    """What came back, what it used, its id and its model."""
-    if isinstance(given, str):
-        return _streamed(given, form, skipped)
-    if not isinstance(given, Mapping):
+    """The message of an answer, its usage, its id and its model."""
+    if isinstance(response, str):
+        return _read_stream(response, form, skipped)
+    if not isinstance(response, Mapping):
         return None, None, "", ""
-    told: list[Any] = []
+    items: list[Any] = []
     match form:
         case "openai":
-            choices = given.get("choices")
-            first = choices[0] if isinstance(choices, list) and choices else {}
-            told = [first.get("message")] if isinstance(first, Mapping) else []
+            options = response.get("choices")
+            choices = options if isinstance(options, list) else []
+            items = [object_of(one).get("message") for one in choices[:1]]
         case "responses":
-            told = given.get("output") or []
+            items = response.get("output") or []
         case "anthropic":
-            told = [{"role": "assistant", "content": given.get("content")}]
+            items = [{"role": "assistant", "content": response.get("content")}]
         case "gemini":
-            options = given.get("candidates")
-            told = [one.get("content") for one in options or () if isinstance(one, Mapping)][:1]
-    messages = read_list(form, [_without_none(one) for one in told if one], skipped)
-    usage = usage_of(given.get("usage") or given.get("usageMetadata"))
+            options = response.get("candidates")
+            items = [one.get("content") for one in options or () if isinstance(one, Mapping)][:1]
+    messages = read_list(form, [_without_none(item) for item in items if item], skipped)
+    usage = usage_of(response.get("usage") or response.get("usageMetadata"))
     return (
         messages[0] if messages else None,
         usage,
-        text_of(given, "id", "responseId"),
-        text_of(given, "model"),
+        text_of(response, "id", "responseId"),
+        text_of(response, "model"),
     )
 
 
-def _without_none(given: Any) -> Any:
-    if not isinstance(given, Mapping):
-        return given
-    return {key: one for key, one in given.items() if one is not None or key == "content"}
+def _without_none(item: Any) -> Any:
+    if not isinstance(item, Mapping):
+        return item
+    return {key: one for key, one in item.items() if one is not None or key == "content"}
 
 
-def _streamed(
-    given: str, form: FormName, skipped: Counter[str]
+def _read_stream(
+    text: str, form: FormName, skipped: Counter[str]
 ) -> tuple[Message | None, Usage | None, str, str]:
     """An answer that was recorded as the text of its events."""
     module = cast("Format", import_module(MODULES[form]))
@@ -311,17 +309,17 @@ def _streamed(
     try:
         events = [
             parse_recorded(line.removeprefix("data:"))
-            for line in given.splitlines()
+            for line in text.splitlines()
             if line.startswith("data:") and line.removeprefix("data:").strip() != "[DONE]"
         ]
-        if form == "responses":  # the last event holds the whole of it
+        if form == "responses":  # the last event holds the whole answer
             whole = events[-1]["response"]
             return _answer(whole, form, skipped)
-        reading = module.reader(Request("recorded", (), 1))
+        reader = module.reader(Request("recorded", (), 1))
         for event in events:
             ident = ident or text_of(event.get("message") or event, "id", "responseId")
-            reading.feed(event)
-        reply = reading.reply()
+            reader.feed(event)
+        reply = reader.reply()
     except (*MALFORMED, Refused):
         skipped["streamed answers that are cut or failed"] += 1
         return None, None, ident, ""
@@ -343,19 +341,17 @@ _HEADERS: Final = (
 
 
 def exchange_of(record: Mapping[str, Any]) -> Exchange | None:
-    """The exchange that a line of a log tells of; None: of none.
+    """The exchange in a line of a log; None: it holds none.
 
     The body of the request stands under `request`, `request_body` or `body`, perhaps as the `body`
-    of a description of it, or in the record itself; the answer likewise under `response`.
+    of an object there, or in the record itself; the answer likewise under `response`.
     """
     request = next(
-        (told for key in _REQUESTS if _is_request(told := _body(record.get(key)))), record
+        (body for key in _REQUESTS if _is_request(body := _body(record.get(key)))), record
     )
     if not _is_request(request):
         return None
-    given = next((record[key] for key in _RESPONSES if record.get(key) is not None), None)
-    response = _body(given)
-    told = record.get("cost") or record.get("response_cost") or record.get("cost_usd")
+    response = _body(next((record[key] for key in _RESPONSES if record.get(key) is not None), None))
     when = next(
         (record[key] for key in ("timestamp", "time", "created_at", "startTime") if key in record),
         None,
@@ -367,39 +363,38 @@ def exchange_of(record: Mapping[str, Any]) -> Exchange | None:
         response,
         _key_of(record, request),
         time_of(when),
-        dollars_of(told),
+        dollars_of(record.get("cost") or record.get("response_cost") or record.get("cost_usd")),
         grade=next((grade for grade in GRADES if grade == record.get(EVIDENCE)), "A"),
     )
 
 
-def _body(given: Any) -> Any:
-    """A body, out of the text or the description that it stands in."""
-    if isinstance(given, str) and given.lstrip().startswith("{"):
+def _body(value: Any) -> Any:
+    """A body, taken out of the text or the object that it stands in."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
         try:
-            given = parse_recorded(given)
+            value = parse_recorded(value)
         except ValueError:
-            return given
-    if isinstance(given, Mapping):
+            return value
+    if isinstance(value, Mapping):
         for key in ("body", "json", "data"):
-            if isinstance(given.get(key), Mapping | str):
-                return _body(given[key])
-    return given
+            if isinstance(value.get(key), Mapping | str):
+                return _body(value[key])
+    return value
 
 
-def _is_request(given: Any) -> bool:
-    return isinstance(given, Mapping) and (
-        isinstance(given.get("messages"), list)
-        or isinstance(given.get("contents"), list)
-        or ("model" in given and isinstance(given.get("input"), list | str))
+def _is_request(body: Any) -> bool:
+    return isinstance(body, Mapping) and (
+        isinstance(body.get("messages"), list)
+        or isinstance(body.get("contents"), list)
+        or ("model" in body and isinstance(body.get("input"), list | str))
     )
 
 
 def _key_of(record: Mapping[str, Any], request: Mapping[str, Any]) -> str:
-    """What a client calls the conversation."""
+    """The client's name of the conversation; empty where there is none."""
     headers = record.get("headers") or record.get("request_headers")
-    described = record.get("request")
-    if headers is None and isinstance(described, Mapping):
-        headers = described.get("headers")
+    if headers is None:
+        headers = object_of(record.get("request")).get("headers")
     if isinstance(headers, Mapping):
         lower = {str(key).lower(): value for key, value in headers.items()}
         key = text_of(lower, *_HEADERS)

@@ -1,4 +1,4 @@
-"""A file or folder into a store: what `import_sessions` and `windlass import` do."""
+"""Imports a file or folder into a store, for `import_sessions` and `windlass import`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from windlass.history.base import Store
 from windlass.importing.recording import Grade, Kind
-from windlass.importing.storing import StoredSession, store_recording
+from windlass.importing.storing import store_recording
 from windlass.importing.streams import recordings
 
 
@@ -22,13 +22,13 @@ class ImportedSession:
     grade: Grade
     kind: Kind
     state: str
-    """`new`, `grew` (messages were added to it) or `unchanged` (all of it was here already)."""
+    """`new`, `grew` (messages were added to it) or `unchanged` (all of it was stored already)."""
     parent: str | None
     """The session whose side chain or branch it is."""
     model: str
     calls: int
     tokens_in: int
-    """Tokens in, cached, written and out are those that the provider counted."""
+    """The provider's count, as are the tokens cached, written and out."""
     tokens_cached: int
     tokens_written: int
     tokens_out: int
@@ -42,7 +42,7 @@ class ImportedSession:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came of an import: the sessions, in the order in which they were read."""
+    """The result of an import: the sessions, in the order in which they were read."""
 
     sessions: tuple[ImportedSession, ...]
 
@@ -62,7 +62,7 @@ def import_into(
     names: dict[str, str] = {}
     for recording in recordings(path, form, on_skip):
         parent = names.get(recording.parent or "")
-        stored: StoredSession = store_recording(store, recording, names)
+        stored = store_recording(store, recording, names)
         names.setdefault(recording.name, stored.session_id)
         used = recording.usage
         sessions.append(

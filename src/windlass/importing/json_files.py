@@ -1,4 +1,4 @@
-"""Files as JSON: objects line by line or one JSON text, with what is wrong in one sentence."""
+"""Files as JSON: objects line by line, or one JSON text. What is wrong is one sentence."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from windlass.messages import Message
 from windlass.safety.foreign import TOO_DEEP, parse_recorded
 
 LONGEST: Final = 64 << 20
-"""Bytes of a line, and of a file that is one JSON text: more is not read into memory."""
+"""The most bytes of a line, or of a file that is one JSON text, that are read into memory."""
 MOST: Final = 128 << 20
-"""Characters of messages, and bytes of pictures, that the conversations of one file may have."""
+"""The most characters of messages and bytes of pictures in the conversations of one file."""
 HEAD: Final = 40
-"""Records by which a format is recognised."""
+"""The first records of a file, by which its format is recognised."""
 _RESOURCE_SPANS: Final = b"\x0a"
-"""How an export of OpenTelemetry in protobuf begins: its first field, of a length."""
+"""The first byte of an export of OpenTelemetry in protobuf: the tag of its first field."""
 _CUT: Final = "lines that are cut off or not JSON"
 _NOT_TEXT: Final = "is not text in UTF-8, so it cannot be JSON"
 
@@ -34,15 +34,15 @@ def size_text(size: int) -> str:
 class RecordedFile:
     """A file of JSON lines, or of one JSON text.
 
-    `skipped` counts what was left out of it, by reason; it grows with each reading.
-    Raises UsageError where it is neither, or too large.
+    `skipped` counts by reason what was left out of it; it grows each time the file is read.
+    Raises UsageError where the file is neither, or too large.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped: Counter[str] = Counter()
         try:
-            if not path.is_file():  # a pipe would be waited for without end
+            if not path.is_file():  # reading a pipe might never end
                 raise UsageError(f"{str(path)!r} is not a regular file")
             self.size = path.stat().st_size
             with path.open("rb") as file:
@@ -69,14 +69,14 @@ class RecordedFile:
             raise UsageError(f"{str(path)!r} holds no JSON object")
 
     def take_skipped(self) -> Counter[str]:
-        """What was left out since it was taken last: of a file with several recordings."""
+        """What was left out since this was called last, once for each recording of a file."""
         taken = self.skipped.copy()
         self.skipped.clear()
         return taken
 
     def _has_lines(self) -> bool:
         """Whether one of the first lines is an object by itself."""
-        return any(isinstance(value, dict) for _, value in islice(self._lines(), HEAD))
+        return any(isinstance(value, dict) for value in islice(self._lines(), HEAD))
 
     def _read_protobuf(self) -> dict[str, Any]:
         """An export of OpenTelemetry."""
@@ -90,13 +90,13 @@ class RecordedFile:
                 f"{str(self.path)!r} is binary; if it is OTLP in protobuf, it is read after"
                 " `pip install 'windlass[otel]'`"
             ) from error
-        message, told = TracesData(), dict[str, Any]()
+        message, export = TracesData(), dict[str, Any]()
         with suppress(DecodeError):
             message.ParseFromString(self.path.read_bytes())
-            told = MessageToDict(message)
-        if not told.get("resourceSpans"):
+            export = MessageToDict(message)
+        if not export.get("resourceSpans"):
             raise UsageError(f"{str(self.path)!r} is binary, and neither JSON nor OTLP in protobuf")
-        return told
+        return export
 
     def _check_size(self, kind: str) -> None:
         if self.size > LONGEST:
@@ -110,9 +110,7 @@ class RecordedFile:
         try:
             value = parse_recorded(self.path.read_bytes())
         except UnicodeDecodeError as error:
-            raise UsageError(
-                f"{str(self.path)!r} is not text in UTF-8, so it cannot be JSON"
-            ) from error
+            raise UsageError(f"{str(self.path)!r} {_NOT_TEXT}") from error
         except json.JSONDecodeError as error:
             cut = "is cut off" if error.pos >= len(error.doc.rstrip()) - 1 else "is not JSON"
             cut = "is cut off" if error.msg.startswith("Unterminated string") else cut
@@ -128,28 +126,28 @@ class RecordedFile:
         return value
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """Its objects in order; the one of a JSON text. Lines that are none are counted."""
+        """Its objects in order, one for a JSON text. Lines that hold no object are counted."""
         if self._whole is not None:
-            listed = self._whole.get("records")
-            yield from listed if isinstance(listed, list) else [self._whole]
+            several = self._whole.get("records")
+            yield from several if isinstance(several, list) else [self._whole]
             return
-        for _, value in self._lines():
+        for value in self._lines():
             if isinstance(value, str):
                 self.skipped[value] += 1
             else:
                 yield value
 
     def lines_with(self, word: bytes) -> Iterator[dict[str, Any]]:
-        """Its objects on the lines in which a word stands."""
+        """Its objects on the lines that contain `word`."""
         if self._whole is not None:
             yield from self.records()
             return
-        for _, value in self._lines(word):
+        for value in self._lines(word):
             if isinstance(value, dict):
                 yield value
 
-    def _lines(self, word: bytes = b"") -> Iterator[tuple[int, dict[str, Any] | str]]:
-        """The numbers of lines, from 1, and their objects, or why they are none."""
+    def _lines(self, word: bytes = b"") -> Iterator[dict[str, Any] | str]:
+        """The object of each line, or a reason why it has none."""
         with self.path.open("rb") as file:
             number = 0
             while line := file.readline(LONGEST):
@@ -161,7 +159,7 @@ class RecordedFile:
                 line = line.strip()
                 if not line or line.startswith((b"//", b"#")) or word not in line:
                     continue
-                yield number, _object(line)
+                yield _object(line)
 
 
 def _object(line: bytes) -> dict[str, Any] | str:
@@ -173,17 +171,17 @@ def _object(line: bytes) -> dict[str, Any] | str:
 
 
 class MemoryLimit:
-    """How much the conversations of a file may still hold. Raises UsageError where it is used up.
-
-    A file is read as a stream, but a conversation is one value.
-    """
+    """Limits what the conversations of a file may hold: each of them is kept in memory."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._chars = 0
 
     def take(self, message: Message) -> None:
-        """Count a message that is kept: its characters, and the bytes of its pictures."""
+        """Count a message that is kept: its characters, and the bytes of its pictures.
+
+        Raises UsageError where the limit is reached.
+        """
         self._chars += message.chars + sum(len(one.data or b"") for one in message.pictures)
         if self._chars > MOST:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""Trajectories of mini-SWE-agent: one JSON text with the very messages that were sent."""
+"""Trajectories of mini-SWE-agent: one JSON text with exactly the messages that were sent."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from windlass.importing.base import (
+    COUNTED,
     Answers,
     dollars_of,
     model_of,
+    object_of,
     read_list,
     text_of,
     time_of,
@@ -18,46 +20,39 @@ from windlass.importing.base import (
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
-from windlass.wire.calls import inside
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The trajectory.
 
-    Its messages are exact. With calls of tools their definitions are missing, so that it is a
-    transcript; a model that is asked for commands in its text has no tools.
+    Its messages are exact. Where it calls tools, their definitions are missing, so that it is a
+    transcript; where the model writes commands in its text, there are no tools.
     """
-    room = MemoryLimit(file.path)
-    for told in file.records():
-        try:
-            info = inside(told, "info", dict)
-            config = inside(inside(info, "config", dict), "model", dict)
-            settings = inside(config, "model_kwargs", dict)
-        except ValueError:
-            info, config, settings = {}, {}, {}
+    limit = MemoryLimit(file.path)
+    for run in file.records():
+        info = object_of(run.get("info"))
+        config = object_of(object_of(info.get("config")).get("model"))
+        settings = object_of(config.get("model_kwargs"))
         model = text_of(config, "model_name") or text_of(settings, "model") or "unknown"
         provider = "openrouter" if "openrouter" in str(info.get("config")) else "openai"
         name = model_of(model, provider)
         messages: list[Message] = []
         calls: list[RecordedCall] = []
-        for given in told["messages"]:
-            if not isinstance(given, Mapping) or given.get("role") == "exit":
-                continue  # how it ended: said to nobody
-            read_now = read_list(
-                "openai", [{k: v for k, v in given.items() if k not in _ASIDE}], file.skipped
-            )
-            for message in read_now:
-                room.take(message)
-            if given.get("role") == "assistant" and read_now:
-                call = _call(given, len(messages), name)
+        for item in run["messages"]:
+            if not isinstance(item, Mapping) or item.get("role") == "exit":
+                continue  # how the run ended: it was sent to no model
+            sent = {key: value for key, value in item.items() if key not in _UNSENT}
+            new = read_list("openai", [sent], file.skipped, limit)
+            if item.get("role") == "assistant" and new:
+                call = _call(item, len(messages), name)
                 if not call.id or answers.claim(call.id):
                     calls.append(call)
                 else:
-                    file.skipped["answers that another file has, too"] += 1
-            messages += read_now
+                    file.skipped[COUNTED] += 1
+            messages += new
         yield trajectory(
             file,
-            text_of(told, "instance_id") or file.path.stem.removesuffix(".traj"),
+            text_of(run, "instance_id") or file.path.stem.removesuffix(".traj"),
             "mini-swe-agent",
             name,
             messages,
@@ -66,23 +61,19 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         )
 
 
-_ASIDE: Final = frozenset({"extra", "timestamp", "reasoning", "provider_specific_fields"})
-"""Keys of a message that are the program's, or an answer's: not sent."""
+_UNSENT: Final = frozenset({"extra", "timestamp", "reasoning", "provider_specific_fields"})
+"""Keys of a message that the program or the provider added, and that are not sent."""
 
 
-def _call(given: Mapping[str, Any], at: int, model: str) -> RecordedCall:
-    extra = given.get("extra")
-    extra = extra if isinstance(extra, Mapping) else {}
-    response = extra.get("response")
-    response = response if isinstance(response, Mapping) else {}
+def _call(item: Mapping[str, Any], at: int, model: str) -> RecordedCall:
+    extra = object_of(item.get("extra"))
+    response = object_of(extra.get("response"))
     usage = response.get("usage")
-    told = usage.get("cost") if isinstance(usage, Mapping) else None
-    told = told or extra.get("cost")
     return RecordedCall(
         at,
         model,
         usage_of(usage),
-        dollars_of(told),
-        time_of(response.get("created") or extra.get("timestamp") or given.get("timestamp")),
+        dollars_of(object_of(usage).get("cost") or extra.get("cost")),
+        time_of(response.get("created") or extra.get("timestamp") or item.get("timestamp")),
         text_of(response, "id"),
     )

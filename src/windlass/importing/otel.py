@@ -1,8 +1,8 @@
 """Spans of OpenTelemetry's conventions for GenAI, in OTLP: JSON, or protobuf with an extra.
 
 No name of these conventions is stable; the table below has those in use. Content is recorded only
-where the program was told to; a call without it counts with its usage. Nothing is told of cache
-marks, and not all of what was sent: a transcript.
+if the program is set up for it; a call without content counts with its usage. Cache marks, and some
+of what was sent, are not recorded: a transcript.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import MALFORMED, Answers, model_of, text_of, time_of
+from windlass.importing.base import MALFORMED, Answers, model_of, object_of, text_of, time_of
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 from windlass.safety.foreign import parse_recorded
 
 _CALLS: Final = frozenset({"chat", "text_completion", "generate_content", "responses"})
-"""The operations that ask a model once; an `invoke_agent` sums those beneath it."""
+"""The operations that call a model once; an `invoke_agent` is the sum of those below it."""
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "operation": ("gen_ai.operation.name",),
     "provider": ("gen_ai.provider.name", "gen_ai.system"),
@@ -63,25 +63,25 @@ _UNKNOWN: Final = "[not recorded]"
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of the spans; each export of a collector is sorted by time."""
     exchanges = Exchanges(file.path, answers, file.skipped)
-    without: dict[str, list[dict[str, Any]]] = {}
+    placeholders: dict[str, list[dict[str, Any]]] = {}
     for record in file.records():
         for span in sorted(_spans(record), key=lambda one: str(one.get("startTimeUnixNano", ""))):
             try:
-                told = _told(span)
-                exchange = _exchange(span, told)
+                fields = _fields(span)
+                exchange = _exchange(span, fields)
             except MALFORMED:
                 file.skipped["spans that are malformed"] += 1
                 continue
-            operation = told.get("operation") or ("chat" if "in" in told else "")
+            operation = fields.get("operation") or ("chat" if "in" in fields else "")
             if not isinstance(operation, str) or operation not in _CALLS:
                 file.skipped[f"spans of the operation {operation or 'none of a model'!r}"] += 1
                 continue
             if not exchange.request["messages"]:
                 file.skipped["messages of calls whose content was not recorded"] += 1
-                said = without.setdefault(exchange.key, [])
-                said.append({"role": "user", "content": _UNKNOWN})
-                exchange.request["messages"].extend(said)
-                said.append({"role": "assistant", "content": _UNKNOWN})
+                earlier = placeholders.setdefault(exchange.key, [])
+                earlier.append({"role": "user", "content": _UNKNOWN})
+                exchange.request["messages"].extend(earlier)
+                earlier.append({"role": "assistant", "content": _UNKNOWN})
             exchanges.add(exchange)
     yield from exchanges.recordings("otel", "C")
 
@@ -92,119 +92,119 @@ def _spans(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from _objects(scope, "spans")
 
 
-def _objects(held: Mapping[str, Any], *keys: str) -> list[Mapping[str, Any]]:
+def _objects(holder: Mapping[str, Any], *keys: str) -> list[Mapping[str, Any]]:
     for key in keys:
-        if isinstance(listed := held.get(key), list):
-            return [one for one in listed if isinstance(one, Mapping)]
+        if isinstance(items := holder.get(key), list):
+            return [one for one in items if isinstance(one, Mapping)]
     return []
 
 
-def _told(span: Mapping[str, Any]) -> dict[str, Any]:
-    """What a span and its events say of a call, by our names.
+def _fields(span: Mapping[str, Any]) -> dict[str, Any]:
+    """What a span and its events say of a call, under our names.
 
     Messages may stand in one attribute, in one for each of their fields (`gen_ai.prompt.0.role`),
     or in an event each.
     """
-    told = _attributes(span)
-    asked, answered = _indexed(told, "gen_ai.prompt."), _indexed(told, "gen_ai.completion.")
+    fields = _attributes(span)
+    asked, answered = _indexed(fields, "gen_ai.prompt."), _indexed(fields, "gen_ai.completion.")
     for event in _objects(span, "events"):
-        name, held = text_of(event, "name"), _attributes(event)
+        name, attributes = text_of(event, "name"), _attributes(event)
         if name == _ANSWERED:
-            answered.append({**held, **(_mapping(held.get("message")) or {})})
+            answered.append({**attributes, **object_of(_json(attributes.get("message")))})
         elif role := _ASKED.get(name):
-            asked.append({"role": role, **held})
+            asked.append({"role": role, **attributes})
         else:
-            told = {**held, **told}
-    found = {
-        name: next(told[key] for key in keys if key in told)
+            fields = {**attributes, **fields}
+    named = {
+        name: next(fields[key] for key in keys if key in fields)
         for name, keys in _NAMES.items()
-        if any(key in told for key in keys)
+        if any(key in fields for key in keys)
     }
     listed = {
         "input": asked,
         "output": [one for one in answered if one.get("role") != "thinking"],
         "tools": [
             {"type": "function", "function": {**one, "parameters": _json(one.get("parameters"))}}
-            for one in _indexed(told, "llm.request.functions.")
+            for one in _indexed(fields, "llm.request.functions.")
         ],
     }
-    return {**{name: one for name, one in listed.items() if one}, **found}
+    return {**{name: one for name, one in listed.items() if one}, **named}
 
 
-def _attributes(held: Mapping[str, Any]) -> dict[str, Any]:
-    listed = _objects(held, "attributes")
-    return {str(one.get("key")): _value(one.get("value")) for one in listed}
+def _attributes(holder: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = _objects(holder, "attributes")
+    return {str(one.get("key")): _value(one.get("value")) for one in pairs}
 
 
-def _indexed(told: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
     """The objects of a list that has an attribute for each of their fields."""
-    found: dict[int, dict[str, Any]] = {}
-    for key, value in told.items():
+    objects: dict[int, dict[str, Any]] = {}
+    for key, value in attributes.items():
         number, _, name = key.removeprefix(prefix).partition(".")
         if key.startswith(prefix) and name and number.isdecimal():
-            found.setdefault(int(number), {})[name] = value
-    for one in found.values():
+            objects.setdefault(int(number), {})[name] = value
+    for one in objects.values():
         if calls := _indexed(one, "tool_calls."):
             one["tool_calls"] = calls
-    return [found[number] for number in sorted(found)]
+    return [objects[number] for number in sorted(objects)]
 
 
-def _value(given: Any) -> Any:
+def _value(value: Any) -> Any:
     """A value of OTLP as JSON."""
-    if not isinstance(given, Mapping):
-        return given
-    for kind, value in given.items():
+    if not isinstance(value, Mapping):
+        return value
+    for kind, inner in value.items():
         match kind.lower().replace("_", ""):
             case "intvalue":
-                return int(value)
+                return int(inner)
             case "arrayvalue":
-                return [_value(one) for one in _objects(value, "values")]
+                return [_value(one) for one in _objects(inner, "values")]
             case "kvlistvalue":
-                pairs = _objects(value, "values")
+                pairs = _objects(inner, "values")
                 return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs}
             case "stringvalue" | "boolvalue" | "doublevalue" | "bytesvalue":
-                return value
+                return inner
     return None
 
 
-def _json(given: Any) -> Any:
-    """JSON that may stand there as text."""
-    if isinstance(given, str):
+def _json(value: Any) -> Any:
+    """JSON, which may be recorded as text; other text becomes a message of the user."""
+    if isinstance(value, str):
         try:
-            return parse_recorded(given)
+            return parse_recorded(value)
         except ValueError:
-            return [{"role": "user", "content": given}]
-    return given
+            return [{"role": "user", "content": value}]
+    return value
 
 
-def _exchange(span: Mapping[str, Any], told: Mapping[str, Any]) -> Exchange:
-    provider = str(told.get("provider") or "openai")
-    model = model_of(told.get("model"), _PROVIDERS.get(provider, provider))
+def _exchange(span: Mapping[str, Any], fields: Mapping[str, Any]) -> Exchange:
+    provider = str(fields.get("provider") or "openai")
+    model = model_of(fields.get("model"), _PROVIDERS.get(provider, provider))
     messages = []
-    if system := _json(told.get("system")):
+    if system := _json(fields.get("system")):
         parts = system if isinstance(system, list) else [system]
         messages += _chats({"role": "system", "parts": parts})
-    for one in _listed(told.get("input")):
+    for one in _listed(fields.get("input")):
         messages += _chats(one)
-    answers = [chat for one in _listed(told.get("output")) for chat in _chats(one)]
+    answers = [chat for one in _listed(fields.get("output")) for chat in _chats(one)]
     usage = {
-        "prompt_tokens": told.get("in"),
-        "completion_tokens": told.get("out"),
+        "prompt_tokens": fields.get("in"),
+        "completion_tokens": fields.get("out"),
         "prompt_tokens_details": {
-            "cached_tokens": told.get("read"),
-            "cache_write_tokens": told.get("written"),
+            "cached_tokens": fields.get("read"),
+            "cache_write_tokens": fields.get("written"),
         },
     }
-    tools = _json(told.get("tools"))
-    key = str(told.get("conversation") or text_of(span, "traceId", "trace_id"))
-    if agent := told.get("agent"):
+    tools = _json(fields.get("tools"))
+    key = str(fields.get("conversation") or text_of(span, "traceId", "trace_id"))
+    if agent := fields.get("agent"):
         key = f"{key}/{agent}"
-    ident = told.get("id")
+    ident = fields.get("id")
     return Exchange(
         {"model": model, "messages": messages, "tools": tools},
         {
             "choices": [{"message": {**answers[0], "role": "assistant"}}] if answers else [],
-            "usage": usage if told.get("in") is not None else None,
+            "usage": usage if fields.get("in") is not None else None,
         },
         key,
         time_of(span.get("startTimeUnixNano") or span.get("start_time_unix_nano")),
@@ -213,38 +213,33 @@ def _exchange(span: Mapping[str, Any], told: Mapping[str, Any]) -> Exchange:
     )
 
 
-def _listed(given: Any) -> list[Mapping[str, Any]]:
-    held = _json(given)
-    return [one for one in held if isinstance(one, Mapping)] if isinstance(held, list) else []
+def _listed(value: Any) -> list[Mapping[str, Any]]:
+    items = _json(value)
+    return [one for one in items if isinstance(one, Mapping)] if isinstance(items, list) else []
 
 
-def _mapping(given: Any) -> Mapping[str, Any] | None:
-    held = _json(given)
-    return held if isinstance(held, Mapping) else None
-
-
-def _parts(given: Mapping[str, Any]) -> list[Any]:
-    """The parts of a message that may have none: content, calls, or the answer to a call."""
-    if isinstance(parts := given.get("parts"), list):
+def _parts(message: Mapping[str, Any]) -> list[Any]:
+    """The parts of a message; those of a message in chat form are made of its fields."""
+    if isinstance(parts := message.get("parts"), list):
         return parts
-    content = given.get("content")
+    content = message.get("content")
     if isinstance(content, str) and content.startswith("["):
-        held = _listed(content)
-        content = held if held and all("type" in one for one in held) else content
-    if given.get("role") == "tool":
-        ident = given.get("tool_call_id", given.get("id"))
+        objects = _listed(content)
+        content = objects if objects and all("type" in one for one in objects) else content
+    if message.get("role") == "tool":
+        ident = message.get("tool_call_id", message.get("id"))
         return [{"type": "tool_call_response", "id": ident, "response": content}]
     parts = content if isinstance(content, list) else [{"type": "text", "content": content}]
-    for call in _listed(given.get("tool_calls")):
-        own = _mapping(call.get("function")) or call
+    for call in _listed(message.get("tool_calls")):
+        own = object_of(_json(call.get("function"))) or call
         parts = [*parts, {**own, "type": "tool_call", "id": call.get("id")}]
     return parts
 
 
-def _chats(given: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A message of the conventions in OpenAI's chat form; each result is one of its own."""
-    role = str(given.get("role") or "user")
-    parts = _parts(given)
+def _chats(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A message of the conventions in OpenAI's chat form; each result becomes a message."""
+    role = str(message.get("role") or "user")
+    parts = _parts(message)
     texts: list[str] = []
     calls: list[dict[str, Any]] = []
     results: list[dict[str, Any]] = []
@@ -254,8 +249,10 @@ def _chats(given: Mapping[str, Any]) -> list[dict[str, Any]]:
         words = part.get("content", part.get("text"))
         match part.get("type"):
             case "tool_call":
-                name, given_now = str(part.get("name")), part.get("arguments")
-                function = {"name": name, "arguments": _text(given_now)}
+                function = {
+                    "name": str(part.get("name")),
+                    "arguments": _text(part.get("arguments")),
+                }
                 ident = str(part.get("id") or "")
                 calls.append({"id": ident, "type": "function", "function": function})
             case "tool_call_response":
@@ -263,7 +260,7 @@ def _chats(given: Mapping[str, Any]) -> list[dict[str, Any]]:
                 result = {"role": "tool", "content": _text(answer)}
                 results.append({**result, "tool_call_id": str(part.get("id") or "")})
             case "reasoning" | "thinking":
-                continue  # no wire takes it back in words
+                continue  # no provider takes thinking back as text
             case _:
                 if words is not None:
                     texts.append(_text(words))
@@ -273,5 +270,5 @@ def _chats(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [*results, *([own] if texts or calls or not results else [])]
 
 
-def _text(given: Any) -> str:
-    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

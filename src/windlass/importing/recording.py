@@ -1,7 +1,7 @@
-"""What comes out of a file of another program: a conversation, and the calls that were made in it.
+"""What is read from a file of another program: a conversation, and the calls that were made in it.
 
-Pure values. A recording is one list that only grew: where a client compacted or took another
-branch, another recording begins, which names the first as its parent.
+Pure values. A recording is one list that only grew: where a client compacted it or took another
+branch, a new recording begins, which names the first as its parent.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ messages is known by its size only.
 """
 
 Kind: TypeAlias = Literal["session", "side chain", "branch", "after compaction"]
-"""Why a recording stands by itself; all but the first have a parent."""
+"""Why a recording is one of its own; all kinds but the first have a parent."""
 
 RecordingFormat: TypeAlias = Literal[
     "claude-code-bodies",
@@ -50,7 +50,7 @@ ESTIMATED: Final = (
     "the transcript holds the usage with which answers began; the output of {} is estimated from"
     " the replies"
 )
-"""What is told of usage that is none of the whole reply; the calls go in."""
+"""A note on calls whose usage is not that of the whole reply; takes their number."""
 
 GRADES: Final[Mapping[Grade, str]] = {
     "A": "exact requests",
@@ -60,14 +60,14 @@ GRADES: Final[Mapping[Grade, str]] = {
 
 
 _FEWER: Final = 2
-"""A usage with so many times less output than the reply has is none of that reply."""
+"""Where a reply has so many times the output of its usage, the usage is not that of the reply."""
 
 _FEWEST: Final = 16
-"""Tokens of a reply from which on its usage is doubted: below, both counts are rough."""
+"""The fewest tokens of a reply whose usage is doubted: below, both counts are rough."""
 
 
 def without_signatures(message: Message) -> Message:
-    """A message as it is counted: of signed thinking its words, without the signature."""
+    """A message as it is counted: signed thinking becomes its words, without the signature."""
     if not any(isinstance(part, Opaque) for part in message.parts):
         return message
     parts: list[Part] = []
@@ -81,10 +81,10 @@ def without_signatures(message: Message) -> Message:
 
 def _words(thinking: Opaque) -> str:
     try:
-        told = parse_json(thinking.data)
+        data = parse_json(thinking.data)
     except ValueError:
         return ""
-    words = told.get("thinking") if isinstance(told, Mapping) else None
+    words = data.get("thinking") if isinstance(data, Mapping) else None
     return words if isinstance(words, str) else ""
 
 
@@ -93,8 +93,8 @@ class RecordedCall:
     """One call of a model."""
 
     at: int
-    """It was sent the first `at` messages of its recording; its reply is the message at that place,
-    if there is one."""
+    """How many messages of the recording it was sent; the reply, if there is one, is the message at
+    that place."""
     model: str
     usage: Usage | None = None
     """What the provider counted (None: not recorded)."""
@@ -110,10 +110,10 @@ class RecordedCall:
     """The tools that it was sent (None: those of the recording)."""
 
     def with_output(self, reply: Message) -> RecordedCall:
-        """The same with its output estimated where the usage cannot be that of the whole reply.
+        """The same call; its output is estimated where the usage cannot be that of the whole reply.
 
-        A client that writes down an answer while it comes has the usage with which it began: a
-        few tokens of output beside pages of text.
+        A client that records an answer while it is streamed has the usage from its beginning: a few
+        tokens of output for pages of text.
         """
         if self.usage is None:
             return self
@@ -156,17 +156,16 @@ class Recording:
     project: str = ""
     """The folder in which the program worked (empty: not recorded)."""
     results_as_words: bool = False
-    """Whether the program tells results of commands as words of the user: calls then stand in the
+    """Whether results of commands were sent as words of the user; calls are then commands in the
     text of answers."""
 
     @property
     def results(self) -> frozenset[int]:
         """The places of the messages that are results of tools or commands."""
         words = len(self.messages)
-        if self.results_as_words:  # what the user says before the first answer is the task
-            words = next(
-                (at for at, said in enumerate(self.messages) if said.role == "assistant"), 0
-            )
+        if self.results_as_words:  # the user's words before the first answer are the task
+            roles = [message.role for message in self.messages]
+            words = roles.index("assistant") if "assistant" in roles else 0
         return frozenset(
             at
             for at, message in enumerate(self.messages)
@@ -175,7 +174,7 @@ class Recording:
 
     @property
     def title(self) -> str:
-        """The user's first words, or the name; what clients add counts if there are no others."""
+        """The user's first words, or the name; words that clients add count only in need."""
         return first_words(self.messages) or self.name
 
     @property
@@ -192,13 +191,13 @@ class Recording:
 
     @property
     def system(self) -> tuple[Message, ...] | None:
-        """The system messages in front of all others; None: unknown."""
+        """The system messages at the beginning; None: unknown."""
         head = tuple(takewhile(attrgetter("is_system"), self.messages))
         return head if head or self.grade != "C" else None
 
     @property
     def usage(self) -> Usage:
-        """The tokens of all calls; those whose usage was not recorded count nothing."""
+        """The tokens of all calls; a call without a recorded usage counts as nothing."""
         total = Usage(0, 0)
         for call in self.calls:
             if call.usage is not None:
@@ -212,11 +211,10 @@ class Recording:
 
     @property
     def dollars(self) -> float | None:
-        """What all calls cost in US dollars; None where that of one is unknown."""
+        """What all calls cost in US dollars; None where the cost of one is unknown."""
         total = 0.0
         for call in self.calls:
-            dollars = call.dollars
-            if dollars is None:
+            if (dollars := call.dollars) is None:
                 return None
             total += dollars
         return total

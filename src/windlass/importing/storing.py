@@ -28,7 +28,7 @@ from windlass.history.base import (
 )
 from windlass.history.details import CallDetails
 from windlass.history.row_details import ImportedReply
-from windlass.importing.recording import GRADES, Grade, RecordedCall, Recording
+from windlass.importing.recording import GRADES, RecordedCall, Recording
 from windlass.messages import canonical_json
 from windlass.text.tokens import FamilyCounter
 from windlass.wire.calls import with_own_ids
@@ -36,89 +36,80 @@ from windlass.wire.calls import with_own_ids
 PHASE: Final = "conversation"
 """The one phase of an imported session."""
 IMPORTED: Final = "imported"
-"""Where the definition of a session says that it was imported, and from what."""
+"""The key in a session's definition under which it says from what it was imported."""
 RESULTS_AS_WORDS: Final = "results_as_words"
-"""Where what was imported says that results of commands are told as words of the user."""
+"""The key below `IMPORTED` that says that results of commands were sent as words of the user."""
 _AT_ONCE: Final = 50
-"""Calls of one batch: each has its whole window."""
+"""The most calls of one batch: each has its whole window."""
 _WHY: Final = "as it was recorded"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A recording in the store: how it came to be there, and of how many calls.
-
-    `state` is `new`, `grew` (there are more messages than when it was imported before) or
-    `unchanged` (nothing was added).
-    """
+    """A recording in the store."""
 
     session_id: str
     state: Literal["new", "grew", "unchanged"]
-    calls: int
+    """`grew`: messages were added to those of an earlier import; `unchanged`: nothing was added."""
 
 
-def evidence(definition: Mapping[str, Any]) -> str:
-    """What an imported session is, and how good its evidence is; empty where it is none.
+def imported_from(definition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a session's definition (`SessionStart.cascade`) says of its import; empty: no import."""
+    origin = definition.get(IMPORTED)
+    return origin if isinstance(origin, Mapping) else {}
 
-    `definition` is `SessionStart.cascade`.
-    """
-    told = definition.get(IMPORTED)
-    if not isinstance(told, Mapping):
+
+def evidence_text(definition: Mapping[str, Any]) -> str:
+    """What a session was imported from, and how good its evidence is; empty: not imported."""
+    origin = imported_from(definition)
+    if not origin:
         return ""
-    grade = told["grade"]
-    text = f"imported from {told['format']}: {GRADES[grade]}"
-    if grade == "C":
+    text = f"imported from {origin['format']}: {GRADES[origin['grade']]}"
+    if origin["grade"] == "C":
         text += "; tools, and often the system prompt, were not recorded"
     return text
 
 
-def grade_of(definition: Mapping[str, Any]) -> Grade | None:
-    """The grade of an imported session's evidence; None where it is none."""
-    told = definition.get(IMPORTED)
-    return told["grade"] if isinstance(told, Mapping) else None
-
-
 def session_id_of(recording: Recording) -> str:
-    """The name of a recording's session: the same however far it has got."""
+    """The name of a recording's session, which stays the same while the recording grows."""
     first = recording.messages[0].key if recording.messages else ""
     call = recording.calls[0].id if recording.calls else ""
-    told = canonical_json([recording.format, recording.name, recording.kind, first, call])
-    return f"{recording.format}-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
+    text = canonical_json([recording.format, recording.name, recording.kind, first, call])
+    return f"{recording.format}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def store_recording(
     store: Store, recording: Recording, parents: Mapping[str, str] | None = None
 ) -> StoredSession:
-    """Store a recording as a session, or what of it is not there yet.
+    """Store a recording as a session, or the part of it that is not stored yet.
 
-    `parents` are the sessions of recordings by name: those of its parent's side chains.
+    `parents` are the sessions of recordings that were stored before, by the recordings' names.
     """
     recording = replace(recording, messages=tuple(with_own_ids(recording.messages)))
     session = session_id_of(recording)
-    there = _keys_of(store, session)
+    stored = _keys_of(store, session)
     keys = [message.key for message in recording.messages]
     if recording.calls and recording.calls[-1].at == len(keys):
         keys.append(_UNANSWERED)
-    was_there = there is not None
-    if there and len(keys) < len(there) and keys[:-1] == there[: len(keys) - 1]:
+    grew = stored is not None
+    if stored and len(keys) < len(stored) and keys[:-1] == stored[: len(keys) - 1]:
         # An older copy, which may end in the middle of an answer: it adds nothing.
-        return StoredSession(session, "unchanged", len(recording.calls))
-    if there and keys[: len(there)] != there and keys[: len(there) - 1] == there[:-1]:
+        return StoredSession(session, "unchanged")
+    if stored and keys[: len(stored)] != stored and keys[: len(stored) - 1] == stored[:-1]:
         # It was imported while its last answer was being written: there is a whole one now.
         store.prune(session_id=session, now=0)
-        there = None
-    elif there is not None and keys[: len(there)] != there:
-        # It says something else than before: both are kept.
-        was_there = False
-        told = hashlib.sha256(canonical_json(keys).encode()).hexdigest()[:6]
-        session = f"{session}-{told}"
-        there = _keys_of(store, session)
-    if there is not None and len(there) == len(keys):
-        return StoredSession(session, "unchanged", len(recording.calls))
+        stored = None
+    elif stored is not None and keys[: len(stored)] != stored:
+        # It differs from what was imported before: both are kept.
+        digest = hashlib.sha256(canonical_json(keys).encode()).hexdigest()[:6]
+        session = f"{session}-{digest}"
+        stored = _keys_of(store, session)
+        grew = stored is not None
+    if stored is not None and len(stored) == len(keys):
+        return StoredSession(session, "unchanged")
     parent = (parents or {}).get(recording.parent or "")
-    _Writer(store, recording, session, None if there is None else len(there)).write(parent)
-    grew = was_there or there is not None
-    return StoredSession(session, "grew" if grew else "new", len(recording.calls))
+    _Writer(store, recording, session, None if stored is None else len(stored)).write(parent)
+    return StoredSession(session, "grew" if grew else "new")
 
 
 _UNANSWERED: Final = ""
@@ -127,14 +118,14 @@ _UNANSWERED: Final = ""
 
 def _keys_of(store: Store, session: str) -> list[str] | None:
     """The keys of the messages of a session; None where there is no such session."""
-    found = store.sessions(SessionFilter(prefix=session), limit=None)
-    if all(info.session_id != session for info in found):
+    sessions = store.sessions(SessionFilter(prefix=session), limit=None)
+    if all(info.session_id != session for info in sessions):
         return None
     return [stored.key or _UNANSWERED for stored in store.rows(session)]
 
 
 class _Writer:
-    """Writes one recording from its message `first` on; None: all of it, as a new session."""
+    """Writes a recording from its message `first` on (None: all of it, as a new session)."""
 
     def __init__(self, store: Store, recording: Recording, session: str, first: int | None) -> None:
         self._is_new = first is None
@@ -162,8 +153,8 @@ class _Writer:
             call = self._calls.get(at)
             self._turn += call is not None
             if call is not None:
-                told = self._call(at, call)
-                calls += [told] if at >= self._first else []
+                record = self._call(at, call)
+                calls += [record] if at >= self._first else []
             if at < len(recording.messages) or call is not None:
                 row = self._row(at, call)
                 if row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP):
@@ -183,22 +174,22 @@ class _Writer:
         )
 
     def _start(self, parent: str | None) -> SessionStart:
-        told = self._recording
+        recording = self._recording
         definition = {
-            "cascade_id": told.name,
+            "cascade_id": recording.name,
             "phases": [{"name": PHASE}],
             IMPORTED: {
-                "format": told.format,
-                "grade": told.grade,
-                "kind": told.kind,
-                "file": Path(told.source).name,
-                "skipped": dict(told.skipped),
-                **({RESULTS_AS_WORDS: True} if told.results_as_words else {}),
+                "format": recording.format,
+                "grade": recording.grade,
+                "kind": recording.kind,
+                "file": Path(recording.source).name,
+                "skipped": dict(recording.skipped),
+                **({RESULTS_AS_WORDS: True} if recording.results_as_words else {}),
             },
         }
         return SessionStart(
-            cascade_id=told.name,
-            model=told.model,
+            cascade_id=recording.name,
+            model=recording.model,
             input={},
             cascade=definition,
             timestamp=self._times[0],
@@ -207,9 +198,9 @@ class _Writer:
         )
 
     def _clock(self) -> list[float]:
-        """When each message was said: the time of the next call, and at the end of the last."""
-        known = [call.time for call in self._recording.calls if call.time is not None]
-        now = known[-1] if known else _changed(self._recording.source)
+        """The time of each message: that of the next call; at the end, that of the last one."""
+        of_calls = [call.time for call in self._recording.calls if call.time is not None]
+        now = of_calls[-1] if of_calls else _changed(self._recording.source)
         times = [now] * (len(self._recording.messages) + 1)
         for at in range(len(times) - 1, -1, -1):
             call = self._calls.get(at)

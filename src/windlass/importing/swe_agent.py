@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import Answers, model_of, read_list, text_of, trajectory
+from windlass.importing.base import Answers, model_of, object_of, read_list, text_of, trajectory
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
@@ -15,41 +15,37 @@ from windlass.safety.foreign import parse_recorded
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: ARG001
     """The trajectory.
 
-    Its history has all messages, but SWE-agent may have sent shortened ones, and it tells the
-    tokens of the whole run only: a transcript.
+    Its history has all messages, but SWE-agent may have sent shortened ones, and only the tokens of
+    the whole run are recorded: a transcript.
     """
-    room = MemoryLimit(file.path)
+    limit = MemoryLimit(file.path)
     for run in file.records():
         messages: list[Message] = []
         calls: list[RecordedCall] = []
         model = model_of(_model(run), "openai")
-        for given in run["history"]:
-            if not isinstance(given, Mapping):
+        for item in run["history"]:
+            if not isinstance(item, Mapping):
                 file.skipped["messages that are not objects"] += 1
                 continue
-            is_demo = given.get("is_demo")
-            told = {key: given[key] for key in _SENT if given.get(key) is not None}
-            ids = told.pop("tool_call_ids", None)
+            sent = {key: item[key] for key in _SENT if item.get(key) is not None}
+            ids = sent.pop("tool_call_ids", None)
             if isinstance(ids, list) and ids:
-                told["tool_call_id"] = ids[0]
-            read_now = read_list("openai", [told], file.skipped)
-            for message in read_now:
-                room.take(message)
-            if told.get("role") == "assistant" and read_now and not is_demo:
+                sent["tool_call_id"] = ids[0]
+            new = read_list("openai", [sent], file.skipped, limit)
+            if sent.get("role") == "assistant" and new and not item.get("is_demo"):
                 calls.append(RecordedCall(len(messages), model))
-            messages += read_now
+            messages += new
         if calls:
-            file.skipped["usage of calls, which such files tell for the whole run only"] = len(
-                calls
-            )
+            file.skipped[_UNCOUNTED] = len(calls)
         yield trajectory(file, file.path.stem, "swe-agent", model, messages, calls=calls)
 
 
+_UNCOUNTED: Final = "usage of calls, which such files tell for the whole run only"
 _SENT: Final = ("role", "content", "tool_calls", "tool_call_ids", "name")
 
 
 def _model(run: Mapping[str, Any]) -> str:
-    """The model, where the settings of the run name it."""
+    """The model that the settings of the run name; empty where they name none."""
     settings = run.get("replay_config")
     if isinstance(settings, str):
         try:
@@ -57,5 +53,5 @@ def _model(run: Mapping[str, Any]) -> str:
         except ValueError:
             return ""
     for key in ("agent", "model"):
-        settings = settings.get(key) if isinstance(settings, Mapping) else None
-    return text_of(settings, "name") if isinstance(settings, Mapping) else ""
+        settings = object_of(settings).get(key)
+    return text_of(object_of(settings), "name")

@@ -27,7 +27,7 @@ from windlass.history.base import (
     StoredRow,
 )
 from windlass.history.decisions import Forgotten, Remembered
-from windlass.history.row_details import told
+from windlass.history.row_details import metadata_of
 from windlass.messages import user
 
 CASCADE: Final = "memory"
@@ -118,7 +118,7 @@ class Banks:
             near = did_you_mean(key, memories)
             raise UsageError(f"bank {bank!r} holds nothing under {key!r}; {near}")
         text = f"forgotten: {key!r} (by {by})"
-        metadata = told(text, Forgotten(key, by))
+        metadata = metadata_of(text, Forgotten(key, by))
         row = Row(NodeType.DECISION, self.new_id(), self.clock(), metadata=metadata)
         self._append(bank, row)
         return memories[key]

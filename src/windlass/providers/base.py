@@ -7,10 +7,11 @@ nothing about the context. `async` once; a blocking backend runs in a thread.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from windlass.messages import Message
 from windlass.text.tokens import MARGIN, Counter
 from windlass.wire.base import Reply, Request
 from windlass.wire.web_search import SearchReply
@@ -40,6 +41,19 @@ class ModelInfo:
         """Input tokens that fit beside a reply, less the margin of a count that is not exact."""
         room = self.window - max_output_tokens
         return room if self.counter.exact else math.floor(room / (1 + MARGIN))
+
+    def question(
+        self, messages: Sequence[Message], most: int, schema: Mapping[str, Any] | None = None
+    ) -> Request:
+        """A request beside the conversation: no tools, no chance, `most` tokens of an answer."""
+        return Request(
+            model=self.name.partition("/")[2],
+            messages=tuple(messages),
+            tool_choice="none",
+            max_output_tokens=most,
+            temperature=0.0,
+            output_schema=schema,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""What the input tokens of a run's calls cost at a price vector, fresh input tokens = 1.
+"""What the input of a run's calls costs, in units of a fresh input token.
 
-What a call shares with one of the 8 before it is read from the cache, the rest is written.
+The prefix that a call shares with one of the 8 calls before it is read from the cache; the rest is
+written.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ from typing import Final, NamedTuple
 
 from windlass.caching.bill import cached_tokens, input_units
 from windlass.caching.prices import Prices
-from windlass.replays.numbered import NumberedMessages, common
+from windlass.replays.numbered import NumberedMessages, common_length
 
 LOOK_BACK: Final = 8
-"""A call may find its prefix cached by one of so many calls before it."""
+"""How many earlier calls may have cached the prefix of a call."""
 USUAL_TTL_S: Final = 300.0
-"""Seconds that a prefix is kept by most caches."""
+"""Seconds for which most caches keep a prefix."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vector(Prices):
-    """Prices with the `name` that tables call them by. What is written is kept the usual time."""
+    """Prices with the `name` that tables show. What is written is kept for the usual time."""
 
     ttl_s: float | None = None
     name: str = ""
 
     @property
     def for_windows(self) -> Prices:
-        """The same for planning windows; a prefix is kept for five minutes where no time is known.
+        """The same for planning windows: where no time is known, a prefix is kept for 5 minutes.
 
-        So long do the caches last that are charged in this way.
+        Most caches that charge in this way keep it for that long.
         """
         ttl_s = USUAL_TTL_S if self.ttl_s is None and self.caches else self.ttl_s
         return Prices(self.read, self.write, self.minimum, self.step, ttl_s, tiers=self.tiers)
@@ -46,48 +47,62 @@ VECTORS: Final = (
 
 
 class CallTokens(NamedTuple):
-    """Neutral tokens of one call, and how many of them an earlier call's prefix holds."""
+    """Neutral tokens of one call, and how many of them it shares with an earlier call's prefix."""
 
     tokens: float
     shared: float
 
     def scaled(self, scale: float) -> CallTokens:
-        """The same in tokens of which a neutral one has so many."""
+        """The same in tokens of a model that counts `scale` tokens for a neutral one."""
         return CallTokens(self.tokens * scale, self.shared * scale)
 
 
-def sent(
+class CallHead(NamedTuple):
+    """When a call was sent, in seconds since 1970 (None: unknown), and the number of its tools."""
+
+    time: float | None = None
+    tools: int = 0
+
+    def finds(self, earlier: CallHead, ttl_s: float | None) -> bool:
+        """Whether a cache may still hold what the earlier call had in front.
+
+        Not where that one had other tools, or was sent more than `ttl_s` seconds before.
+        """
+        if self.tools != earlier.tools:
+            return False
+        if ttl_s is None or self.time is None or earlier.time is None:
+            return True
+        return self.time - earlier.time <= ttl_s
+
+
+def measure_calls(
     windows: Iterable[Sequence[int]],
-    shown: NumberedMessages,
-    times: Iterable[float | None] = repeat(None),
+    numbered: NumberedMessages,
+    heads: Iterable[CallHead] = repeat(CallHead()),
     ttl_s: float | None = None,
-    heads: Iterable[int] = repeat(0),
 ) -> list[CallTokens]:
     """Each window's tokens, and the longest prefix it shares with one of the 8 before it.
 
-    `times` are when they were sent, in seconds (None: unknown): after more than `ttl_s` a prefix
-    is forgotten. `heads` say which stood in front of the same tools: others share nothing.
+    A cache forgets a prefix after `ttl_s` seconds (None: never).
     """
-    before: list[tuple[Sequence[int], float | None, int]] = []
+    before: list[tuple[Sequence[int], CallHead]] = []
     calls: list[CallTokens] = []
-    for window, time, head in zip(windows, times, heads, strict=False):
-        sums = [0.0, *accumulate(map(shown.tokens.__getitem__, window))]
+    for window, head in zip(windows, heads, strict=False):
+        sums = [0.0, *accumulate(map(numbered.tokens.__getitem__, window))]
         shared = 0.0
-        for earlier, then, other in reversed(before):
-            if head != other:
+        for earlier, other in before:
+            if not head.finds(other, ttl_s):
                 continue
-            if ttl_s is not None and time is not None and then is not None and time - then > ttl_s:
-                continue
-            same = common(window, earlier)
+            same = common_length(window, earlier)
+            length = sums[same]
             if same < min(len(window), len(earlier)):
-                shared = max(shared, sums[same] + shown.head(window[same], earlier[same]))
-            else:
-                shared = max(shared, sums[same])
+                length += numbered.common_tokens(window[same], earlier[same])
+            shared = max(shared, length)
         calls.append(CallTokens(sums[-1], shared))
-        before = [*before[1 - LOOK_BACK :], (window, time, head)]
+        before = [*before[1 - LOOK_BACK :], (window, head)]
     return calls
 
 
-def cost(call: CallTokens, vector: Vector) -> float:
-    """The price of one call: what is shared is read, the rest written."""
+def price_call(call: CallTokens, vector: Vector) -> float:
+    """The price of one call: what it shares is read from the cache, the rest is written."""
     return input_units(vector, call.tokens, cached_tokens(vector, call.shared))

@@ -1,10 +1,10 @@
-"""What the provider counted of recorded calls, as far as it tells what other windows had cost.
+"""What other windows would have cost, estimated from what the provider counted.
 
-Of a call whose usage was recorded it is known how many tokens were sent, also where a transcript
-lacks the tools and the system prompt, how many of them the cache held, and what they cost. Another
-window of the same call is so many tokens smaller; the cache holds the same share of what it shares
-with the calls before it, and what is not held costs what it cost then. So a change of nothing
-changes nothing, and each figure of a replay is a difference from the recorded bill.
+The recorded usage of a call says how many tokens were sent (even where a transcript lacks the tools
+and the system prompt), how many of them the cache held, and what they cost. Another window of the
+same call has fewer tokens. The cache is taken to hold the same share of the prefix that it has in
+common with earlier calls, and the rest to cost what it cost then. So a window that changes nothing
+costs what was paid, and each figure of a replay is a difference from the recorded bill.
 """
 
 from __future__ import annotations
@@ -25,147 +25,151 @@ from windlass.text.tokens import FamilyCounter
 from windlass.wire.base import Usage
 
 UNSEEN_TOKENS: Final = 20_000
-"""What system prompt and tools take at most where nothing is known of them.
+"""The most tokens that system prompt and tools are taken to have where neither was recorded.
 
 Coding agents were seen to send 30 to 83 kB of them.
 """
 _FEWEST: Final = 3
-"""Calls of whose growth it is told how the provider counts."""
+"""The fewest calls from whose growth the provider's way of counting is estimated."""
 _FARTHEST: Final = 1.5
-"""How far the provider's count of what grew may be from the model's counter: it also holds
-reminders and thinking that the transcript lacks."""
+"""How many times the estimate from growth may be above or below that of the model's counter: the
+provider also counts reminders and thinking that the transcript lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallCounts:
-    """One estimate: the model's tokens for a neutral one, and what stands in front of each call.
-
-    `unseen` are neutral tokens; below 0 where less was sent than the transcript holds.
-    """
+    """An estimate of what the provider counted."""
 
     scale: float
+    """The model's tokens for a neutral one."""
     unseen: tuple[float, ...]
+    """Neutral tokens that each call sent besides the recorded messages; below 0 where less was sent
+    than the transcript holds."""
 
 
-def counts_of(
-    recording: Recording, whole: Sequence[float], tools: Sequence[float], neutral: float
+def estimate_counts(
+    recording: Recording, neutral: Sequence[float], tools: Sequence[float], total: float
 ) -> tuple[CallCounts, CallCounts]:
     """Two estimates that bound the truth; the same twice where the requests are exact.
 
     Args:
-        recording: It.
-        whole: The neutral tokens of the messages before each call.
-        tools: Those of the tools of each call.
-        neutral: Those of all its messages.
+        recording: The recording.
+        neutral: The neutral tokens of the messages before each call.
+        tools: The neutral tokens of the tools of each call.
+        total: The neutral tokens of all messages.
     """
-    told = [
+    reported = [
         None if call.usage is None else call.usage.tokens_in or None for call in recording.calls
     ]
-    listed = zip(told, whole, tools, strict=True)
-    counted = [(of, ours + head) for of, ours, head in listed if of is not None]
+    triples = zip(reported, neutral, tools, strict=True)
+    pairs = [(count, ours + head) for count, ours, head in triples if count is not None]
     is_whole = recording.grade != "C" or recording.tools is not None
-    if is_whole and counted:
-        scale = sum(of for of, _ in counted) / max(1.0, sum(ours for _, ours in counted))
-        exact = _counts(scale, told, whole, tools)
-        return exact, exact
+    if is_whole and pairs:
+        scale = sum(count for count, _ in pairs) / max(1.0, sum(ours for _, ours in pairs))
+        return (_complete(scale, reported, neutral, tools),) * 2
     counter = FamilyCounter(recording.model)
-    # Neutral tokens count no thinking: where it is sent, it is part of what stands in front.
+    # Neutral tokens leave out thinking: where it is sent, it counts as unseen.
     ours = sum(counter.message(_without_thinking(each)) for each in recording.messages)
-    scale = ours / neutral if neutral else 1.0
+    scale = ours / total if total else 1.0
     if is_whole:
-        return (_counts(scale, told, whole, tools),) * 2
-    if not counted:
-        none, most = ([of] * len(whole) for of in (0.0, UNSEEN_TOKENS / scale))
-        return _counts(scale, told, whole, none), _counts(scale, told, whole, most)
-    return _counts(scale, told, whole), _counts(_grown(counted, scale), told, whole)
+        return (_complete(scale, reported, neutral, tools),) * 2
+    if not pairs:
+        none, most = ([unseen] * len(neutral) for unseen in (0.0, UNSEEN_TOKENS / scale))
+        return _complete(scale, reported, neutral, none), _complete(scale, reported, neutral, most)
+    by_growth = _scale_by_growth(pairs, scale)
+    return _complete(scale, reported, neutral), _complete(by_growth, reported, neutral)
 
 
 def _without_thinking(message: Message) -> Message:
     return message.with_parts(*(part for part in message.parts if not isinstance(part, Opaque)))
 
 
-def _counts(
+def _complete(
     scale: float,
-    told: Sequence[int | None],
-    whole: Sequence[float],
-    unknown: Sequence[float] | None = None,
+    reported: Sequence[int | None],
+    neutral: Sequence[float],
+    otherwise: Sequence[float] | None = None,
 ) -> CallCounts:
-    """`unknown` stands in front of calls that were not counted (None: what usually does)."""
-    known = [
-        None if of is None else of / scale - ours for of, ours in zip(told, whole, strict=True)
+    """The unseen tokens of each call: what was reported, less our own count of its messages.
+
+    `otherwise` are those of calls without a report (None: the median of the others).
+    """
+    unseen = [
+        None if count is None else count / scale - ours
+        for count, ours in zip(reported, neutral, strict=True)
     ]
-    if unknown is None:
-        usual = median(max(0.0, one) for one in known if one is not None)
-        unknown = [usual] * len(whole)
-    pairs = zip(known, unknown, strict=True)
+    if otherwise is None:
+        usual = median(max(0.0, tokens) for tokens in unseen if tokens is not None)
+        otherwise = [usual] * len(neutral)
+    pairs = zip(unseen, otherwise, strict=True)
     return CallCounts(scale, tuple(other if one is None else one for one, other in pairs))
 
 
-def _grown(counted: Sequence[tuple[int, float]], scale: float) -> float:
-    """The model's tokens for a neutral one by what the calls grew, near `scale`."""
-    (first, ours_first), (last, ours_last) = counted[0], counted[-1]
-    if len(counted) < _FEWEST or ours_last <= ours_first or last <= first:
+def _scale_by_growth(pairs: Sequence[tuple[int, float]], scale: float) -> float:
+    """The model's tokens for a neutral one, by how both grew from call to call; near `scale`."""
+    (first, ours_first), (last, ours_last) = pairs[0], pairs[-1]
+    if len(pairs) < _FEWEST or ours_last <= ours_first or last <= first:
         return scale
-    grown = (last - first) / (ours_last - ours_first)
-    return min(max(grown, scale / _FARTHEST), scale * _FARTHEST)
+    growth = (last - first) / (ours_last - ours_first)
+    return min(max(growth, scale / _FARTHEST), scale * _FARTHEST)
 
 
-def unseen_of(counts: Sequence[CallCounts]) -> Span:
-    """The model's tokens in front of most calls: without the tenth with least, and with most."""
-    figures: list[float] = []
+def unseen_tokens(counts: Sequence[CallCounts]) -> Span:
+    """What most calls sent besides the messages, in the model's tokens.
+
+    The tenth of the calls with the least and the tenth with the most are left out.
+    """
+    bounds: list[float] = []
     for each in counts:
-        rest = sorted(max(0.0, one) * each.scale for one in each.unseen)
-        figures += quantiles(rest, n=10)[::8] if len(rest) > 1 else rest * 2
-    return Span.of(figures or [0.0])
+        unseen = sorted(max(0.0, tokens) * each.scale for tokens in each.unseen)
+        bounds += quantiles(unseen, n=10)[::8] if len(unseen) > 1 else unseen * 2
+    return Span.of(bounds or [0.0])
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCache:
-    """What a call's input cost as it was recorded, in fresh input tokens of the first tier.
-
-    `factor` is how much more was paid than the usage costs at the listed price, `output` what the
-    reply cost in US dollars.
-    """
+    """What the cache held for a recorded call, and what the call cost."""
 
     usage: Usage
     units: float
+    """What the input cost, in fresh input tokens of the first tier."""
     factor: float
+    """What was paid, divided by what the usage costs at list prices."""
     output: float
+    """What the reply cost, in US dollars."""
 
-    def tokens_of(self, call: CallTokens, whole: CallTokens) -> float:
-        """What the cache holds of another window of this call; `whole` is the recorded one."""
+    def cached_tokens(self, call: CallTokens, whole: CallTokens) -> float:
+        """How much of another window the cache holds; `whole` is the window that was recorded."""
         cached = self.usage.tokens_cached
         if call == whole:
             return cached
-        held = min(1.0, cached / whole.shared) if whole.shared else 0.0
-        return held * call.shared
+        share = min(1.0, cached / whole.shared) if whole.shared else 0.0
+        return share * call.shared
 
-    def cost(self, call: CallTokens, whole: CallTokens, vector: Vector) -> float:
-        """What another window of this call costs."""
+    def price(self, call: CallTokens, whole: CallTokens, vector: Vector) -> float:
+        """What the input of another window costs, in fresh input tokens."""
         if call == whole:
             return self.units
-        used, told = self.usage, self.usage.tokens_in
-        fresh = told - used.tokens_cached
-        paid = self.units / vector.factor(told) - used.tokens_cached * vector.read
-        rest = paid / fresh if fresh > 0 else vector.write
-        return input_units(vector, call.tokens, self.tokens_of(call, whole), fresh=rest)
+        tokens_in, cached = self.usage.tokens_in, self.usage.tokens_cached
+        paid = self.units / vector.factor(tokens_in) - cached * vector.read
+        fresh = tokens_in - cached
+        price = paid / fresh if fresh > 0 else vector.write
+        return input_units(vector, call.tokens, self.cached_tokens(call, whole), fresh=price)
 
 
-def recorded_cache(recording: Recording, prices: PricedVector) -> tuple[RecordedCache | None, ...]:
-    """Of each call what the cache held; None where it is not known, or prices are another's."""
+def read_caches(recording: Recording, prices: PricedVector) -> tuple[RecordedCache | None, ...]:
+    """What the cache held for each call; None: not recorded, or the prices are another model's."""
     is_own = prices.rate is not None and prices.name in (OWN, recording.model)
-    return tuple(_recorded(call, prices) if is_own else None for call in recording.calls)
+    return tuple(_read_cache(call, prices) if is_own else None for call in recording.calls)
 
 
-def _recorded(call: RecordedCall, prices: PricedVector) -> RecordedCache | None:
-    used, one = call.usage, prices.dollars(1.0)
-    if used is None or not used.tokens_in or not one:
+def _read_cache(call: RecordedCall, prices: PricedVector) -> RecordedCache | None:
+    usage, unit = call.usage, prices.dollars(1.0)
+    if usage is None or not usage.tokens_in or not unit:
         return None
-    dollars, whole = (
-        cost(call.model, **asdict(replace(used, tokens_out=0))),
-        cost(call.model, **asdict(used)),
-    )
+    dollars = cost(call.model, **asdict(replace(usage, tokens_out=0)))
+    whole = cost(call.model, **asdict(usage))
     if dollars is None or not whole:
         return None
     factor = (call.dollars or whole) / whole
-    return RecordedCache(used, dollars / one, factor, (whole - dollars) * factor)
+    return RecordedCache(usage, dollars / unit, factor, (whole - dollars) * factor)

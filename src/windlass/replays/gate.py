@@ -14,16 +14,16 @@ from windlass.replays.outcomes import Outlay
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a policy may cost, and what it must keep in view (None: not asked).
+    """What a policy may cost, and what it must keep in view (None: no limit).
 
-    `fail_over` is the largest bill, what is fetched again included, as a share of sending
-    everything; of a range the upper bound counts. `min_recall` is the least share of the needed
-    values and lines in view.
-    Raises UsageError for what is no such number.
+    Raises UsageError for a number out of its range.
     """
 
     fail_over: float | None = None
+    """The largest bill, as a share of sending everything. What is fetched again is part of it; of a
+    range the upper bound counts."""
     min_recall: float | None = None
+    """The least share of the needed values and lines that must be in view."""
 
     def __post_init__(self) -> None:
         if self.fail_over is not None and not 0 <= self.fail_over < math.inf:
@@ -33,11 +33,11 @@ class Gate:
 
     @property
     def is_set(self) -> bool:
-        """Whether anything is asked."""
+        """Whether there is a limit."""
         return self.fail_over is not None or self.min_recall is not None
 
     def failures(self, totals: Sequence[Outlay]) -> list[str]:
-        """What fails, in words; sending everything never does."""
+        """A sentence for each policy that fails; sending everything never fails."""
         failures: list[str] = []
         for outlay in totals:
             where = f"{outlay.policy} at prices '{outlay.prices}'"

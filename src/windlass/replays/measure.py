@@ -1,6 +1,6 @@
-"""What windows on recorded calls cost, and what they kept in view: the same for whoever made them.
+"""What windows on recorded calls cost and kept in view, whoever made the windows.
 
-Money is in fresh input tokens. What a call needed and did not see is taken to be fetched again.
+Money is in fresh input tokens. What a call needed and did not see counts as fetched again.
 """
 
 from __future__ import annotations
@@ -9,58 +9,58 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from windlass.caching.prices import fetch_cost
-from windlass.replays.call_bills import CallTokens, Vector, cost, sent
+from windlass.replays.call_bills import CallTokens, Vector, measure_calls, price_call
 from windlass.replays.needed import CallsOnMessages, NeededText, needs_and_own
 from windlass.replays.numbered import NumberedMessages
 
 
 @dataclass(frozen=True, slots=True)
 class CallBill:
-    """One call: its neutral tokens, what they cost, and what was needed and in view.
-
-    `again` is the price of fetching results again that it needed and did not see, `misses` how
-    many there are.
-    """
+    """What one call cost, and what it needed and saw."""
 
     tokens: float
+    """Neutral tokens."""
     bill: float
     again: float
+    """The price of fetching again the results that it needed and did not see."""
     values: int
+    """Values that it needed."""
     values_seen: int
     lines: int
     lines_seen: int
     misses: int
+    """Results to fetch again."""
 
 
 class Ruler:
-    """One recording with all that does not depend on who decides what its calls see.
+    """One recording, with all that does not depend on who decides what its calls see.
 
-    `told` are as in `needs_and_own`.
+    `results_as_words` are as in `needs_and_own`.
     """
 
-    def __init__(self, recording: CallsOnMessages, told: Collection[int] = ()) -> None:
+    def __init__(self, recording: CallsOnMessages, results_as_words: Collection[int] = ()) -> None:
         self.calls = recording.calls
         self.shown = NumberedMessages()
         self.originals = self.shown.numbers(recording.messages)
-        self.needs, self.own = needs_and_own(recording, told)
+        self.needs, self.own = needs_and_own(recording, results_as_words)
         self.everything = [self.originals[:at] for at in self.calls]
-        """The windows of who sends everything."""
-        self.whole = sent(self.everything, self.shown)
+        """The windows where every call is sent everything."""
+        self.whole = measure_calls(self.everything, self.shown)
 
     def missed(
         self, windows: Sequence[Sequence[int]], needs: Mapping[int, Sequence[NeededText]]
     ) -> list[list[NeededText]]:
         """What each call needed and did not see."""
-        given = set(self.originals)
+        originals = set(self.originals)
         missed: list[list[NeededText]] = []
         for at, window in zip(self.calls, windows, strict=True):
-            wanted = needs.get(at, ())
-            seen = set(window) if wanted else set[int]()
-            edited = seen - given
+            needed = needs.get(at, ())
+            seen = set(window) if needed else set[int]()
+            edited = seen - originals
             missed.append(
                 [
                     need
-                    for need in wanted
+                    for need in needed
                     if not any(self.originals[place] in seen for place in need.holders)
                     and not any(self.shown.holds(number, need.text) for number in edited)
                 ]
@@ -73,12 +73,12 @@ class Ruler:
         missed: Sequence[Sequence[NeededText]],
         vector: Vector,
     ) -> list[CallBill]:
-        """What each call cost and kept in view; `missed` is what it needed and did not see."""
+        """What each call cost and kept in view; `missed` is what the calls needed and missed."""
         bills: list[CallBill] = []
-        for at, call, lost in zip(self.calls, calls, missed, strict=True):
+        for at, call, misses in zip(self.calls, calls, missed, strict=True):
             kinds = [need.kind for need in self.needs.get(at, ())]
             values, lines = kinds.count("value"), kinds.count("line")
-            kinds_lost = [need.kind for need in lost]
+            kinds_missed = [need.kind for need in misses]
             again = [
                 fetch_cost(
                     call.tokens,
@@ -86,27 +86,27 @@ class Ruler:
                     read=vector.read,
                     write=vector.write,
                 )
-                for place in fetched(lost)
+                for place in results_to_fetch(misses)
             ]
             bills.append(
                 CallBill(
                     tokens=call.tokens,
-                    bill=cost(call, vector),
+                    bill=price_call(call, vector),
                     again=sum(again),
                     values=values,
-                    values_seen=values - kinds_lost.count("value"),
+                    values_seen=values - kinds_missed.count("value"),
                     lines=lines,
-                    lines_seen=lines - kinds_lost.count("line"),
+                    lines_seen=lines - kinds_missed.count("line"),
                     misses=len(again),
                 )
             )
         return bills
 
 
-def fetched(needs: Sequence[NeededText]) -> list[int]:
-    """Positions of the results to fetch so that all of `needs` are there again.
+def results_to_fetch(needs: Sequence[NeededText]) -> list[int]:
+    """Positions of the results to fetch so that all of `needs` are in view again.
 
-    For each need the latest result that holds it, unless one fetched already does.
+    For each need it is the latest result that holds it, unless one already listed does.
     """
     places: list[int] = []
     for need in needs:

@@ -1,4 +1,4 @@
-"""What policies by name make of the windows of one conversation."""
+"""The policies of a replay, as a user names them."""
 
 from __future__ import annotations
 
@@ -13,23 +13,22 @@ from windlass.errors import UsageError
 from windlass.window.options import Policy, over
 
 _OTHERS: Final = frozenset({"inter_phase", "helper_model"})
-"""Of `auto_context`: what is not about the windows of one conversation."""
+"""Keys of `auto_context` that are not about the windows of one conversation."""
 
 PolicyName: TypeAlias = str | Mapping[str, Any] | Policy | Path
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayPolicy:
-    """A policy of windows, and what it is called in tables."""
+    """A policy of windows, and its name in tables."""
 
     name: str
     policy: Policy
 
 
 def policies_of(named: Iterable[PolicyName]) -> tuple[ReplayPolicy, ...]:
-    """The policies, each once and in order. Raises UsageError for one that there is not."""
-    found = {policy.name: policy for policy in map(policy_of, named)}
-    return tuple(found.values())
+    """The policies, each once and in order. Raises UsageError for an unknown one."""
+    return tuple({policy.name: policy for policy in map(policy_of, named)}.values())
 
 
 def policy_of(named: PolicyName) -> ReplayPolicy:
@@ -43,7 +42,7 @@ def policy_of(named: PolicyName) -> ReplayPolicy:
         settings = _windows(named)
         return ReplayPolicy(_title(settings), Policy.of(settings))
     if not isinstance(named, str | Path):
-        return ReplayPolicy("", Policy.of(named))  # it says what a policy is
+        return ReplayPolicy("", Policy.of(named))  # raises, and says what a policy is
     name, auto = policies.policy_of(named)
     if isinstance(auto, bool):
         return ReplayPolicy(name, Policy() if auto else Policy(enabled=False))
@@ -51,14 +50,14 @@ def policy_of(named: PolicyName) -> ReplayPolicy:
 
 
 def _title(settings: Mapping[str, Any]) -> str:
-    """A dict of options as the command line takes it."""
+    """Options as the command line takes them."""
     profile = settings.get("profile", "default")
     options = (f"{key}={json.dumps(value)}" for key, value in settings.items() if key != "profile")
     return ",".join([str(profile), *options])
 
 
 def _windows(auto: Mapping[str, Any]) -> dict[str, Any]:
-    """What an `auto_context` says of windows, or options as they are."""
+    """The options of windows in an `auto_context`; options of a policy as they are."""
     settings = {str(key): value for key, value in auto.items() if key not in _OTHERS}
     inner = settings.pop("intra_phase", {})
     if isinstance(inner, bool):

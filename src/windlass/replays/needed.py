@@ -2,11 +2,10 @@
 
 A *value* is text of 4 or more characters with a digit or one of `_ / @ # .`; a
 *line* a whole line with 24 or more characters between its white space. Both count
-where no system or user message had said them and an earlier tool result holds them.
-Those that only the assistant itself had said are its *own*: they are told apart, and nothing
-fetches them again.
-Where a recording names the values that calls used, those are taken, else they are
-found here in the same way.
+only if an earlier tool result holds them and no system or user message did. Those that
+only the assistant itself had written are its *own*: they are kept apart, and nothing
+fetches them again. Where a recording names the values that calls used, those count
+instead of the ones found here.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from windlass.context.window import Chat
-from windlass.replays.numbered import arguments, searched
+from windlass.replays.numbered import argument_texts, searchable_text
 
 Kind: TypeAlias = Literal["value", "line"]
 
@@ -31,12 +30,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 class CallsOnMessages(Protocol):
-    """A list of messages that only grew, and the calls that were made on it.
-
-    `calls` are positions: a call was sent the messages before its own, and its answer is the
-    message there. `used` are the values that calls took out of earlier results, by the position of
-    the answer (None: they are not known, and found by what they look like).
-    """
+    """A list of messages that only grew, and the calls that were made on it."""
 
     @property
     def messages(self) -> Sequence[Chat]:
@@ -45,26 +39,27 @@ class CallsOnMessages(Protocol):
 
     @property
     def calls(self) -> Sequence[int]:
-        """The positions of the calls."""
+        """The positions of the calls: each was sent the messages before, and answered there."""
         ...
 
     @property
     def used(self) -> Mapping[int, Sequence[str]] | None:
-        """The values that calls used."""
+        """The values that calls took out of earlier results, by the position of the answer.
+
+        None: they are not recorded, and found by how they look.
+        """
         ...
 
 
 class NeededText(NamedTuple):
-    """Something a call used.
-
-    `holders` are the positions of the earlier messages that say it, ascending;
-    `results` those of them that are tool results (none: only the assistant says it).
-    """
+    """A value or a line that a call used."""
 
     kind: Kind
     text: str
     holders: tuple[int, ...]
+    """The positions of the earlier messages that hold it, ascending."""
     results: tuple[int, ...]
+    """Those of `holders` that are tool results (empty: only the assistant wrote it)."""
 
 
 def is_value(text: str) -> bool:
@@ -74,8 +69,8 @@ def is_value(text: str) -> bool:
 
 def values_in(text: str) -> Iterator[str]:
     """The values that an argument's text may use: its marked words."""
-    for found in _INSIDE.findall(text):
-        value = found.removeprefix("//").rstrip(".-/")  # an address stands behind its scheme
+    for word in _INSIDE.findall(text):
+        value = word.removeprefix("//").rstrip(".-/")  # an address follows its scheme
         if is_value(value):
             yield value
 
@@ -88,7 +83,7 @@ def lines_in(text: str) -> Iterator[str]:
 
 
 class _Index:
-    """Which of some texts hold a needle; words narrow the search."""
+    """Finds which of some texts hold a needle; an index of words narrows the search."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -97,7 +92,7 @@ class _Index:
             for word in set(_WORD.findall(text)):
                 self._places.setdefault(word, []).append(at)
 
-    def holding(self, needle: str) -> list[int]:
+    def find(self, needle: str) -> list[int]:
         """Positions of the texts that hold `needle`, ascending."""
         # The first and the last word of the needle may be parts of longer ones.
         inner = [
@@ -118,23 +113,26 @@ def needs_of(recording: CallsOnMessages) -> dict[int, list[NeededText]]:
 
 
 def needs_and_own(
-    recording: CallsOnMessages, told: Collection[int] = ()
+    recording: CallsOnMessages, results_as_words: Collection[int] = ()
 ) -> tuple[dict[int, list[NeededText]], dict[int, list[NeededText]]]:
-    """The needs of each call, and the same of what only the assistant had said.
+    """The needs of each call, and apart from them what only the assistant had written.
 
-    `told` are the places of results that are told as words of the user: then calls are commands in
-    the text of answers.
+    `results_as_words` are the positions of results that were sent as words of the user. Where there
+    are some, calls are commands in the text of answers.
     """
-    texts = [searched(chat) for chat in recording.messages]
-    roles = ["tool" if at in told else chat["role"] for at, chat in enumerate(recording.messages)]
+    texts = [searchable_text(chat) for chat in recording.messages]
+    roles = [
+        "tool" if at in results_as_words else chat["role"]
+        for at, chat in enumerate(recording.messages)
+    ]
     index = _Index(texts)
     places: dict[str, list[int]] = {}
     needs: dict[int, list[NeededText]] = {}
     own: dict[int, list[NeededText]] = {}
     for at in recording.calls:
-        for kind, text in dict.fromkeys(_candidates(recording, at, in_text=bool(told))):
+        for kind, text in dict.fromkeys(_candidates(recording, at, in_text=bool(results_as_words))):
             if text not in places:
-                places[text] = index.holding(text)
+                places[text] = index.find(text)
             holders = tuple(place for place in places[text] if place < at)
             if any(roles[place] in ("system", "developer", "user") for place in holders):
                 continue
@@ -149,9 +147,9 @@ def _candidates(
     recording: CallsOnMessages, at: int, *, in_text: bool
 ) -> Iterator[tuple[Kind, str]]:
     answer = recording.messages[at] if at < len(recording.messages) else {}
-    texts = [text for call in answer.get("tool_calls") or () for text in arguments(call)]
+    texts = [text for call in answer.get("tool_calls") or () for text in argument_texts(call)]
     if in_text and not texts:
-        texts = _COMMAND.findall(searched(answer)) if answer else []
+        texts = _COMMAND.findall(searchable_text(answer)) if answer else []
     used = recording.used
     for value in (
         (value for text in texts for value in values_in(text))

@@ -1,7 +1,7 @@
-"""Messages by number: equal ones share a number, their tokens, and their text to search.
+"""Messages by number: equal messages share a number, a token count and a text to search.
 
-The token count is the neutral one: characters / 4, and 4 a message; names and
-arguments of calls count as its characters, a picture as 1,105 tokens.
+Tokens are neutral ones: characters / 4, and 4 for each message. Names and arguments of
+calls count as characters of their message, a picture as 1,105 tokens.
 """
 
 from __future__ import annotations
@@ -20,44 +20,44 @@ _PLAIN: Final = frozenset({"role", "content", "tool_calls", "tool_call_id", "nam
 
 
 class PictureAddress(str):
-    """A picture's address among the pieces of a message."""
+    """The address of a picture among the pieces of a message."""
 
     __slots__ = ()
 
 
 def pieces(chat: Mapping[str, Any]) -> list[str]:
-    """What a message says, in order: its texts joined, each picture apart; its calls last."""
-    said: list[str] = []
+    """The texts and pictures of a message, in order; texts side by side are joined, calls last."""
+    texts: list[str] = []
 
     def add(text: str) -> None:
-        if said and not isinstance(said[-1], PictureAddress):
-            said[-1] += text
+        if texts and not isinstance(texts[-1], PictureAddress):
+            texts[-1] += text
         else:
-            said.append(text)
+            texts.append(text)
 
     content = chat.get("content") or ""
     for part in [content] if isinstance(content, str) else content:
         if isinstance(part, str):
             add(part)
         elif part.get("type") == "image_url":
-            said.append(PictureAddress(part["image_url"]["url"]))
+            texts.append(PictureAddress(part["image_url"]["url"]))
         else:
             add(part["text"] if part.get("type") == "text" else json.dumps(part))
     for call in chat.get("tool_calls") or ():
         add(call["function"]["name"] + call["function"]["arguments"])
-    return said
+    return texts
 
 
-def tokens(said: Sequence[str]) -> float:
-    """Neutral tokens of a message that says these pieces."""
+def count_tokens(chat: Mapping[str, Any]) -> float:
+    """Neutral tokens of a message."""
     return MESSAGE_TOKENS + sum(
         PICTURE_TOKENS if isinstance(piece, PictureAddress) else len(piece) / CHARACTERS_A_TOKEN
-        for piece in said
+        for piece in pieces(chat)
     )
 
 
 def leaves(value: Any) -> Iterator[str]:
-    """Every text and number inside a JSON value, keys left out."""
+    """Every text and number inside a JSON value, without its keys."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -69,8 +69,8 @@ def leaves(value: Any) -> Iterator[str]:
         yield json.dumps(value)
 
 
-def arguments(call: Mapping[str, Any]) -> list[str]:
-    """The texts inside a call's arguments, as the tool is given them."""
+def argument_texts(call: Mapping[str, Any]) -> list[str]:
+    """The texts inside a call's arguments, as the tool gets them."""
     text = call["function"]["arguments"]
     try:
         return list(leaves(parse_json(text)))
@@ -78,21 +78,21 @@ def arguments(call: Mapping[str, Any]) -> list[str]:
         return [text]
 
 
-def searched(chat: Mapping[str, Any]) -> str:
-    """All text of a message, to look for values and lines in.
+def searchable_text(chat: Mapping[str, Any]) -> str:
+    """All text of a message, in which values and lines are searched for.
 
-    Arguments stand as written and, where they hold escapes, also as the tool is
-    given them: a quoted line of code is in view though its quotes are escaped.
+    Arguments stand in it as written and, where they hold escapes, also as the tool
+    gets them: a quoted line of code is in view even though its quotes are escaped.
     """
-    said = [piece for piece in pieces(chat) if not isinstance(piece, PictureAddress)]
+    texts = [piece for piece in pieces(chat) if not isinstance(piece, PictureAddress)]
     for call in chat.get("tool_calls") or ():
         if "\\" in call["function"]["arguments"]:
-            said += arguments(call)
-    return "\n".join(said)
+            texts += argument_texts(call)
+    return "\n".join(texts)
 
 
-def common(one: Sequence[object], other: Sequence[object]) -> int:
-    """How many messages, or characters, two windows or texts have in common at their heads."""
+def common_length(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many messages or characters two windows or texts have in common at their beginning."""
     low, high = 0, min(len(one), len(other))
     if one[:high] == other[:high]:
         return high
@@ -106,7 +106,7 @@ def common(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 class NumberedMessages:
-    """The messages of one recording's windows. A number stands for content, not for a place."""
+    """The messages of one recording's windows; equal messages have the same number."""
 
     def __init__(self) -> None:
         self.chats: list[Chat] = []
@@ -114,22 +114,22 @@ class NumberedMessages:
         self._numbers: dict[Any, int] = {}
         self._last: dict[int, tuple[Chat, int]] = {}
         """The objects of the last window by their identity, and their numbers."""
-        self._searched: dict[int, str] = {}
-        self._heads: dict[tuple[int, int], float] = {}
+        self._texts: dict[int, str] = {}
+        self._common: dict[tuple[int, int], float] = {}
         self._holds: dict[tuple[int, str], bool] = {}
 
     def numbers(self, window: Iterable[Chat]) -> list[int]:
-        """The numbers of a window's messages. Most are objects of the window before."""
+        """The numbers of a window's messages."""
         before, self._last = self._last, {}
         numbers: list[int] = []
         for chat in window:
-            known = before.get(id(chat)) or (chat, self.number(chat))
-            self._last[id(chat)] = known
-            numbers.append(known[1])
+            pair = before.get(id(chat)) or (chat, self.number(chat))
+            self._last[id(chat)] = pair
+            numbers.append(pair[1])
         return numbers
 
     def number(self, chat: Chat) -> int:
-        """The number of a message; equal content, equal number."""
+        """The number of a message: that of an equal one, or a new one."""
         content = chat.get("content")
         calls = chat.get("tool_calls")
         key = (
@@ -147,45 +147,43 @@ class NumberedMessages:
             if chat.keys() <= _PLAIN
             else json.dumps({name: chat[name] for name in sorted(chat.keys() - _PLAIN)}),
         )
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = len(self.chats)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.chats)
             self.chats.append(chat)
-            self.tokens.append(tokens(pieces(chat)))
-        return found
+            self.tokens.append(count_tokens(chat))
+        return number
 
-    def head(self, one: int, other: int) -> float:
-        """Tokens of text that two different messages have in common at their heads."""
+    def common_tokens(self, one: int, other: int) -> float:
+        """Tokens that two different messages have in common at their beginning."""
         pair = (one, other) if one < other else (other, one)
-        found = self._heads.get(pair)
-        if found is None:
-            found = self._heads[pair] = self._head(self.chats[one], self.chats[other])
-        return found
-
-    @staticmethod
-    def _head(one: Chat, other: Chat) -> float:
-        if any(one.get(key) != other.get(key) for key in ("role", "tool_call_id", "name")):
-            return 0.0
-        count = 0.0
-        for mine, theirs in zip(pieces(one), pieces(other), strict=False):
-            pictures = isinstance(mine, PictureAddress), isinstance(theirs, PictureAddress)
-            if pictures == (False, False):
-                same = common(mine, theirs)
-                count += same / CHARACTERS_A_TOKEN
-                if same == len(mine) == len(theirs):
-                    continue
-                break
-            if pictures != (True, True) or mine != theirs:
-                break
-            count += PICTURE_TOKENS
-        return count
+        tokens = self._common.get(pair)
+        if tokens is None:
+            tokens = self._common[pair] = _common_tokens(self.chats[one], self.chats[other])
+        return tokens
 
     def holds(self, number: int, text: str) -> bool:
-        """Whether the message says `text`."""
-        found = self._holds.get((number, text))
-        if found is None:
-            said = self._searched.get(number)
-            if said is None:
-                said = self._searched[number] = searched(self.chats[number])
-            found = self._holds[number, text] = text in said
-        return found
+        """Whether `text` stands in the message."""
+        holds = self._holds.get((number, text))
+        if holds is None:
+            if number not in self._texts:
+                self._texts[number] = searchable_text(self.chats[number])
+            holds = self._holds[number, text] = text in self._texts[number]
+        return holds
+
+
+def _common_tokens(one: Chat, other: Chat) -> float:
+    if any(one.get(key) != other.get(key) for key in ("role", "tool_call_id", "name")):
+        return 0.0
+    count = 0.0
+    for mine, theirs in zip(pieces(one), pieces(other), strict=False):
+        if isinstance(mine, PictureAddress) or isinstance(theirs, PictureAddress):
+            if type(mine) is not type(theirs) or mine != theirs:
+                break
+            count += PICTURE_TOKENS
+        else:
+            same = common_length(mine, theirs)
+            count += same / CHARACTERS_A_TOKEN
+            if not same == len(mine) == len(theirs):
+                break
+    return count

@@ -1,4 +1,4 @@
-"""What a replay found: each policy on each recording at each of the prices, and their sums."""
+"""The results of a replay: each policy on each recording at each of the prices, and their sums."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windlass.importing.recording import Grade
 
 
 class Span(NamedTuple):
-    """A figure of which two bounds are known; both are the same where it is exact."""
+    """The bounds between which a figure lies; both are the same where it is exact."""
 
     low: float
     high: float
@@ -29,27 +29,25 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplayedCall:
-    """One call under a policy.
-
-    `tokens` are its input by the model's count, `cost` is in US dollars, output included, or in
-    fresh input tokens where no price is known. Of `hidden` tokens sending everything has more.
-    """
+    """One call under a policy."""
 
     tokens: float
+    """Its input, by the model's count."""
     hidden: float
+    """Tokens that sending everything would add."""
     cost: float
+    """US dollars, output included; fresh input tokens where no price is known."""
 
 
 @dataclass(frozen=True, slots=True)
 class HiddenMessage:
-    """A message that the last call does not see as it was said: what became of it, and why.
-
-    `position` is its place among the messages, from 0; `tool` the one whose result it is.
-    """
+    """A message that the last call sees changed or not at all: what became of it, and why."""
 
     position: int
+    """Its place among the messages, from 0."""
     role: str
     tool: str
+    """The tool whose result it is (empty: of none)."""
     action: str
     reason: str
     tokens_before: int
@@ -58,16 +56,9 @@ class HiddenMessage:
 
 @dataclass(frozen=True, slots=True)
 class Outlay:
-    """What a policy comes to on a recording, or on several, at some prices.
+    """What a policy costs, and keeps in view, on a recording or on several, at some prices.
 
-    `bill` and `again` are in fresh input tokens of the model's count: what the input cost, and
-    what it costs to fetch again the results that calls needed and did not see (`misses`). Of the
-    `tokens` so many are read from the cache (`cached`); `everything` is the bill of sending
-    everything. `dollars`, and `everything_dollars`, are all of it with the output (None: no price
-    is known), but for the `unpriced` recordings. `ratio` is what the policy costs, divided by what
-    sending everything does. `values` and `lines` were needed, and so many of them in view.
-    `first_difference` is the number of the first call that is sent something else than everything
-    (None: no call is), `dearest` that of the dearest call, from 1. `calls` are the single ones.
+    Bills are in fresh input tokens of the model's count.
     """
 
     policy: str
@@ -75,28 +66,45 @@ class Outlay:
     recordings: int
     call_count: int
     tokens: Span
+    """The input of all calls."""
     bill: Span
+    """What the input costs."""
     again: Span
+    """What it costs to fetch again the results that calls needed and did not see."""
     cached: Span
+    """Of `tokens`, those that are read from the cache."""
     everything: Span
+    """The bill of sending everything."""
     dollars: Span | None
+    """US dollars of input, output and what is fetched again, without the `unpriced` recordings
+    (None: no price is known)."""
     values: int
+    """Values that calls needed."""
     values_seen: int
+    """Of `values`, those that were in view."""
     lines: int
+    """Whole lines that calls needed."""
     lines_seen: int
     misses: int
+    """Results that calls needed and did not see."""
     everything_dollars: Span | None = None
+    """The same as `dollars`, of sending everything."""
     unpriced: int = 0
     first_difference: int | None = None
+    """The number, from 1, of the first call whose window differs from sending everything (None: no
+    call's does)."""
     dearest: int | None = None
+    """The number of the dearest call, from 1."""
     calls: tuple[ReplayedCall, ...] = ()
+    """Each call; empty for the sum of several recordings."""
     hidden: tuple[HiddenMessage, ...] = ()
     worst: float = 0.0
+    """The largest `ratio` of one recording."""
     worst_recording: str = ""
 
     @property
     def ratio(self) -> Span:
-        """What it costs with what is fetched again, divided by sending everything."""
+        """What the policy costs, divided by what sending everything does."""
         if self.dollars is not None and self.everything_dollars is not None:
             pairs = list(zip(self.dollars, self.everything_dollars, strict=True))
         else:
@@ -113,17 +121,7 @@ class Outlay:
 
 @dataclass(frozen=True, slots=True)
 class RecordingReplay:
-    """One recording under each policy at each of the prices.
-
-    `title` are the day and the user's first words. `recorded` is what it cost as it was recorded,
-    in US dollars (None: unknown); of its
-    `recorded_in` tokens the provider read `recorded_cached` from its cache. `unseen` are the
-    tokens that each call sent beside the messages, by estimate where the evidence is a transcript.
-    `results` counts its results of tools, which with `results_as_words` are told as words of the
-    user and never shortened; `estimated` the calls whose output was not recorded and is
-    estimated. `skipped` counts what of the file was left out, by reason. `times` say when each
-    call was made, in seconds since 1970 (None: unknown).
-    """
+    """One recording under each policy at each of the prices."""
 
     name: str
     source: str
@@ -133,39 +131,48 @@ class RecordingReplay:
     model: str
     call_count: int
     results: int
+    """How many results of tools it has."""
     recorded: float | None
+    """What it cost as recorded, in US dollars (None: unknown)."""
     recorded_in: int
+    """The tokens of its input that the provider counted."""
     recorded_cached: int
+    """Of `recorded_in`, those that the provider read from its cache."""
     unseen: Span
+    """The tokens that each call sent besides the messages; an estimate for a transcript."""
     outlays: tuple[Outlay, ...]
     estimated: int = 0
+    """Calls whose output was not recorded, and is estimated."""
     title: str = ""
+    """The day it began, and the user's first words."""
     results_as_words: bool = False
+    """Whether results were sent as words of the user, which are never shortened."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    """What was left out of the file: how often, by reason."""
     times: tuple[float | None, ...] = ()
+    """When each call was made, in seconds since 1970 (None: unknown)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Recordings under policies: each by itself, and all together in `totals`.
-
-    `recorded` are US dollars, but for the `unknown` recordings whose cost is not known (None: of
-    all). `policies` are the options of each by its
-    name. `assumed` and `skipped` are sentences: what was assumed of prices, and which files and
-    recordings were left out.
-    """
+    """Recordings under policies: each by itself, and all together in `totals`."""
 
     recordings: tuple[RecordingReplay, ...]
     totals: tuple[Outlay, ...]
     recorded: float | None
+    """What they cost as recorded, in US dollars, without the `unknown` ones (None: all unknown)."""
     unknown: int
+    """Recordings whose cost is not known."""
     policies: Mapping[str, Mapping[str, Any]]
+    """The options of each policy, by its name."""
     assumed: tuple[str, ...] = ()
+    """Sentences about what was assumed of prices."""
     skipped: tuple[str, ...] = ()
+    """Sentences about files and recordings that were left out."""
 
 
 def totals_of(recordings: Sequence[RecordingReplay]) -> tuple[Outlay, ...]:
-    """The sums over recordings, for each policy and prices."""
+    """The sums over recordings, for each policy at each of the prices."""
     groups: dict[tuple[str, str], list[tuple[str, Outlay]]] = {}
     for recording in recordings:
         for outlay in recording.outlays:

@@ -21,40 +21,39 @@ PricesName: TypeAlias = str | Prices
 
 @dataclass(frozen=True, slots=True)
 class PricedVector:
-    """Prices in units of a fresh input token, and in US dollars where they are a model's.
-
-    `name` is what tables call them; `assumed` says what was assumed (empty: nothing).
-    """
+    """Prices in units of a fresh input token, and in US dollars where they are a model's."""
 
     name: str
+    """What tables call them."""
     vector: Vector
     rate: Rate | None = None
     assumed: str = ""
+    """A sentence about what was assumed (empty: nothing)."""
 
     def dollars(self, units: float) -> float | None:
-        """US dollars of so many fresh input tokens; None: no price is known."""
+        """What `units` fresh input tokens cost in US dollars; None: no price is known."""
         return None if self.rate is None else input_dollars(self.rate, units)
 
     def output_dollars(self, tokens_in: float, tokens_out: float) -> float:
-        """US dollars of a reply; nothing where no price is known."""
+        """What a reply costs in US dollars; 0 where no price is known."""
         if self.rate is None:
             return 0.0
         return output_dollars(self.rate, round(tokens_in), round(tokens_out))
 
 
 def check_prices(named: Iterable[PricesName]) -> tuple[PricesName, ...]:
-    """The prices, each once. Raises UsageError for some that are not known."""
-    listed = tuple(dict.fromkeys(named))
-    for one in listed:
-        if one != OWN:
-            priced(one, "")
-    return listed
+    """The prices, each once. Raises UsageError for unknown ones."""
+    names = tuple(dict.fromkeys(named))
+    for name in names:
+        if name != OWN:
+            find_prices(name, "")
+    return names
 
 
-def priced(named: PricesName, model: str) -> PricedVector:
+def find_prices(named: PricesName, model: str) -> PricedVector:
     """The prices that a user names, for a recording with `model`.
 
-    Raises UsageError for some that are not known.
+    Raises UsageError for unknown ones.
     """
     if isinstance(named, Prices):
         name = f"{named.read:g},{named.write:g},{named.minimum},{named.step}"
@@ -66,24 +65,26 @@ def priced(named: PricesName, model: str) -> PricedVector:
     if named in _NAMED:
         return PricedVector(named, _NAMED[named])
     if "/" in named:
-        found = rate(named)
-        if found is None or not found.input:
+        listed = rate(named)
+        if listed is None or not listed.input:
             raise UsageError(
                 f"model {named!r} has no price; set [prices.{named!r}] in windlass.toml, or take"
                 f" one of {', '.join(_NAMED)}"
             )
-        return PricedVector(named, _vector(named, prices_of(named, warn=lambda _: None)), found)
+        return _of_model(named, named, listed)
     return PricedVector(named, _vector(named, _numbers(named)))
 
 
 def _own(model: str) -> PricedVector:
-    found = rate(model) if "/" in model.strip("/") else None
-    if found is None or not found.input:
-        usual = VECTORS[0]
-        return PricedVector(
-            OWN, usual, None, f"model {model!r} has no price: prices like Anthropic's are taken"
-        )
-    return PricedVector(OWN, _vector(model, prices_of(model, warn=lambda _: None)), found)
+    listed = rate(model) if "/" in model.strip("/") else None
+    if listed is not None and listed.input:
+        return _of_model(OWN, model, listed)
+    assumed = f"model {model!r} has no price: prices like Anthropic's are taken"
+    return PricedVector(OWN, VECTORS[0], assumed=assumed)
+
+
+def _of_model(name: str, model: str, listed: Rate) -> PricedVector:
+    return PricedVector(name, _vector(model, prices_of(model, warn=lambda _: None)), listed)
 
 
 def _numbers(named: str) -> Prices:

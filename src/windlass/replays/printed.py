@@ -1,4 +1,4 @@
-"""A replay in words and tables, as the terminal and the page have them."""
+"""A replay in words and tables, as the terminal and the page show it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from windlass.caching.rates import many, money, table_date
 from windlass.cascade.policies import EVERYTHING
 from windlass.importing.recording import ESTIMATED, GRADES
 from windlass.replays.outcomes import Outlay, RecordingReplay, Replay, Span
-from windlass.text.tables import Cell, Columns, NumberCell, Table, table_of
+from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
 
 _MANY: Final = 100_000
-"""Tokens from which on they are told in thousands."""
+"""From so many tokens on, a count is shown in thousands."""
 
 
 def only_one(replayed: Replay) -> RecordingReplay | None:
-    """The recording, where it is one."""
+    """The recording, where there is only one."""
     return replayed.recordings[0] if len(replayed.recordings) == 1 else None
 
 
-def totals_table(replayed: Replay) -> Table:
-    """What each policy comes to."""
+def totals_table(replayed: Replay) -> CellTable:
+    """What each policy costs and keeps in view."""
     one = only_one(replayed)
     sources = {recording.name: recording.source for recording in replayed.recordings}
     several = len({outlay.prices for outlay in replayed.totals}) > 1
@@ -45,27 +45,27 @@ def totals_table(replayed: Replay) -> Table:
     return table_of(replayed.totals, columns)
 
 
-def sessions_table(replayed: Replay) -> Table:
-    """A row for each recording, the dearest first: what it cost, and would under each policy."""
+def sessions_table(replayed: Replay) -> CellTable:
+    """A row for each recording, the dearest first: its cost, and that under each policy."""
     prices = replayed.totals[0].prices
     policies = [outlay.policy for outlay in replayed.totals if outlay.prices == prices]
     others = [policy for policy in policies if policy != EVERYTHING] or policies
     rows: list[list[Cell]] = []
     for one in sorted(replayed.recordings, key=lambda each: each.recorded or 0.0, reverse=True):
-        found = {outlay.policy: outlay for outlay in one.outlays if outlay.prices == prices}
+        outlays = {outlay.policy: outlay for outlay in one.outlays if outlay.prices == prices}
         cells = (
             NumberCell(cell)
             for policy in others
-            for cell in (cost_text(found[policy]), percents(found[policy].ratio))
+            for cell in (cost_text(outlays[policy]), percents(outlays[policy].ratio))
         )
         recorded = NumberCell("-" if one.recorded is None else money(one.recorded))
         rows.append([one.title, one.call_count, recorded, *cells])
     heads = [head for policy in others for head in (policy, "of everything")]
-    return Table(["session", "calls", "recorded", *heads], rows)
+    return CellTable(["session", "calls", "recorded", *heads], rows)
 
 
-def about(replayed: Replay) -> Iterator[str]:
-    """What was replayed, what it cost, and what the heads of the table mean."""
+def describe_replay(replayed: Replay) -> Iterator[str]:
+    """What was replayed, what it cost, and what the columns of the table mean."""
     one = only_one(replayed)
     recorded = "not known" if replayed.recorded is None else money(replayed.recorded)
     if replayed.recorded is not None and replayed.unknown:
@@ -77,9 +77,9 @@ def about(replayed: Replay) -> Iterator[str]:
         )
     else:
         grades = sorted({recording.grade for recording in replayed.recordings})
-        told = ", ".join(GRADES[grade] for grade in grades)
-        calls = sum(recording.call_count for recording in replayed.recordings)
-        yield f"{many(len(replayed.recordings), 'recording')} with {many(calls, 'call')} ({told})"
+        evidence = ", ".join(GRADES[grade] for grade in grades)
+        calls = many(sum(one.call_count for one in replayed.recordings), "call")
+        yield f"{many(len(replayed.recordings), 'recording')} with {calls} ({evidence})"
     yield f"what it cost, as recorded: {recorded}"
     if estimated := sum(recording.estimated for recording in replayed.recordings):
         yield ESTIMATED.format(many(estimated, "call"))
@@ -93,8 +93,8 @@ def about(replayed: Replay) -> Iterator[str]:
     )
 
 
-def notes(replayed: Replay) -> Iterator[str]:
-    """What the figures rest on."""
+def list_notes(replayed: Replay) -> Iterator[str]:
+    """What the figures are based on, and what they leave out."""
     one = only_one(replayed)
     if any(one.grade == "C" and one.unseen.high for one in replayed.recordings):
         unseen = ""
@@ -105,10 +105,9 @@ def notes(replayed: Replay) -> Iterator[str]:
             "system prompt and tools are not in the transcript; they count by what the"
             f" provider counted{unseen}"
         )
-    if told := _caches(replayed):
-        yield told
-    if replayed.assumed:
-        yield from replayed.assumed
+    if note := _cache_note(replayed):
+        yield note
+    yield from replayed.assumed
     if unpriced := max(outlay.unpriced for outlay in replayed.totals):
         yield f"without a price, and so in no cost: {many(unpriced, 'recording')}"
     if any(outlay.dollars is not None for outlay in replayed.totals):
@@ -127,22 +126,22 @@ def notes(replayed: Replay) -> Iterator[str]:
         yield f"left out, and named above: {len(replayed.skipped):,}"
 
 
-def _caches(replayed: Replay) -> str:
-    """How much the provider's cache held, and how much is taken to be held; empty: unknown."""
-    told = sum(recording.recorded_in for recording in replayed.recordings)
-    held = sum(recording.recorded_cached for recording in replayed.recordings)
+def _cache_note(replayed: Replay) -> str:
+    """How much the provider's cache held, and how much the bill counts on; empty: unknown."""
+    tokens_in = sum(recording.recorded_in for recording in replayed.recordings)
+    cached = sum(recording.recorded_cached for recording in replayed.recordings)
     whole = next((one for one in replayed.totals if one.ratio == (1, 1)), None)
-    if not told or whole is None or not whole.cached.high:
+    if not tokens_in or whole is None or not whole.cached.high:
         return ""
     share = whole.cached.middle / whole.tokens.middle
     return (
-        f"as recorded, {held / told:.0%} of the input was read from the cache; the bill of"
+        f"as recorded, {cached / tokens_in:.0%} of the input was read from the cache; the bill of"
         f" {whole.policy} counts on {share:.0%}"
     )
 
 
 def cost_text(outlay: Outlay) -> str:
-    """What a policy cost, for people."""
+    """What a policy costs, for people."""
     if outlay.dollars is not None:
         return _range(*(money(one) for one in outlay.dollars))
     units = map(sum, zip(outlay.bill, outlay.again, strict=True))
@@ -171,10 +170,10 @@ def _worst(outlay: Outlay, sources: Mapping[str, str]) -> str:
 
 def _calls(outlay: Outlay) -> list[str]:
     first, dearest = outlay.first_difference, outlay.dearest
-    told = "-"
+    amount = "-"
     if dearest is not None:
-        told = f"{dearest}: {amount_text(outlay, outlay.calls[dearest - 1].cost)}"
-    return ["-" if first is None else str(first), told]
+        amount = f"{dearest}: {amount_text(outlay, outlay.calls[dearest - 1].cost)}"
+    return ["-" if first is None else str(first), amount]
 
 
 def _thousands(tokens: float) -> str:

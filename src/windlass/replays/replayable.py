@@ -14,7 +14,7 @@ from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.history.row_details import ReplyDetails
 from windlass.importing.base import read_list
 from windlass.importing.recording import Grade, RecordedCall, Recording
-from windlass.importing.storing import IMPORTED, RESULTS_AS_WORDS
+from windlass.importing.storing import RESULTS_AS_WORDS, imported_from
 from windlass.importing.streams import recordings
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
@@ -37,24 +37,20 @@ def recordings_of(
         source: A path, where there is one; else the name of a session.
         model: The model of a list of messages.
         store: Opens the store.
-        on_skip: Told in one sentence of each file of a folder that is not read.
-        check_ended: Raises where a session still runs.
+        on_skip: Gets a sentence for each file of a folder that is not read.
+        check_ended: Raises where a session is still running.
 
-    Raises UsageError for what is none, cannot be read, or still runs.
+    Raises UsageError where there is no such thing, it cannot be read, or it is still running.
     """
     if not isinstance(source, str | Path):
-        yield of_list(source, model)
+        yield recording_of_list(source, model)
     elif Path(source).exists():
         yield from recordings(source, on_skip=on_skip if Path(source).is_dir() else None)
     else:
-        history, session = _session(source, store)
-        below = nest_with_totals(sessions_below(history, [session]))
-        for name in (session, *(info.session_id for info in below)):
-            check_ended(history, name)
-        yield from of_session(history, session)
+        yield from _recordings_of_session(*_find_session(source, store), check_ended)
 
 
-def _session(source: str | Path, store: Callable[[], Store]) -> tuple[Store, str]:
+def _find_session(source: str | Path, store: Callable[[], Store]) -> tuple[Store, str]:
     name = str(source)
     is_path = isinstance(source, Path) or "/" in name or bool(Path(name).suffix)
     try:
@@ -69,22 +65,22 @@ def _session(source: str | Path, store: Callable[[], Store]) -> tuple[Store, str
         raise
 
 
-def of_list(messages: Sequence[Mapping[str, Any]], model: str | None) -> Recording:
-    """A list of messages in one of the forms; each answer in it was a call.
+def recording_of_list(messages: Sequence[Mapping[str, Any]], model: str | None) -> Recording:
+    """The recording of a list of messages, in any provider's form; each answer was a call.
 
-    Raises UsageError where it holds none.
+    Raises UsageError where the list holds no answer.
     """
     if isinstance(messages, Mapping) or not isinstance(messages, Sequence):
         raise UsageError(
             "a recording is a session, a file, a folder or a list of messages, not"
             f" {type(messages).__name__}"
         )
-    listed = [as_json(one) if has_objects(one) else one for one in messages]
+    objects = [as_json(one) if has_objects(one) else one for one in messages]
     skipped: Counter[str] = Counter()
-    read = read_list(form_of_list(listed) or "openai", listed, skipped)
+    conversation = read_list(form_of_list(objects) or "openai", objects, skipped)
     calls = tuple(
         RecordedCall(at, model or "unknown")
-        for at, message in enumerate(read)
+        for at, message in enumerate(conversation)
         if message.role == "assistant"
     )
     if not calls:
@@ -94,34 +90,39 @@ def of_list(messages: Sequence[Mapping[str, Any]], model: str | None) -> Recordi
         "messages",
         "A",
         model or "unknown",
-        tuple(read),
+        tuple(conversation),
         calls,
         tools=(),
         skipped=skipped,
     )
 
 
-def of_session(store: Store, session_id: str) -> Iterator[Recording]:
-    """The conversations of a session and of those under it, as its calls were sent.
+def _recordings_of_session(
+    store: Store, session_id: str, check_ended: Callable[[Store, str], None]
+) -> Iterator[Recording]:
+    """The conversations of a session and of the sessions below it.
 
-    What a window had shortened stands there as it was said. Raises UsageError where it made no
-    call.
+    Raises UsageError where they made no call.
     """
     below = nest_with_totals(sessions_below(store, [session_id]))
     names = [session_id, *(info.session_id for info in below)]
-    found = [recording for name in names for recording in conversations_of(store, name)]
-    if not found:
+    for name in names:
+        check_ended(store, name)
+    conversations = [recording for name in names for recording in conversations_of(store, name)]
+    if not conversations:
         raise UsageError(f"session {session_id!r} made no call that can be replayed")
-    yield from found
+    yield from conversations
 
 
 def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
-    """The conversations of a session by itself, as in `of_session`."""
+    """The conversations of a session, without those below it.
+
+    A message that a window had shortened stands there whole.
+    """
     rows = list(store.rows(session_id))
-    definition = store.start(session_id).cascade
-    grade = _grade(definition)
-    told = definition.get(IMPORTED)
-    as_words = isinstance(told, Mapping) and bool(told.get(RESULTS_AS_WORDS))
+    imported = imported_from(store.start(session_id).cascade)
+    grade: Grade = imported.get("grade", "A")
+    as_words = bool(imported.get(RESULTS_AS_WORDS))
     chains: list[_Chain] = []
     ids = {stored.id: stored for stored in rows if stored.id is not None}
     replies = {stored.row.trace_id: stored for stored in rows}
@@ -130,7 +131,7 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
         if reply is None:
             continue
         sent = [shown.message_id for shown in call.shown]
-        chain = next((one for one in reversed(chains) if one.goes_on(sent, reply)), None)
+        chain = next((one for one in reversed(chains) if one.continues(sent, reply)), None)
         if chain is None:
             chain = _Chain(reply.row.sounding_index)
             chains.append(chain)
@@ -140,67 +141,62 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
         yield replace(chain.recording(store, name, grade), results_as_words=as_words)
 
 
-def _grade(definition: Mapping[str, Any]) -> Grade:
-    told = definition.get(IMPORTED)
-    grade: Grade = told["grade"] if isinstance(told, Mapping) else "A"
-    return grade
-
-
 @dataclass(slots=True)
 class _Chain:
-    """A conversation of a session: calls of which each was sent what the one before was, and more.
+    """A conversation of a session: each call was sent what the call before was, and more.
 
-    A call of the same phase that was sent less goes on with it too: a window left something out.
+    A call of the same phase that was sent less belongs to it, too: a window left something out.
     """
 
     sounding: int | None
     phase: str | None = None
-    listed: list[str] = field(default_factory=list[str])
+    ids: list[str] = field(default_factory=list[str])
+    """The ids of `messages`."""
     messages: list[Message] = field(default_factory=list[Message])
     calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
     tools: Sequence[Mapping[str, Any]] = ()
     specs: tuple[ToolSpec, ...] = ()
     model: str = ""
 
-    def goes_on(self, sent: Sequence[str], reply: StoredRow) -> bool:
-        """Whether a call with these messages comes after all that was said here."""
+    def continues(self, sent: Sequence[str], reply: StoredRow) -> bool:
+        """Whether a call that was sent these messages continues the conversation."""
         if reply.row.sounding_index != self.sounding or not sent:
             return False
-        if reply.row.phase != self.phase and not {*self.listed[1:]} <= {*sent}:
+        if reply.row.phase != self.phase and not {*self.ids[1:]} <= {*sent}:
             return False
-        known = {*self.listed, sent[0]}
-        new = [one not in known for one in sent]
-        return _said(sent[0]) == _said(self.listed[0]) and new == sorted(new)
+        earlier = {*self.ids, sent[0]}
+        new = [one not in earlier for one in sent]
+        return _content_of(sent[0]) == _content_of(self.ids[0]) and new == sorted(new)
 
     def add(
         self,
         call: CallRecord,
         sent: Sequence[str],
         reply: StoredRow,
-        ids: Mapping[str, StoredRow],
+        rows: Mapping[str, StoredRow],
     ) -> None:
         """Take in the next call."""
         bodies = {body.key: body for body in call.bodies}
-        known = {*self.listed, *sent[: 1 if self.listed else 0]}
+        earlier = {*self.ids, *sent[: 1 if self.ids else 0]}
         for shown in call.shown:
-            if shown.message_id in known:
+            if shown.message_id in earlier:
                 continue
-            stored = ids.get(shown.message_id)
+            stored = rows.get(shown.message_id)
             message = stored.row.message if stored is not None else None
             message = message or bodies.get(shown.shown_as or "")
             if message is not None:
-                self.listed.append(shown.message_id)
+                self.ids.append(shown.message_id)
                 self.messages.append(message)
         row = reply.row
-        told, usage = ReplyDetails.read(row) or ReplyDetails(), None
+        details, usage = ReplyDetails.read(row) or ReplyDetails(), None
         is_whole = len(sent) >= len(self.messages) and not any(one.shown_as for one in call.shown)
         if row.tokens_in is not None and is_whole:  # else it is that of a shortened request
             usage = Usage(
                 row.tokens_in,
                 row.tokens_out or 0,
                 row.tokens_cached or 0,
-                told.tokens_written,
-                told.tokens_written_long,
+                details.tokens_written,
+                details.tokens_written_long,
             )
         self.model, self.phase = self.model or call.model, row.phase
         if call.tools != self.tools:
@@ -214,16 +210,16 @@ class _Chain:
                 row.cost,
                 row.timestamp,
                 row.trace_id,
-                told.tokens_out_estimated,
+                details.tokens_out_estimated,
                 self.specs,
             )
         )
         if row.message is not None and reply.id is not None and reply.id not in sent:
-            self.listed.append(reply.id)
+            self.ids.append(reply.id)
             self.messages.append(row.message)
 
     def recording(self, store: Store, name: str, grade: Grade) -> Recording:
-        """All of it."""
+        """The whole conversation, with the bytes of its pictures."""
         tools = self.specs
         return Recording(
             name,
@@ -236,13 +232,13 @@ class _Chain:
         )
 
 
-def _said(message_id: str) -> str:
-    """What the message with this id says, as a hash: a phase may say its system prompt again."""
+def _content_of(message_id: str) -> str:
+    """The content of a message as a hash: a phase may repeat its system prompt under a new id."""
     return message_id.rpartition("-")[0]
 
 
 def _with_pictures(message: Message, store: Store) -> Message:
-    """The message with the bytes of its pictures, which a store keeps apart."""
+    """A message with the bytes of its pictures, which a store keeps apart."""
     if not any(one.sha256 and one.data is None for one in message.pictures):
         return message
     return message.with_parts(

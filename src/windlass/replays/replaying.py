@@ -1,8 +1,8 @@
 """A recording under policies: what each call would have been sent, and what it would have cost.
 
-The windows are those of `Context`, message by message, as a loop would get them. Tokens, what
-stands in front of the messages of a transcript and what the cache held are as the provider counted
-them, where it did (`counted.py`): so the bill of sending everything is the one that was paid.
+The windows are those of `Context`, message by message, as an agent loop would get them. Where the
+provider counted tokens, they are taken from it (`counted.py`): also those of what a transcript
+lacks, and of what the cache held. So the bill of sending everything is the one that was paid.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Final
 
 from windlass.caching.bill import cached_tokens
@@ -18,18 +17,18 @@ from windlass.context.context import Context
 from windlass.context.window import Chat, ChatWindow
 from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.replays.call_bills import CallTokens, cost, sent
+from windlass.replays.call_bills import CallHead, CallTokens, measure_calls, price_call
 from windlass.replays.counted import (
     CallCounts,
     RecordedCache,
-    counts_of,
-    recorded_cache,
-    unseen_of,
+    estimate_counts,
+    read_caches,
+    unseen_tokens,
 )
 from windlass.replays.measure import CallBill, Ruler
 from windlass.replays.named_policies import ReplayPolicy
 from windlass.replays.needed import NeededText
-from windlass.replays.numbered import CHARACTERS_A_TOKEN, pieces, tokens
+from windlass.replays.numbered import CHARACTERS_A_TOKEN, count_tokens
 from windlass.replays.outcomes import (
     HiddenMessage,
     Outlay,
@@ -50,15 +49,13 @@ SHOWN: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ReplayOrder:
-    """A recording to replay, under which policies and at which prices.
-
-    `recorded` is what it cost in US dollars, as it was recorded (None: unknown).
-    """
+    """A recording to replay, under which policies and at which prices."""
 
     recording: Recording
     policies: tuple[ReplayPolicy, ...]
     prices: tuple[PricedVector, ...]
     recorded: float | None
+    """What it cost as recorded, in US dollars (None: unknown)."""
 
 
 class _Chats:
@@ -70,27 +67,30 @@ class _Chats:
         self.messages: list[Chat] = [to_openai(message) for message in recording.messages]
         self.answers: tuple[RecordedCall, ...] = recording.calls
         self.calls = [answer.at for answer in recording.calls]
-        self.times = [answer.time for answer in recording.calls]
         self.tools = [spec.to_openai() for spec in recording.tools or ()]
-        told = [
+        tools_of_calls = [
             recording.tools or () if answer.tools is None else answer.tools
             for answer in recording.calls
         ]
-        texts = {id(tools): json.dumps([spec.to_openai() for spec in tools]) for tools in told}
-        kinds = {text: number for number, text in enumerate(dict.fromkeys(texts.values()))}
-        self.heads = [kinds[texts[id(tools)]] for tools in told]
-        """Which calls were sent the same tools."""
-        self.head_tokens = [
-            len(texts[id(tools)]) / CHARACTERS_A_TOKEN if tools else 0.0 for tools in told
+        texts = {
+            id(tools): json.dumps([spec.to_openai() for spec in tools]) for tools in tools_of_calls
+        }
+        numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()))}
+        self.heads = [
+            CallHead(answer.time, numbers[texts[id(tools)]])
+            for answer, tools in zip(recording.calls, tools_of_calls, strict=True)
+        ]
+        self.tool_tokens = [
+            len(texts[id(tools)]) / CHARACTERS_A_TOKEN if tools else 0.0 for tools in tools_of_calls
         ]
 
-    def dated(self) -> list[Chat]:
-        """The messages, with the time at those that were answers of calls."""
-        dated = list(self.messages)
+    def with_times(self) -> list[Chat]:
+        """The messages; each answer of a call has the time of the call."""
+        chats = list(self.messages)
         for answer in self.answers:
-            if answer.time is not None and answer.at < len(dated):
-                dated[answer.at] = {**dated[answer.at], "at": answer.time}
-        return dated
+            if answer.time is not None and answer.at < len(chats):
+                chats[answer.at] = {**chats[answer.at], "at": answer.time}
+        return chats
 
 
 def replay_recording(order: ReplayOrder) -> RecordingReplay | str:
@@ -107,12 +107,11 @@ class _Replaying:
         self._order = order
         self._recording = order.recording
         self._chats = _Chats(order.recording)
-        self._dated = self._chats.dated()
-        told = order.recording.results if order.recording.results_as_words else ()
-        self._ruler = Ruler(self._chats, told)
-        neutral = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
-        whole = [call.tokens for call in self._ruler.whole]
-        self._counts = counts_of(order.recording, whole, self._chats.head_tokens, neutral)
+        as_words = order.recording.results if order.recording.results_as_words else ()
+        self._ruler = Ruler(self._chats, as_words)
+        total = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
+        neutral = [call.tokens for call in self._ruler.whole]
+        self._counts = estimate_counts(order.recording, neutral, self._chats.tool_tokens, total)
 
     def replay(self) -> RecordingReplay:
         recording = self._recording
@@ -134,7 +133,7 @@ class _Replaying:
             recorded=self._order.recorded,
             recorded_in=recording.usage.tokens_in,
             recorded_cached=recording.usage.tokens_cached,
-            unseen=unseen_of(self._counts),
+            unseen=unseen_tokens(self._counts),
             estimated=recording.estimated,
             title=recording.titled,
             outlays=tuple(outlays),
@@ -147,12 +146,11 @@ class _Replaying:
     def _outlay(self, policy: ReplayPolicy, prices: PricedVector) -> Outlay:
         ruler, vector = self._ruler, prices.vector
         windows, hidden = self._windows(policy, prices)
-        # What a provider's cache held is known where it told so: no time is waited for.
-        cache = recorded_cache(self._recording, prices)
-        times, ttl_s = self._chats.times, None if any(cache) else vector.ttl_s
-        heads = self._chats.heads
-        calls = sent(windows, ruler.shown, times, ttl_s, heads)
-        whole = sent(ruler.everything, ruler.shown, times, ttl_s, heads)
+        cache = read_caches(self._recording, prices)
+        # What the provider says its cache held already takes into account what it forgot.
+        ttl_s = None if any(cache) else vector.ttl_s
+        calls = measure_calls(windows, ruler.shown, self._chats.heads, ttl_s)
+        whole = measure_calls(ruler.everything, ruler.shown, self._chats.heads, ttl_s)
         missed = ruler.missed(windows, ruler.needs)
         requests = _Requests(calls, whole, missed, cache, ttl_s)
         figures = [self._figures(counts, requests, prices) for counts in self._counts]
@@ -160,10 +158,10 @@ class _Replaying:
         singles = tuple(
             ReplayedCall(
                 tokens=(low.tokens + high.tokens) / 2,
-                hidden=self._counts[0].scale * (all_of_it.tokens - call.tokens),
+                hidden=self._counts[0].scale * (everything.tokens - call.tokens),
                 cost=(cost_low + cost_high) / 2,
             )
-            for low, high, call, all_of_it, cost_low, cost_high in zip(
+            for low, high, call, everything, cost_low, cost_high in zip(
                 *(each.bills for each in figures),
                 calls,
                 whole,
@@ -208,11 +206,11 @@ class _Replaying:
         return replace(outlay, worst=outlay.ratio.high)
 
     def _figures(self, counts: CallCounts, requests: _Requests, prices: PricedVector) -> _Figures:
-        """What the calls come to by one of the counts, in tokens of the model."""
+        """What the calls cost by one of the two estimates, in tokens of the model."""
         vector, scale, cache = prices.vector, counts.scale, requests.cache
         mine, everything = (
-            self._behind(listed, counts.unseen, requests.ttl_s)
-            for listed in (requests.calls, requests.whole)
+            self._with_unseen(calls, counts.unseen, requests.ttl_s)
+            for calls in (requests.calls, requests.whole)
         )
         # Both sides are summed alike, so that equal bills have equal totals to the last digit.
         bills: list[CallBill] = []
@@ -221,16 +219,16 @@ class _Replaying:
         whole_costs: list[float] = []
         cached = 0.0
         raw = self._ruler.bills(mine, requests.missed, vector)
-        for at, (bill, call, all_of_it) in enumerate(zip(raw, mine, everything, strict=True)):
-            call, all_of_it = call.scaled(scale), all_of_it.scaled(scale)  # noqa: PLW2901
-            held, factor = cache[at], 1.0
-            if held is None:
-                units, whole_units = cost(call, vector), cost(all_of_it, vector)
+        for at, (bill, call, whole) in enumerate(zip(raw, mine, everything, strict=True)):
+            call, whole = call.scaled(scale), whole.scaled(scale)  # noqa: PLW2901
+            recorded, factor = cache[at], 1.0
+            if recorded is None:
+                units, whole_units = price_call(call, vector), price_call(whole, vector)
                 cached += cached_tokens(vector, call.shared)
             else:
-                units, whole_units = held.cost(call, all_of_it, vector), held.units
-                cached += held.tokens_of(call, all_of_it)
-                factor = held.factor
+                units, whole_units = recorded.price(call, whole, vector), recorded.units
+                cached += recorded.cached_tokens(call, whole)
+                factor = recorded.factor
             bill = replace(  # noqa: PLW2901
                 bill,
                 tokens=call.tokens,
@@ -244,8 +242,10 @@ class _Replaying:
             if dollars is not None and whole_dollars is not None:
                 reply = self._reply_tokens(self._chats.answers[at], scale)
                 out, whole_out = (
-                    prices.output_dollars(one.tokens, reply) if held is None else held.output
-                    for one in (call, all_of_it)
+                    prices.output_dollars(one.tokens, reply)
+                    if recorded is None
+                    else recorded.output
+                    for one in (call, whole)
                 )
                 dollars += out
                 whole_costs.append(whole_dollars + whole_out)
@@ -257,12 +257,12 @@ class _Replaying:
             return call.usage.tokens_out
         if call.at >= len(self._chats.messages):
             return 0.0
-        return scale * tokens(pieces(self._chats.messages[call.at]))
+        return scale * count_tokens(self._chats.messages[call.at])
 
     def _windows(
         self, policy: ReplayPolicy, prices: PricedVector
     ) -> tuple[list[list[int]], tuple[HiddenMessage, ...]]:
-        """What each call sees, and what the last one does not."""
+        """What each call sees, and the messages that the last call does not see whole."""
         if policy.policy == _EVERYTHING:
             return self._ruler.everything, ()
         context = Context(
@@ -273,12 +273,13 @@ class _Replaying:
         )
         windows: list[list[int]] = []
         window: ChatWindow | None = None
+        chats = self._chats.with_times()
         done = 0
         for at in self._chats.calls:
-            for chat in self._dated[done:at]:
+            for chat in chats[done:at]:
                 context.append(chat)
             done = max(done, at)
-            if not at:  # what it was sent is not recorded
+            if not at:  # its messages were not recorded
                 windows.append([])
                 continue
             window = context.window()
@@ -289,11 +290,11 @@ class _Replaying:
         """The messages that a window shortens the most."""
         messages = self._recording.messages
         tools = {call.id: call.name for message in messages for call in message.tool_calls}
-        listed: list[HiddenMessage] = []
+        hidden: list[HiddenMessage] = []
         for entry in window.entries:
             if entry.action in _EDITED and entry.position is not None:
                 message = messages[entry.position]
-                listed.append(
+                hidden.append(
                     HiddenMessage(
                         entry.position,
                         message.role,
@@ -304,33 +305,33 @@ class _Replaying:
                         entry.tokens_after,
                     )
                 )
-        listed.sort(key=lambda one: one.tokens_after - one.tokens_before)
-        return tuple(listed[:SHOWN])
+        hidden.sort(key=lambda one: one.tokens_after - one.tokens_before)
+        return tuple(hidden[:SHOWN])
 
-    def _behind(
+    def _with_unseen(
         self, calls: Sequence[CallTokens], unseen: Sequence[float], ttl_s: float | None
     ) -> list[CallTokens]:
-        """The calls behind tokens that stand in front of each: what of them two have is shared."""
-        chats = self._chats
-        lapsed = [True] + [
-            head != other
-            or (ttl_s is not None and then is not None and now is not None and now - then > ttl_s)
-            for (then, head), (now, other) in pairwise(zip(chats.times, chats.heads, strict=True))
-        ]
-        behind: list[CallTokens] = []
+        """The calls with the tokens that are sent in front of their messages.
+
+        A call shares them with the call before it as far as both have them.
+        """
+        heads = self._chats.heads
+        totals: list[CallTokens] = []
         for at, call in enumerate(calls):
-            whole = max(0.0, call.tokens + unseen[at])
-            front = 0.0 if lapsed[at] else max(0.0, min(unseen[at], unseen[at - 1]))
-            behind.append(CallTokens(whole, min(whole, call.shared + front)))
-        return behind
+            tokens, front = max(0.0, call.tokens + unseen[at]), 0.0
+            if at and heads[at].finds(heads[at - 1], ttl_s):
+                front = max(0.0, min(unseen[at], unseen[at - 1]))
+            totals.append(CallTokens(tokens, min(tokens, call.shared + front)))
+        return totals
 
 
 @dataclass(frozen=True, slots=True)
 class _Requests:
-    """The calls under a policy and those of sending everything; what the first lack, and caches."""
+    """The calls of a recording under a policy."""
 
     calls: Sequence[CallTokens]
     whole: Sequence[CallTokens]
+    """The same calls where they are sent everything."""
     missed: Sequence[Sequence[NeededText]]
     cache: Sequence[RecordedCache | None]
     ttl_s: float | None
@@ -338,10 +339,12 @@ class _Requests:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """The calls' bills in fresh input tokens and their costs; what is cached, and everything's."""
+    """What the calls of a recording cost, in fresh input tokens."""
 
     bills: list[CallBill]
     costs: list[float]
+    """In US dollars, where the prices are a model's."""
     cached: float
     everything: float
+    """The bill of sending everything."""
     everything_costs: float

@@ -1,4 +1,4 @@
-"""A replay from end to end: recordings one by one, over the cores where there are several."""
+"""A replay from end to end: recordings one by one, or in several processes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from windlass.errors import UsageError, WindlassError
 from windlass.importing.recording import Recording
 from windlass.replays.named_policies import ReplayPolicy
 from windlass.replays.outcomes import RecordingReplay, Replay, totals_of
-from windlass.replays.pricing import PricesName, priced
+from windlass.replays.pricing import PricesName, find_prices
 from windlass.replays.replaying import ReplayOrder, replay_recording
 
 _FEW: Final = 500
-"""Calls that are replayed in the time that a process takes to start."""
+"""About as many calls are replayed in the time that a process takes to start."""
 _AHEAD: Final = 2
-"""Recordings that wait for each process: a folder may be larger than the memory."""
+"""Recordings that are read ahead for each process: a folder may be larger than the memory."""
 
 
 def replay_all(
@@ -33,30 +33,29 @@ def replay_all(
 ) -> Replay:
     """Each recording under each policy at each of the prices.
 
-    `skipped` are sentences about what is not replayed; those about recordings are added.
-    Raises UsageError where none could be replayed.
+    `skipped` are sentences about what is not replayed; those about recordings are added to it.
+    Raises UsageError where nothing could be replayed.
     """
-    told = [] if skipped is None else skipped
+    skipped = [] if skipped is None else skipped
     assumed: dict[str, None] = {}
-    found: list[RecordingReplay] = []
+    replays: list[RecordingReplay] = []
     orders = (_order(recording, policies, prices, assumed) for recording in recordings)
-    for replayed in in_processes(orders, workers):
-        if isinstance(replayed, str):
-            told.append(replayed)
+    for replay in replay_in_processes(orders, workers):
+        if isinstance(replay, str):
+            skipped.append(replay)
         else:
-            found.append(replayed)
-    if not found:
-        raise UsageError(told[0] if told else "there is nothing to replay")
-    dollars = [one.recorded for one in found]
-    known = [one for one in dollars if one is not None]
+            replays.append(replay)
+    if not replays:
+        raise UsageError(skipped[0] if skipped else "there is nothing to replay")
+    dollars = [replay.recorded for replay in replays if replay.recorded is not None]
     return Replay(
-        recordings=tuple(found),
-        totals=totals_of(found),
-        recorded=sum(known) if known else None,
-        unknown=len(dollars) - len(known),
+        recordings=tuple(replays),
+        totals=totals_of(replays),
+        recorded=sum(dollars) if dollars else None,
+        unknown=len(replays) - len(dollars),
         policies={policy.name: policy.policy.settings() for policy in policies},
         assumed=tuple(assumed),
-        skipped=tuple(told),
+        skipped=tuple(skipped),
     )
 
 
@@ -66,35 +65,40 @@ def _order(
     prices: tuple[PricesName, ...],
     assumed: dict[str, None],
 ) -> ReplayOrder:
-    vectors = tuple(priced(one, recording.model) for one in prices)
+    vectors = tuple(find_prices(one, recording.model) for one in prices)
     assumed |= {vector.assumed: None for vector in vectors if vector.assumed}
     return ReplayOrder(recording, policies, vectors, recording.dollars)
 
 
-def in_processes(orders: Iterable[ReplayOrder], workers: int) -> Iterator[RecordingReplay | str]:
-    """The orders carried out, in their order, by so many processes at a time."""
-    listed, first, calls = iter(orders), list[ReplayOrder](), 0
+def replay_in_processes(
+    orders: Iterable[ReplayOrder], workers: int
+) -> Iterator[RecordingReplay | str]:
+    """Replay the recordings in `workers` processes; the results come in the order of `orders`.
+
+    Little work is done in this process.
+    """
+    rest, first, calls = iter(orders), list[ReplayOrder](), 0
     while workers > 1 and (len(first) < 2 or calls < _FEW):  # noqa: PLR2004 - one, or little work
-        order = next(listed, None)
+        order = next(rest, None)
         if order is None:
             workers = 1
             break
         first.append(order)
         calls += len(order.recording.calls)
     if workers < 2:  # noqa: PLR2004
-        yield from map(replay_recording, chain(first, listed))
+        yield from map(replay_recording, chain(first, rest))
         return
-    # Started anew, so that no thread or lock of this process is copied.
+    # A process that is spawned, not forked, copies no thread or lock of this one.
     context = multiprocessing.get_context("spawn")
     try:
-        yield from _shared(chain(first, listed), workers, context)
+        yield from _spread(chain(first, rest), workers, context)
     except BrokenProcessPool as error:
         raise WindlassError(
-            "a process that replayed was killed, perhaps for its memory; try --workers 1"
+            "a worker process was killed, perhaps for lack of memory; try --workers 1"
         ) from error
 
 
-def _shared(
+def _spread(
     orders: Iterator[ReplayOrder], workers: int, context: SpawnContext
 ) -> Iterator[RecordingReplay | str]:
     with ProcessPoolExecutor(workers, mp_context=context) as pool:

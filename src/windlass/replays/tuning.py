@@ -1,8 +1,8 @@
-"""Settings that serve one's own recordings best, and what they are worth on others.
+"""The settings that serve a user's own recordings best, and what they save on unseen ones.
 
-Few settings are tried, each on all sessions. What is chosen keeps needed values and lines in view
-first, and costs least then. Its figure is that of sessions it was not chosen by: these are
-divided, and each part is billed by what the other parts choose.
+A few settings are tried, each on all sessions. The choice keeps needed values and lines in view
+first, and costs least second. Its figure comes from sessions that had no part in the choice: the
+sessions are divided into parts, and each part is billed by what the other parts choose.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ import yaml
 from windlass.caching.rates import many
 from windlass.errors import UsageError
 from windlass.importing.recording import Recording
-from windlass.replays.named_policies import ReplayPolicy, policies_of
-from windlass.replays.outcomes import RecordingReplay, Replay, Span
+from windlass.replays.named_policies import policies_of
+from windlass.replays.outcomes import RecordingReplay, Replay
 from windlass.replays.pricing import PricesName
 from windlass.replays.running import replay_all
 
 FEWEST_SESSIONS: Final = 10
-"""With fewer, what is left out says nothing of the others."""
+"""With fewer sessions, one part says nothing about the others."""
 PARTS: Final = 5
-"""Into which the sessions are divided."""
+"""The number of parts into which the sessions are divided."""
 WORTH: Final = 0.005
-"""Settings are better than the default's from so much less of its bill on."""
+"""Settings are better than the default where they save at least this share of its bill."""
 LINES_IN_VIEW: Final = 0.985
 VALUES_IN_VIEW: Final = 0.996
-"""The shares in view that settings should keep, as far as they can be had."""
+"""The shares that settings should keep in view, if any of them can."""
 _DIGITS: Final = 3
-"""Of what falls short of them: less than that is chance."""
+"""Decimal places of a shortfall: a smaller difference is chance."""
 
 DEFAULT: Final = "default"
 CANDIDATES: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -54,20 +54,20 @@ CANDIDATES: Final[Mapping[str, Mapping[str, Any]]] = {
         )
     },
 }
-"""The settings that are tried, by what they are called: how long results stay in sight."""
+"""The settings that are tried, by name: they differ in how long results stay in view."""
 
 
 @dataclass(frozen=True, slots=True)
 class TunedFigure:
-    """What settings come to on some sessions.
-
-    `ratio` is the bill, what is fetched again included, divided by sending everything.
-    """
+    """What settings cost, and keep in view, on some sessions."""
 
     settings: str
     ratio: float
+    """The bill, what is fetched again included, divided by that of sending everything."""
     values: float
+    """The share of needed values in view."""
     lines: float
+    """The share of needed lines in view."""
 
     @property
     def short(self) -> float:
@@ -78,22 +78,22 @@ class TunedFigure:
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """What was found: settings by name, and their figures.
-
-    `chosen` are those that serve all sessions best; `auto_context` is what a cascade takes (empty:
-    nothing better than the default was found). `unseen` is the figure of choosing so, on sessions
-    not tuned on, and `default` that of the default on the same ones. `figures` are those of
-    each of the settings on all sessions; `choices` says how often the parts chose which.
-    """
+    """The result of tuning: settings by name, and their figures."""
 
     sessions: int
     calls: int
     chosen: str
+    """The settings that serve all sessions best."""
     auto_context: Mapping[str, Any]
+    """The chosen settings for a cascade (empty: nothing better than the default was found)."""
     unseen: TunedFigure
+    """The figure of such a choice on sessions that had no part in it."""
     default: TunedFigure
+    """The figure of the default on the same sessions."""
     figures: tuple[TunedFigure, ...]
+    """The figure of each of the settings on all sessions."""
     choices: Mapping[str, int]
+    """How many parts chose which settings."""
     skipped: tuple[str, ...]
     assumed: tuple[str, ...]
 
@@ -103,7 +103,7 @@ class Tuning:
         return bool(self.auto_context)
 
     def yaml(self) -> str:
-        """The piece that a cascade takes; a file of it is a policy of `windlass replay`."""
+        """The settings as a piece of a cascade; `windlass replay` takes it from a file."""
         return yaml.safe_dump({"auto_context": dict(self.auto_context)}, sort_keys=False)
 
 
@@ -112,31 +112,27 @@ def tune_on(
 ) -> Tuning:
     """Try the settings on the recordings, and choose.
 
-    Raises UsageError where there are too few sessions, or none that can be replayed.
+    Raises UsageError where too few sessions can be replayed.
     """
     kept = list[Recording]()
     for recording in recordings:
         if any(message.role == "tool" for message in recording.messages):
             kept.append(recording)
         else:
-            skipped.append(f"{recording.name!r} has no result of a tool, so nothing is to be tuned")
-    _check_count(len(_grouped(kept)))
-    replayed = replay_all(kept, _candidates(), (prices,), workers, skipped)
-    sessions = _sessions(replayed, kept)
+            skipped.append(f"{recording.name!r} has no result of a tool: there is nothing to tune")
+    _check_count(len(_group_by_session(kept)))
+    replay = replay_all(kept, policies_of(CANDIDATES), (prices,), workers, skipped)
+    sessions = _sessions(replay, kept)
     _check_count(len(sessions))
-    return _tuned(replayed, sessions)
-
-
-def _candidates() -> tuple[ReplayPolicy, ...]:
-    return policies_of(CANDIDATES)
+    return _choose(replay, sessions)
 
 
 def _check_count(count: int) -> None:
     if count < FEWEST_SESSIONS:
         raise UsageError(
-            f"{many(count, 'session')} with results of tools, and at least"
-            f" {FEWEST_SESSIONS} are needed to tell what serves others; windlass replay compares"
-            " policies on what there is"
+            f"found {many(count, 'session')} with results of tools; at least"
+            f" {FEWEST_SESSIONS} are needed to tell what serves others. windlass replay compares"
+            " policies on fewer"
         )
 
 
@@ -146,7 +142,7 @@ _Session = Sequence[RecordingReplay]
 """A session with its side chains and branches."""
 
 
-def _grouped(recordings: Iterable[Recording]) -> dict[str, list[Recording]]:
+def _group_by_session(recordings: Iterable[Recording]) -> dict[str, list[Recording]]:
     """Recordings by the session that they belong to."""
     parents: dict[str, str] = {}
     groups: dict[str, list[Recording]] = {}
@@ -159,15 +155,15 @@ def _grouped(recordings: Iterable[Recording]) -> dict[str, list[Recording]]:
     return groups
 
 
-def _sessions(replayed: Replay, recordings: Sequence[Recording]) -> list[_Session]:
-    """What was replayed by session, in an order that has nothing to do with names or times."""
-    found: dict[str, list[RecordingReplay]] = {}
-    for one in replayed.recordings:
-        found.setdefault(one.name, []).append(one)
+def _sessions(replay: Replay, recordings: Sequence[Recording]) -> list[_Session]:
+    """The replays of each session, in an order that has nothing to do with names or times."""
+    by_name: dict[str, list[RecordingReplay]] = {}
+    for one in replay.recordings:
+        by_name.setdefault(one.name, []).append(one)
     sessions: dict[str, list[RecordingReplay]] = {}
-    for root, group in _grouped(recordings).items():
+    for root, group in _group_by_session(recordings).items():
         names = dict.fromkeys(recording.name for recording in group)
-        members = [one for name in names for one in found.get(name, ())]
+        members = [one for name in names for one in by_name.get(name, ())]
         if members:
             sessions[root] = members
     order = sorted(sessions, key=lambda name: hashlib.sha256(name.encode()).hexdigest())
@@ -177,30 +173,30 @@ def _sessions(replayed: Replay, recordings: Sequence[Recording]) -> list[_Sessio
 # ---- choosing -------------------------------------------------------------------------------
 
 
-def _tuned(replayed: Replay, sessions: Sequence[_Session]) -> Tuning:
+def _choose(replay: Replay, sessions: Sequence[_Session]) -> Tuning:
     choices: Counter[str] = Counter()
     unseen: list[tuple[str, _Session]] = []
     for part in range(PARTS):
         others = [one for at, one in enumerate(sessions) if at % PARTS != part]
-        chosen = _chosen(_figures(others)).settings
-        choices[chosen] += 1
-        unseen += [(chosen, one) for one in sessions[part::PARTS]]
+        choice = _best(_figures(others)).settings
+        choices[choice] += 1
+        unseen += [(choice, one) for one in sessions[part::PARTS]]
     figures = _figures(sessions)
-    best = _chosen(figures)
-    found = _figure("what the other parts choose", unseen)
+    best = _best(figures)
+    on_unseen = _figure("what the other parts choose", unseen)
     default = _figure(DEFAULT, [(DEFAULT, session) for session in sessions])
-    is_better = best.settings != DEFAULT and _beats(found, default) and _beats(best, default)
+    is_better = best.settings != DEFAULT and _beats(on_unseen, default) and _beats(best, default)
     return Tuning(
         sessions=len(sessions),
         calls=sum(one.call_count for session in sessions for one in session),
         chosen=best.settings if is_better else DEFAULT,
         auto_context=_auto_context(best.settings) if is_better else {},
-        unseen=found,
+        unseen=on_unseen,
         default=default,
         figures=tuple(figures),
         choices=dict(choices),
-        skipped=replayed.skipped,
-        assumed=replayed.assumed,
+        skipped=replay.skipped,
+        assumed=replay.assumed,
     )
 
 
@@ -215,35 +211,32 @@ def _figures(sessions: Sequence[_Session]) -> list[TunedFigure]:
 
 
 def _figure(name: str, chosen: Sequence[tuple[str, _Session]]) -> TunedFigure:
-    """The figure of sessions, each under the settings that were chosen for it."""
+    """The figure of sessions, each under the settings that belong to it."""
     outlays = [
         next(outlay for outlay in recording.outlays if outlay.policy == settings)
         for settings, session in chosen
         for recording in session
     ]
     whole = sum(outlay.everything.middle for outlay in outlays)
-    paid = sum(_paid(outlay.bill, outlay.again) for outlay in outlays)
-    values, lines = (
-        (sum(outlay.values_seen for outlay in outlays), sum(outlay.values for outlay in outlays)),
-        (sum(outlay.lines_seen for outlay in outlays), sum(outlay.lines for outlay in outlays)),
+    paid = sum(outlay.bill.middle + outlay.again.middle for outlay in outlays)
+    return TunedFigure(
+        name,
+        paid / whole if whole else 1.0,
+        _share(sum(one.values_seen for one in outlays), sum(one.values for one in outlays)),
+        _share(sum(one.lines_seen for one in outlays), sum(one.lines for one in outlays)),
     )
-    return TunedFigure(name, paid / whole if whole else 1.0, _share(*values), _share(*lines))
-
-
-def _paid(bill: Span, again: Span) -> float:
-    return bill.middle + again.middle
 
 
 def _share(seen: int, needed: int) -> float:
     return seen / needed if needed else 1.0
 
 
-def _chosen(figures: Sequence[TunedFigure]) -> TunedFigure:
-    """What falls short the least, and costs least then; the default where the gain is nothing."""
+def _best(figures: Sequence[TunedFigure]) -> TunedFigure:
+    """The cheapest of those that fall short the least; the default, where that gains nothing."""
     least = min(figure.short for figure in figures)
-    seeing = [figure for figure in figures if figure.short == least]
-    best = min(seeing, key=lambda figure: figure.ratio)
-    default = next((figure for figure in seeing if figure.settings == DEFAULT), None)
+    candidates = [figure for figure in figures if figure.short == least]
+    best = min(candidates, key=lambda figure: figure.ratio)
+    default = next((figure for figure in candidates if figure.settings == DEFAULT), None)
     return best if default is None or _beats(best, default) else default
 
 

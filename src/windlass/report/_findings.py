@@ -82,13 +82,13 @@ def _findings(prefix: str, account: Account) -> Iterator[Finding]:
 def _replayed(account: Account, policy: str) -> Span:
     """The share of everything that a policy comes to on the account's calls."""
     from windlass.replays.named_policies import policies_of
-    from windlass.replays.pricing import priced
+    from windlass.replays.pricing import find_prices
     from windlass.replays.replayable import conversations_of
     from windlass.replays.replaying import ReplayOrder, replay_recording
 
     record, paid, whole = account.record, [0.0, 0.0], [0.0, 0.0]
     for recording in conversations_of(record.store, record.session_id):
-        prices = (priced(account.names[recording.model], recording.model),)
+        prices = (find_prices(account.names[recording.model], recording.model),)
         replayed = replay_recording(ReplayOrder(recording, policies_of([policy]), prices, None))
         if isinstance(replayed, str):
             continue

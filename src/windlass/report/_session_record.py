@@ -24,7 +24,7 @@ from windlass.history.decisions import (
 )
 from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import without_signatures
-from windlass.importing.storing import grade_of
+from windlass.importing.storing import imported_from
 from windlass.messages import Message, ToolSpec
 from windlass.text.tokens import FamilyCounter
 
@@ -73,7 +73,7 @@ class SessionRecord:
         self.session_id = session_id
         self.sent_calls = store.calls(session_id)
         self.rows = list(store.rows(session_id))
-        self._grade = grade_of(self.start.cascade)
+        self._grade = imported_from(self.start.cascade).get("grade")
         self._missing: int | None = None
         self._refined = {
             (stored.row.phase, stored.row.sounding_index)

@@ -174,7 +174,7 @@ def view_recorded(record: SessionRecord) -> SessionView:
     )
     ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
     notes = tuple(
-        Note(stored.row.node_type, stored.row.phase, _note_text(stored.row))
+        Note(stored.row.node_type, stored.row.phase, note_text(stored.row))
         for stored in rows
         if stored.row.message is None
         and CalloutMark.read(stored.row) is None
@@ -376,7 +376,8 @@ def _call_view(number: int, call: CallRecord, stored: StoredRow, said: _Said) ->
     )
 
 
-def _note_text(row: Row) -> str:
+def note_text(row: Row) -> str:
+    """A row that is no message, in words."""
     if text := text_of(row):
         return text
     if (judged := Validation.read(row)) is not None:

@@ -22,17 +22,19 @@ from windlass.history.callout_rows import find_callouts
 from windlass.history.decisions import (
     TELL_OF_WINDOWS,
     SoundingsDecided,
+    ValidatorAsked,
     phase_choice,
     text_of,
     window_selection,
 )
 from windlass.history.details import NotChosen, WindowSelection
-from windlass.history.row_details import continued, kind_of
+from windlass.history.row_details import ReplyDetails, Validation, continued, kind_of
 from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
 from windlass.report.call_views import (
     CallView,
     Seen,
+    note_text,
     rows_before,
     view_call,
     view_recorded,
@@ -123,6 +125,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         for stored in before
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
+    notes = (*notes, *_verdicts(rows[at + 1 :], call))
     if call.sounding_index is not None:
         notes = (*notes, *_fates(rows, call.phase))
     callouts = {callout.message_id: callout.name for callout in find_callouts(before)}
@@ -188,6 +191,15 @@ def _fates(rows: Iterable[StoredRow], phase: str | None) -> list[str]:
         for stored in rows
         if stored.row.phase == phase and SoundingsDecided.read(stored.row) is not None
     ]
+
+
+def _verdicts(after: Iterable[StoredRow], call: CallView) -> Iterator[str]:
+    """What validators and the schema said of the reply, before the phase was called again."""
+    for row in (stored.row for stored in after if stored.row.phase == call.phase):
+        if row.sounding_index == call.sounding_index and ReplyDetails.read(row) is not None:
+            return
+        if ValidatorAsked.read(row) is not None or Validation.read(row) is not None:
+            yield note_text(row)
 
 
 _OF_TASKS: Final = (

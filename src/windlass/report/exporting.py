@@ -27,7 +27,7 @@ from windlass.history.base import (
 from windlass.history.decisions import standing
 from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.exchanges import EVIDENCE
-from windlass.importing.storing import IMPORTED, evidence
+from windlass.importing.storing import evidence_text, imported_from
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
 from windlass.report._session_record import SessionRecord
 from windlass.report.page import page
@@ -166,8 +166,7 @@ def _logged(message: Message, load: Callable[[str], bytes]) -> dict[str, Any]:
 
 def _jsonl(session: _Session) -> Iterator[str]:
     load = session.store.picture
-    imported = session.start.cascade.get(IMPORTED)
-    grade = imported["grade"] if isinstance(imported, Mapping) else None
+    grade = imported_from(session.start.cascade).get("grade")
     for call, row, sent in session.requests():
         request: dict[str, Any] = {
             "model": call.model,
@@ -246,8 +245,8 @@ def _about(session: _Session) -> list[str]:
     start = session.start
     began = datetime.fromtimestamp(start.timestamp, UTC)
     lines = [f"session {session.session_id}, {began:%Y-%m-%d %H:%M} UTC, {start.model}"]
-    if told := evidence(start.cascade):
-        lines.append(told)
+    if evidence := evidence_text(start.cascade):
+        lines.append(evidence)
     return lines
 
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from windlass.replays.outcomes import Outlay, RecordingReplay, Replay
 from windlass.replays.pricing import OWN
 from windlass.replays.printed import (
-    about,
     amount_text,
     cost_text,
-    notes,
+    describe_replay,
+    list_notes,
     only_one,
     percents,
     totals_table,
@@ -25,14 +25,14 @@ DEAREST: Final = 12
 
 def replay_page(replayed: Replay) -> Iterator[str]:
     """The pieces of the page."""
-    one, told = only_one(replayed), list(about(replayed))
+    one, lines = only_one(replayed), list(describe_replay(replayed))
     if one is not None:
-        told[0] = told[0].removeprefix(f"{one.title}: ")  # the heading says it
+        lines[0] = lines[0].removeprefix(f"{one.title}: ")  # the heading says it
     return page(
         "replay.html",
         title=one.title if one is not None else "What it cost, and what it would have cost",
-        about=told,
-        notes=list(notes(replayed)),
+        about=lines,
+        notes=list(list_notes(replayed)),
         table=totals_table(replayed),
         groups=[_group(replayed.totals, prices) for prices in _prices(replayed.totals)],
         calls=[] if one is None else [_calls(one, prices) for prices in _prices(one.outlays)],

@@ -43,6 +43,21 @@ def state_text(phase: str, values: Mapping[str, Any]) -> str:
     return f"[State from {phase}]:\n{_as_json(values)}"
 
 
+def tool_phase_text(phase: str, tool: str, arguments: Mapping[str, Any], *, failed: bool) -> str:
+    """What stands before the result of a tool that a phase ran, and no model called."""
+    shown = ", ".join(f"{name}={_short_json(value)}" for name, value in arguments.items())
+    ended = "It failed" if failed else "Its result"
+    return f"[Phase {phase} ran the tool {tool}({shown}). {ended}:]"
+
+
+_LONGEST_SHOWN: Final = 200
+
+
+def _short_json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
 def errors_text(errors: Sequence[str]) -> str:
     """Calls that failed earlier in the session, each with what it said of its error."""
     return "\n\n".join(["[Errors so far]:", *errors])

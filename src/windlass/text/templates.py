@@ -18,6 +18,7 @@ from jinja2 import nodes
 from jinja2.meta import find_undeclared_variables
 
 from windlass.errors import ContextError, did_you_mean
+from windlass.safety.foreign import parse_json
 from windlass.safety.sandbox import TemplateEnvironment
 from windlass.safety.template_limits import (
     LONGEST,
@@ -48,6 +49,8 @@ JUDGED: Final = ("asked", "content", "original_input", "output")
 judged, under two names, and the cascade's input as text."""
 CALLOUT: Final = ("phase", "turn")
 """What the names of callouts see besides: the phase, and its turn."""
+RECORDED: Final = ("history", "lineage")
+"""What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
 
 _SHOWN: Final = 80
 _TOLERANT: Final = frozenset({"d", "default", "defined", "undefined"})
@@ -101,7 +104,7 @@ class PhaseOutput:
     own names is that of the text: filters, tests and methods of a text work on it.
 
     Args:
-        text: gives the output.
+        text: gives the output; `json` is its value where it is JSON.
         state: gives the state keys that were set during the phase.
         images: gives the names of the phase's pictures.
         result: gives the original text of a stored tool result; raises KeyError.
@@ -109,7 +112,7 @@ class PhaseOutput:
         soundings: gives the output of each sounding, by its index.
     """
 
-    NAMES: Final = ("text", "state", "images", "tool_results", "soundings")
+    NAMES: Final = ("text", "json", "state", "images", "tool_results", "soundings")
 
     def __init__(
         self,
@@ -123,6 +126,7 @@ class PhaseOutput:
     ) -> None:
         self._fetch: dict[str, Callable[[], Any]] = {
             "text": text,
+            "json": lambda: parse_json(str(self.text)),
             "state": state,
             "images": lambda: list(images()),
             "soundings": lambda: list(soundings()),

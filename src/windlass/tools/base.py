@@ -7,18 +7,21 @@ returns text, any JSON value, the bytes of a picture, or a `ToolOutput`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from windlass.messages import Picture, ToolSpec
+from windlass.messages import Picture, ToolCall, ToolSpec
 from windlass.safety.interrupting import Cancellation
 from windlass.settings.modules import Modules
 from windlass.wire.base import Usage
 from windlass.wire.web_search import SearchReply
 
 Effects: TypeAlias = Literal["none", "idempotent", "external"]
+
+RunCascade: TypeAlias = Callable[[ToolCall, Mapping[str, Any]], Awaitable[str]]
+"""Runs the cascade that a call names, on the call's arguments, and gives its output."""
 
 TIMEOUT_S: Final = 60.0
 """Seconds a tool may take unless it says otherwise."""
@@ -72,6 +75,8 @@ class ToolContext:
     model says of one; all raise ToolError for what is not known.
     `cancellation` tells that the call was given up, by its time limit or with its run: what a
     tool does then goes nowhere.
+    `call` is the call, and `run_cascade` runs a cascade that it names (None: they are no tools
+    here).
     """
 
     session_id: str
@@ -94,6 +99,8 @@ class ToolContext:
     describe: Callable[[str, str], str] | None = None
     search_session: Callable[[str, int], str] | None = None
     cancellation: Cancellation = field(default_factory=Cancellation)
+    call: ToolCall | None = None
+    run_cascade: RunCascade | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,8 @@ class Tool:
     Without it the arguments are checked against the schema and passed on as they are.
     `reads` and `writes` name the arguments that say what is read and written: paths, or
     what stands for one. `effects` says what running it twice does: `none` and `idempotent` come
-    to the same, `external` may not.
+    to the same, `external` may not. `cascade` is the file of the cascade that it runs (empty:
+    it is a function).
     """
 
     spec: ToolSpec
@@ -140,6 +148,7 @@ class Tool:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     effects: Effects = "external"
+    cascade: str = ""
     parse: Callable[[dict[str, Any]], dict[str, Any]] | None = field(
         default=None, repr=False, compare=False
     )

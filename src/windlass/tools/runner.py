@@ -15,7 +15,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from windlass.errors import ToolError, did_you_mean
+from windlass.errors import (
+    PersonNeeded,
+    RunLimitReached,
+    StepDiffers,
+    StoreError,
+    ToolError,
+    did_you_mean,
+)
 from windlass.messages import Picture, ToolCall, clean_text
 from windlass.safety.fairness import start_thread
 from windlass.safety.interrupting import Cancellation
@@ -52,7 +59,11 @@ async def run_tools(
         async with gate:
             return await run_tool(tool, call, context)
 
-    return list(await asyncio.gather(*(output_of(call) for call in calls)))
+    ended = await asyncio.gather(*map(output_of, calls), return_exceptions=True)
+    outputs = [each for each in ended if isinstance(each, ToolOutput)]
+    if failed := [each for each in ended if isinstance(each, BaseException)]:
+        raise failed[0]  # what ends a cascade below ends this one, once the others have ended
+    return outputs
 
 
 async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutput:
@@ -67,7 +78,8 @@ async def run_tool(tool: Tool, call: ToolCall, context: ToolContext) -> ToolOutp
         return arguments
     cancellation = Cancellation()
     if tool.context_parameter is not None:
-        arguments[tool.context_parameter] = dataclasses.replace(context, cancellation=cancellation)
+        own = dataclasses.replace(context, cancellation=cancellation, call=call)
+        arguments[tool.context_parameter] = own
     task = asyncio.ensure_future(_guarded(tool, arguments))
     try:
         done, _ = await asyncio.wait({task}, timeout=tool.timeout_s)
@@ -145,6 +157,10 @@ async def _guarded(tool: Tool, arguments: dict[str, Any]) -> ToolOutput:
             if inspect.isawaitable(result):
                 result = await result
         return to_output(result, tool.spec.name)
+    except (PersonNeeded, RunLimitReached, StepDiffers, StoreError) as ends:
+        if tool.cascade:
+            raise  # a run below waits or ends by it, and so does this one
+        return _failure(f"{type(ends).__name__}: {ends}")
     except ToolError as problem:
         return _failure(str(problem) or "the tool failed without saying why")
     except (Exception, SystemExit) as problem:  # noqa: BLE001 - a tool may raise anything

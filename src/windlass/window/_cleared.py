@@ -56,38 +56,40 @@ def cleared_note(
     size: Callable[[str], int],
     there: str,
 ) -> tuple[str, list[int]]:
-    """A note of cleared results, and the positions of those that it tells of; empty: of none.
+    """A note on cleared results, and the positions of those that it names; empty: no note.
 
-    A result that is too short for a line within the bounds is left out.
+    A result that is too short for a line within the limits is left out.
 
     Args:
         pending: What the next call would see.
-        places: The positions of the results that are to be told of, the oldest first.
-        hidden: Those of all results that are cleared: what they hold is in no view.
+        places: The positions of the results that the note may name, the oldest first.
+        hidden: The positions of all cleared results: no call sees what they hold.
         size: Tokens of a text.
         there: The notes that are in view already.
     """
     results = _results(pending, places, hidden, there)
     room = _MOST_CHARS
-    while told := _those_that_fit(results, room):
-        within = min(room, int(SHARE * sum(one.chars for one in told)))
-        text = _written(pending, told, within)
-        shown = sum(pending.size(pending.shown(one.at)) for one in told)
+    while chosen := _choose_results(results, room):
+        within = min(room, int(SHARE * sum(one.chars for one in chosen)))
+        text = _write_note(pending, chosen, within)
+        shown = sum(pending.size(pending.shown(one.at)) for one in chosen)
         most, tokens = min(MOST_TOKENS, int(SHARE * shown)), size(text)
         if tokens <= most:
-            return text, sorted(one.at for one in told)
+            return text, sorted(one.at for one in chosen)
         room = int(within * min(1.0, most / tokens) * _CLOSER)
     return "", []
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """A cleared result: its position, its characters, how its line begins, names only it held."""
+    """A cleared result."""
 
     at: int
     chars: int
     head: str
+    """How its line in the note begins."""
     names: Sequence[str]
+    """The names that only cleared results hold."""
 
 
 def _results(
@@ -106,7 +108,7 @@ def _results(
     ]
 
 
-def _those_that_fit(results: Iterable[_Result], room: int) -> list[_Result]:
+def _choose_results(results: Iterable[_Result], room: int) -> list[_Result]:
     """The longest of the results, as many as can be named in the room and in their share."""
     longest = sorted(results, key=lambda one: -one.chars)
     lines, chars, fit = len(CLEARED_HEADER), 0, 0
@@ -117,26 +119,26 @@ def _those_that_fit(results: Iterable[_Result], room: int) -> list[_Result]:
     return longest[:fit]
 
 
-def _written(pending: PendingEdits, told: Sequence[_Result], room: int) -> str:
+def _write_note(pending: PendingEdits, results: Sequence[_Result], room: int) -> str:
     """The note of these results, the longest first, in `room` characters."""
-    left = room - len(CLEARED_HEADER) - sum(len(one.head) + 2 for one in told)
-    of = sum(one.chars for one in told)
+    left = room - len(CLEARED_HEADER) - sum(len(one.head) + 2 for one in results)
+    of = sum(one.chars for one in results)
     lines: dict[int, str] = {}
-    said: set[str] = set()
-    # What a short result does not take of its share is left to the longer ones.
-    for one in reversed(told):
+    written: set[str] = set()
+    # The part of its share that a short result does not use is left to the longer ones.
+    for one in reversed(results):
         share = max(0, left * one.chars // of - len(": "))
-        names = [name for name in one.names if name not in said and name not in one.head]
-        kept = digest_of(pending, one.at, names, share, min(ERROR_CHARS, share))
-        said.update(kept.split())
-        line = f"{one.head}: {kept}]" if kept else f"{one.head}]"
+        names = [name for name in one.names if name not in written and name not in one.head]
+        digest = digest_of(pending, one.at, names, share, min(ERROR_CHARS, share))
+        written.update(digest.split())
+        line = f"{one.head}: {digest}]" if digest else f"{one.head}]"
         lines[one.at] = line.replace("\n", " | ")
         left, of = left - len(line) + len(one.head) + 1, of - one.chars
     return "\n".join([CLEARED_HEADER, *(lines[at] for at in sorted(lines))])
 
 
 def _head(pending: PendingEdits, at: int) -> str:
-    """How the line of a result begins: its tool, how its first argument begins, its reference."""
+    """The head of a result's line: its tool, the beginning of its first argument, its reference."""
     call, message = pending.call(at), pending.original(at)
     name = message.name or (call.name if call else "a tool")
     values = [str(value) for value in arguments_of(call).values()] if call else []

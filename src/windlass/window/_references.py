@@ -72,8 +72,8 @@ class Reference:
     numbered: tuple[int, int] | None = None
     rows: bool = False
 
-    def told(self, about: str = "") -> str:
-        """The line, with what may be said of the message."""
+    def write(self, about: str = "") -> str:
+        """The line, with a few words about the message, if there are some."""
         numbered = " as {}-{}".format(*self.numbered) if self.numbered else ""
         path = f" {self.path}" if self.path else ""
         behind = f", {about}" if about else ""

@@ -248,13 +248,13 @@ class Driver:
         new, there = unsaid(with_blocks(entries, self.attached).entries, ids)
         if not new:
             return "", ()
-        step, told = self.conversation.step, {entry.item.id for entry in new}
+        step, new_ids = self.conversation.step, {entry.item.id for entry in new}
         hidden = [
             at
             for at, item in enumerate(self.conversation.items)
             if item.message.tool_call_id in ids and step.entry(at) is not None
         ]
-        places = [at for at in hidden if step.item(at).id in told]
+        places = [at for at in hidden if step.item(at).id in new_ids]
         text, about = cleared_note(step, places, hidden, size, there)
         return text, tuple(step.item(at) for at in about)
 

@@ -83,8 +83,8 @@ def _masked(original: Message, now: Message, expiry: Expiry, age: int) -> Messag
 
 
 def _placeholder(original: Message, *, age_limit: int) -> str:
-    told = f"{len(original.text):,} characters"
+    size = f"{len(original.text):,} characters"
     if original.pictures:
-        told += "; " + "; ".join(picture.describe() for picture in original.pictures)
+        size += "; " + "; ".join(picture.describe() for picture in original.pictures)
     name = f"{original.name} result" if original.role == "tool" else f"{original.role} message"
-    return f"[{name} expired after {age_limit} turns: {told}; {reference(original)}]"
+    return f"[{name} expired after {age_limit} turns: {size}; {reference(original)}]"

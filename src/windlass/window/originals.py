@@ -69,8 +69,8 @@ def meant(ref: str, hashes: Iterable[str]) -> str:
     return matches[0]
 
 
-def said(message: Message) -> str:
-    """All that a message says in text: its words, its calls, and what its pictures are."""
+def as_text(message: Message) -> str:
+    """A message as text: its words, its calls, and a description of each picture."""
     calls = [f"{call.name}({call.arguments})" for call in message.tool_calls]
     pictures = [f"[picture {picture.describe()}]" for picture in message.pictures]
     return "\n".join([*([message.text] if message.text else []), *calls, *pictures])
@@ -125,7 +125,7 @@ def part_of(
         given or options.get(name, "")
         for name, given in (("grep", grep), ("lines", lines), ("path", path))
     )
-    text = original if isinstance(original, str) else _searched(original, path)
+    text = original if isinstance(original, str) else _text_at(original, path)
     if path:
         text = _at_path(text, path)
     if rows := options.get("rows", ""):
@@ -148,10 +148,10 @@ def part_of(
     return _cut("\n".join(numbered))
 
 
-def _searched(message: Message, path: str) -> str:
+def _text_at(message: Message, path: str) -> str:
     """The text of a message that a path leads into, or all that it says."""
     if not path or not message.tool_calls:
-        return said(message)
+        return as_text(message)
     if len(message.tool_calls) == 1:
         return message.tool_calls[0].arguments
     return json.dumps([dict(arguments_of(call)) for call in message.tool_calls])

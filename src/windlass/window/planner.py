@@ -380,8 +380,8 @@ class Planning:
     def _weighed(self, one: _Set, verdict: Verdict, waiting: int) -> Decision:
         """A decision about a set."""
         calls, prices = self._planner.calls(self._pending.turn), self._prices
-        told = one.position, one.stay, one.put, one.removed, calls, prices.read, prices.write
-        return Decision(verdict, *told, one.gain, waiting, blocks=one.blocks)
+        figures = one.position, one.stay, one.put, one.removed, calls, prices.read, prices.write
+        return Decision(verdict, *figures, one.gain, waiting, blocks=one.blocks)
 
     def _sets(self, waiting: Sequence[Offer]) -> Iterator[_Set]:
         """For each position the set of all offers from it on, the last position first."""

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from windlass.messages import Message, ToolSpec
+from windlass.messages import Message, Text, ToolSpec
 from windlass.wire.editing import ProviderEdits, ServerClear
 
 ToolChoice: TypeAlias = str
 """`auto`, `none`, `required`, or the name of the tool that must be called."""
+
+EMPTY: Final = "(empty)"
+"""What stands for a result without anything in it."""
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "window", "refusal", "filter"]
 
@@ -27,7 +30,8 @@ class Request:
     shared by the requests that begin alike. The tools' schemas are kept with their keys sorted:
     they are sent in front of everything, and a cache wants the same bytes. `drops_thinking`: the
     provider is asked to drop thinking that is bound to something else, where it has such a control.
-    `server_clear`: likewise, to clear old tool uses.
+    `server_clear`: likewise, to clear old tool uses. A result that no model asked for is the user's
+    message in it.
     """
 
     model: str
@@ -48,6 +52,18 @@ class Request:
     def __post_init__(self) -> None:
         tools = tuple(replace(spec, parameters=ordered(spec.parameters)) for spec in self.tools)
         object.__setattr__(self, "tools", tools)
+        if any(message.is_uncalled for message in self.messages):
+            object.__setattr__(self, "messages", tuple(map(as_users, self.messages)))
+
+
+def as_users(message: Message) -> Message:
+    """A result that no model asked for as the user's words; other messages as they are.
+
+    Providers take results of calls alone.
+    """
+    if not message.is_uncalled:
+        return message
+    return Message("user", message.parts or (Text(EMPTY),))
 
 
 def ordered(schema: Any) -> Any:

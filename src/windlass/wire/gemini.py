@@ -218,11 +218,11 @@ def _image(part: Picture, request: Request) -> dict[str, Any]:
 def _response(
     message: Message, called: Mapping[str, str], request: Request
 ) -> list[dict[str, Any]]:
-    """The functionResponse, then the pictures that came with it."""
+    """The functionResponse, followed by the pictures that came with it."""
     id_ = message.tool_call_id or ""
     shown = [part for part in message.pictures if _type(part) != _UNSEEN]
-    told = [part for part in message.parts if part not in shown]
-    text = "\n".join(words(told))
+    others = [part for part in message.parts if part not in shown]
+    text = "\n".join(words(others))
     response: dict[str, Any] = {
         **_id(id_),
         "name": called.get(id_, message.name or "unknown"),

@@ -229,7 +229,7 @@ def check_sequence(messages: Iterable[Message], tools: Collection[str] | None = 
 
     Rules (field notes of the API's own error texts): an assistant message with
     tool calls is followed at once by one tool message for each of its calls; a
-    tool message answers such a call; call ids do not repeat within a message;
+    tool message answers such a call (or none at all: it is sent as the user's); call ids do not repeat within a message;
     content may be missing only beside tool calls; there is at least one message.
     With `tools`, the names of those the request defines, each tool that is called
     must be one of them: not this endpoint's rule, but other providers' behind it.
@@ -239,7 +239,7 @@ def check_sequence(messages: Iterable[Message], tools: Collection[str] | None = 
     for position, message in enumerate(messages):
         count += 1
         where = f"message {position} ({message.role})"
-        if message.role == "tool":
+        if message.role == "tool" and not message.is_uncalled:
             if message.tool_call_id not in open_calls:
                 raise SequenceError(
                     f"{where}: answers call {message.tool_call_id!r}, which the assistant"
@@ -261,7 +261,7 @@ def check_sequence(messages: Iterable[Message], tools: Collection[str] | None = 
                         f"{where}: calls {call.name!r}, which the request does not define;"
                         f" {did_you_mean(call.name, tools)}"
                     )
-        elif not message.parts:
+        elif not message.parts and not message.is_uncalled:
             raise SequenceError(f"{where}: has neither content nor tool calls")
     if open_calls:
         raise SequenceError(f"at the end: calls {sorted(open_calls)} have no result")

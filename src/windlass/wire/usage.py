@@ -57,25 +57,24 @@ def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
 
 
 def read_usage(usage: Mapping[str, Any] | object) -> Usage:
-    """A usage in any of the formats' words as ours; what cannot be in it is cut to what can.
+    """A usage in the words of any format; impossible numbers are cut to possible ones.
 
-    What compactions took is added. Raises ValueError in one clause where it has no input tokens.
+    The usage of compactions is added. Raises ValueError where it has no input tokens.
     """
     fields = _as_mapping(usage)
-    made = compactions(fields)
-    if made:
+    if compacted := compactions(fields):
         rest = {key: fields[key] for key in fields if key != "iterations"}
-        return reduce(Usage.plus, map(read_usage, made), read_usage(rest))
+        return reduce(Usage.plus, map(read_usage, compacted), read_usage(rest))
     tokens = _read(fields)
     out = next(filter(None, (sum(count(fields, key) for key in keys) for keys in _OUT)), 0)
     details = inside(fields, "prompt_tokens_details", dict)
     kinds = inside(fields, "cache_creation", dict)
     long = count(kinds, "ephemeral_1h_input_tokens")
-    told = count(fields, "cache_creation_input_tokens")
-    written = max(told, long + count(kinds, "ephemeral_5m_input_tokens"))
+    created = count(fields, "cache_creation_input_tokens")
+    written = max(created, long + count(kinds, "ephemeral_5m_input_tokens"))
     return possible(
         Usage(
-            tokens.tokens_in + written - told,
+            tokens.tokens_in + written - created,
             out,
             tokens.cached or 0,
             written or count(details, "cache_write_tokens"),

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
@@ -24,31 +24,26 @@ BatchReason: TypeAlias = Literal["money", "tokens", "time", "runs"]
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """The limits of a batch: `cost` in US dollars and `tokens` in all, the others from now on."""
+    """The limits of a batch, as `BatchOptions` has them: money and tokens in all, others from now.
 
-    cost: float | None = None
-    tokens: int | None = None
-    seconds: float | None = None
-    runs: int | None = None
+    Raises UsageError for one that is not above 0.
+    """
+
+    max_cost: float | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    max_runs: int | None = None
 
     @classmethod
     def of(cls, options: BatchOptions) -> Self:
         """The limits among the options of a batch."""
-        return cls(
-            options.get("max_cost"),
-            options.get("max_tokens"),
-            options.get("max_seconds"),
-            options.get("max_runs"),
-        )
+        limits: dict[str, Any] = {**options}
+        return cls(**{each.name: limits.get(each.name) for each in fields(cls)})
 
     def __post_init__(self) -> None:
-        for name, value, unit in (
-            ("max_cost", self.cost, "US dollars"),
-            ("max_tokens", self.tokens, "tokens"),
-            ("max_seconds", self.seconds, "seconds"),
-            ("max_runs", self.runs, "runs"),
-        ):
+        for name, value in asdict(self).items():
             if value is not None and not 0 < value < float("inf"):
+                unit = "US dollars" if name == "max_cost" else name.removeprefix("max_")
                 raise UsageError(f"{name} {value!r} must be a number of {unit} above 0")
 
 
@@ -187,18 +182,18 @@ class BatchWork:
     def _limit(self) -> BatchReason | None:
         """The limit that another run could pass if it used as much as the largest one so far."""
         limits, now = self.limits, time.monotonic() - self._began
-        if limits.runs is not None and self._started >= limits.runs:
+        if limits.max_runs is not None and self._started >= limits.max_runs:
             return "runs"
-        if limits.seconds is not None and now + self._longest > limits.seconds:
+        if limits.max_seconds is not None and now + self._longest > limits.max_seconds:
             return "time"
         answered, more = self.answered, self._started - self._ended + 1
-        if limits.tokens is not None:
+        if limits.max_tokens is not None:
             spent = answered.tokens_in + answered.tokens_out
-            if spent >= limits.tokens or spent + more * answered.largest > limits.tokens:
+            if spent >= limits.max_tokens or spent + more * answered.largest > limits.max_tokens:
                 return "tokens"
-        if limits.cost is not None:
+        if limits.max_cost is not None:
             dollars = answered.cost or 0.0
-            over = dollars >= limits.cost or dollars + more * answered.dearest > limits.cost
+            over = dollars >= limits.max_cost or dollars + more * answered.dearest > limits.max_cost
             if over or self._money_reached:
                 return "money"
         return None

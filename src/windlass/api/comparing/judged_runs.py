@@ -55,7 +55,7 @@ class ComparedBatch:
         started = self.started
         rows = compared_runs(started.inputs, self.policies, self.repeat)
         cascades = {each.name: each.over(started.cascade) for each in self.policies}
-        cascade, registry, _ = started.cascade
+        cascade, registry = started.cascade.cascade, started.cascade.registry
         # Resolved once before anything is written, and then so that what it costs is counted.
         judge_of(self.judge, cascade, registry.modules, started.call.resources.providers.resolve)
         work = started.open_results(rows, [*cascades.values()])

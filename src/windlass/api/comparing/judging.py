@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
 from windlass.caching.rates import cost
@@ -33,13 +33,23 @@ from windlass.text.prompts import (
     told_of_fence,
 )
 from windlass.text.tokens import request_tokens
-from windlass.wire.base import Request
 
 VALIDATOR: Final = "validator"
 """The judge for which a run that completed will do: its validators have accepted it."""
 _ANSWER_TOKENS: Final = 300
 _LEAST: Final = 200
 """Characters below which an answer is not cut, even if it does not fit the model's window."""
+
+_JUDGEMENT: Final = {
+    "type": "object",
+    "properties": {
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "why": {"type": "string"},
+    },
+    "required": ["score", "why"],
+    "additionalProperties": False,
+}
+"""The form of a model's answer."""
 
 Score: TypeAlias = bool | float
 JudgeFunction: TypeAlias = Callable[[Mapping[str, Any], Mapping[str, str]], Any]
@@ -110,28 +120,11 @@ class _ByModel:
     name: str
     cascade: Cascade
     resolve: Resolve
-    _schema: Mapping[str, Any] = field(
-        default_factory=lambda: {
-            "type": "object",
-            "properties": {
-                "score": {"type": "number", "minimum": 0, "maximum": 1},
-                "why": {"type": "string"},
-            },
-            "required": ["score", "why"],
-            "additionalProperties": False,
-        }
-    )
 
     async def judge(self, given: Mapping[str, Any], line: Mapping[str, Any]) -> Judgement:
         provider, info = self.resolve(self.name)
-        request = Request(
-            model=info.name.partition("/")[2],
-            messages=self._question(given, str(line["output"])),
-            tool_choice="none",
-            max_output_tokens=_ANSWER_TOKENS,
-            temperature=0.0,
-            output_schema=self._schema,
-        )
+        question = self._question(given, str(line["output"]))
+        request = info.question(question, _ANSWER_TOKENS, _JUDGEMENT)
         try:
             reply = await provider.send(request, lambda _: None)
         except WindlassError as error:
@@ -151,7 +144,8 @@ class _ByModel:
     def _question(self, given: Mapping[str, Any], answer: str) -> tuple[Message, ...]:
         """The messages that ask the model; task and answer are cut to fit its window."""
         _, info = self.resolve(self.name)
-        task = "\n\n".join(phase.instructions for phase in self.cascade.phases)
+        asked = (phase.instructions for phase in self.cascade.phases)
+        task = "\n\n".join(filter(None, asked))
         room, longest = info.input_room(_ANSWER_TOKENS), max(len(task), len(answer))
         fence = fence_of(task, input_text(given), answer)
         role = system(told_of_fence(JUDGE_SYSTEM, fence))

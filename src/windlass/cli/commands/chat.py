@@ -39,7 +39,7 @@ def chat(
     """
     from windlass.cli.chat_loop import Chat
     from windlass.cli.ending import run_interruptibly
-    from windlass.cli.given import read_input
+    from windlass.cli.run_input import read_input
     from windlass.cli.untrusted import read_trusted_settings, retry_with_trust
     from windlass.providers.spending import Allowance
 

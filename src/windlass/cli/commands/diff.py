@@ -23,7 +23,7 @@ def diff(
     from windlass.cli.printed_tables import print_table
     from windlass.cli.session_text import ENDING
     from windlass.report.diff import compare_sessions
-    from windlass.text.tables import table_of
+    from windlass.text.cell_tables import table_of
 
     with open_existing(store) as history:
         names = [history.find_session(name) for name in (session, other)]

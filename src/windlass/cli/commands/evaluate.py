@@ -31,8 +31,8 @@ def evaluate(
 ) -> None:
     """Run a task in XML (atomic, sequential, reduce), or resume one."""
     from windlass.api import functions
-    from windlass.cli.given import read_input
     from windlass.cli.one_run import finish_run, resume_command
+    from windlass.cli.run_input import read_input
     from windlass.cli.task_results import print_task
     from windlass.cli.untrusted import read_trusted_settings
 

@@ -29,8 +29,8 @@ def fork(
 ) -> None:
     """Run a session again from one of its calls on, as a new session."""
     from windlass.api import functions
-    from windlass.cli.given import read_changes
     from windlass.cli.one_run import finish_run, resume_command
+    from windlass.cli.run_input import read_changes
     from windlass.cli.untrusted import read_trusted_settings
 
     flags = {**shared.settings.flags(), "price_as": price_as}

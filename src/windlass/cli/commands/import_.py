@@ -14,7 +14,7 @@ from windlass.cli.output import note, out, printed_as_json
 
 if TYPE_CHECKING:
     from windlass.importing.imported import ImportedSession
-    from windlass.text.tables import Columns, NumberCell
+    from windlass.text.cell_tables import Columns, NumberCell
 
 _STATES = {
     "new": "new",
@@ -37,7 +37,7 @@ def import_(
     from windlass.caching.rates import many
     from windlass.cli.printed_tables import print_table
     from windlass.importing.recording import ESTIMATED, GRADES
-    from windlass.text.tables import table_of
+    from windlass.text.cell_tables import table_of
 
     imported = import_sessions(path, form=form, store=store, on_skip=note)
     if printed_as_json(imported):
@@ -73,7 +73,7 @@ def import_(
 
 def _cost(group: list[ImportedSession]) -> NumberCell:
     from windlass.caching.rates import money
-    from windlass.text.tables import NumberCell
+    from windlass.text.cell_tables import NumberCell
 
     dollars = [session.cost for session in group]
     known = [one for one in dollars if one is not None]

@@ -16,7 +16,7 @@ from windlass.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from windlass.memory.banks import Banks, Memory
-    from windlass.text.tables import Cell, Columns
+    from windlass.text.cell_tables import Cell, Columns
 
 _LINE = 200
 """Characters of a text in a table."""
@@ -145,7 +145,7 @@ def _banks(store: str | None, *must_exist: str) -> Iterator[Banks]:
 def _list_banks(store: str | None) -> None:
     """List the banks: how much is in force in each, and how old the newest is."""
     from windlass.cli.printed_tables import print_table
-    from windlass.text.tables import Table
+    from windlass.text.cell_tables import CellTable
 
     with _banks(store) as banks:
         held = {name: banks.memories(name) for name in banks.names()}
@@ -158,7 +158,7 @@ def _list_banks(store: str | None) -> None:
         [name, len(memories), max(map(_remembered, memories), default="-")]
         for name, memories in held.items()
     ]
-    print_table(Table(["bank", "memories", "newest"], rows))
+    print_table(CellTable(["bank", "memories", "newest"], rows))
     out.print(f"\nwindlass memory list {next(iter(held))}")
 
 
@@ -166,7 +166,7 @@ def _list_bank(bank: str, store: str | None) -> None:
     """List what is in force in a bank."""
     from windlass.cli.printed_tables import print_table
     from windlass.memory.banks import time_text
-    from windlass.text.tables import table_of
+    from windlass.text.cell_tables import table_of
 
     with _banks(store, bank) as banks:
         memories = banks.memories(bank)

@@ -21,7 +21,7 @@ def policies(
 ) -> None:
     """List the window profiles, or print the options of one."""
     from windlass.cli.printed_tables import print_table
-    from windlass.text.tables import Table
+    from windlass.text.cell_tables import CellTable
     from windlass.window.options import Policy
     from windlass.window.profiles import ABOUT, PROFILES, RARE
 
@@ -35,7 +35,7 @@ def policies(
             [each, ABOUT[each], ", ".join(_other(options, settings["default"])) or "-"]
             for each, options in settings.items()
         ]
-        print_table(Table(["profile", "what it is for", "other than the default"], rows))
+        print_table(CellTable(["profile", "what it is for", "other than the default"], rows))
         out.print("\nwindlass policies NAME prints the options of one")
         return
     hidden = frozenset() if every or name == "spec" else RARE

@@ -52,7 +52,7 @@ def query(
     from windlass.caching.rates import many
     from windlass.cli.named_store import open_existing
     from windlass.cli.printed_tables import print_table
-    from windlass.text.tables import Table
+    from windlass.text.cell_tables import CellTable
 
     out.as_json = out.as_json or form is RowFormat.JSON
     if form is RowFormat.CSV and out.as_json:
@@ -70,7 +70,7 @@ def query(
             for row in rows
         ]
         ids = [name for name in columns if name.endswith(("_id", "hash"))]
-        print_table(Table(columns, cells), whole=ids)
+        print_table(CellTable(columns, cells), whole=ids)
         out.print(many(len(rows), "row"))
     else:
         out.print("no rows")

@@ -33,8 +33,8 @@ def run(
     from windlass.api import functions
     from windlass.api.loading import Reading
     from windlass.cli.dry_run import show_forecast
-    from windlass.cli.given import read_input
     from windlass.cli.one_run import finish_run, resume_command
+    from windlass.cli.run_input import read_input
     from windlass.cli.untrusted import read_trusted_settings
 
     options = {**shared.for_library(), "auto": auto, "lenient": lenient}

@@ -36,7 +36,7 @@ def sessions(
     from windlass.history.base import SessionFilter, SessionInfo, Status, in_words
     from windlass.history.nesting import nest_with_totals, sessions_below
     from windlass.report.call_views import words_of
-    from windlass.text.tables import Columns, table_of
+    from windlass.text.cell_tables import Columns, table_of
 
     statuses = (*get_args(Status), "running")
     if status is not None and status not in statuses:

@@ -69,7 +69,7 @@ def tune(
 
 def _print_figures(figures: Sequence[TunedFigure]) -> None:
     from windlass.cli.printed_tables import print_table
-    from windlass.text.tables import Columns, NumberCell, table_of
+    from windlass.text.cell_tables import Columns, NumberCell, table_of
 
     columns: Columns[TunedFigure] = {
         "settings": lambda each: each.settings,

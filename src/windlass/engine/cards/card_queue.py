@@ -17,7 +17,7 @@ from windlass.engine.cards.maker import CardBatch, CardMaker, Failure
 from windlass.history.base import Batch, Row, Store, StoredRow
 from windlass.history.card_rows import CardMarks, item_of
 from windlass.history.decisions import CardsLack, Remark
-from windlass.history.row_details import told
+from windlass.history.row_details import metadata_of
 from windlass.messages import Message
 from windlass.selection.card import BY_RULE, Card
 from windlass.selection.making import wants_card
@@ -168,14 +168,15 @@ class CardWorker:
 
     def _failed(self, failure: Failure) -> Row:
         lack = CardsLack(failure.lacks, list(failure.ids), failure.model, failure.why)
-        return self._new_row(told(failure.text, lack))
+        return self._new_row(metadata_of(failure.text, lack))
 
     def _spent(self, queue: Queue, name: str, spent: Sequence[Spent]) -> Row:
         """The row that tells what one model took for a batch."""
         own = [each for each in spent if each.model == name]
         dollars = [queue.charge(each) for each in own]
+        text = f"answers of a model for cards: {len(own)}"
         return replace(
-            self._new_row(told(f"answers of a model for cards: {len(own)}", Remark("cards"))),
+            self._new_row(metadata_of(text, Remark("cards"))),
             model=name,
             tokens_in=sum(each.usage.tokens_in for each in own),
             tokens_out=sum(each.usage.tokens_out for each in own),

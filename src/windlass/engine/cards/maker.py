@@ -92,13 +92,8 @@ class Summariser:
 
     def request(self, message: Message, options: CardOptions) -> Request:
         """What the model is asked of a message."""
-        return Request(
-            model=self.name.partition("/")[2],
-            messages=(user(summary_question(message, options)),),
-            tool_choice="none",
-            max_output_tokens=min(_SUMMARY_TOKENS, self.info.max_output_tokens),
-            temperature=0.0,
-        )
+        most = min(_SUMMARY_TOKENS, self.info.max_output_tokens)
+        return self.info.question([user(summary_question(message, options))], most)
 
     async def ask(self, message: Message, options: CardOptions) -> tuple[str, Usage]:
         """What the model says of a message, and what it took. Raises ProviderError, LimitReached.

@@ -18,7 +18,6 @@ from windlass.errors import WindlassError
 from windlass.history.step import Step
 from windlass.messages import user
 from windlass.providers.base import ModelInfo, Provider
-from windlass.wire.base import Request
 
 MENU_TOKENS: Final = 10_000
 """Tokens that no question passes: a hundred lines of a few hundred characters, and the task."""
@@ -63,13 +62,7 @@ async def ask_selector(
 ) -> SelectorReply:
     """The selector's answer; its tokens are charged to the run. A failure is told, not raised."""
     provider, info = selector
-    request = Request(
-        model=info.name.partition("/")[2],
-        messages=(user(question),),
-        tool_choice="none",
-        max_output_tokens=MOST_ANSWERED,
-        temperature=0.0,
-    )
+    request = info.question([user(question)], MOST_ANSWERED)
     try:
         taken = await take_step(run, Step(phase, asks="selector"), provider, info.name, request)
     except WindlassError as error:

@@ -6,7 +6,8 @@ an output will do, `extraction.py` takes state from it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -92,13 +93,8 @@ async def settle(
     run: CascadeRun, phase: Phase, trying: Awaitable[Tried], details: Details = lambda _: {}
 ) -> tuple[Ending, Item | None]:
     """Have a phase carried out and record its outcome; returns how it ended, and its output."""
-    try:
+    with failure_recorded(run, phase.name):
         tried = await trying
-    except (StoreError, StepDiffers):
-        raise  # told where the session ends, once: the store may not take it
-    except WindlassError as error:
-        _record_failure(run, phase.name, error)
-        raise
     name, record, session = phase.name, run.record, run.session
     phase_run, ending, output = tried.phase_run, tried.ending, tried.output
     session.state.update(phase_run.now.state)
@@ -119,6 +115,18 @@ async def settle(
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
     return ending, output
+
+
+@contextmanager
+def failure_recorded(run: CascadeRun, name: str) -> Iterator[None]:
+    """Record and tell why a phase does not come to its end, where it does not."""
+    try:
+        yield
+    except (StoreError, StepDiffers):
+        raise  # told where the session ends, once: the store may not take it
+    except WindlassError as error:
+        _record_failure(run, name, error)
+        raise
 
 
 def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:

@@ -12,6 +12,7 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
+from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import (
     PhaseMessages,
     PhaseTools,
@@ -182,7 +183,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
     row = run.record.row(NodeType.USER, opening.instructions, phase=phase.name, turn=0, attempt=1)
     own = run.record.append([row])
     state = StateCopy(run.session.state)
-    context = _tool_context(run, phase, state)
+    context = tool_context(run, phase, state)
     room = info.input_room(generation.max_output_tokens)
     newest_within = min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
     phase_run = CascadePhaseRun(
@@ -211,6 +212,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         look=look_callback(run.record, run.injected, run.settings.root),
         describe=describe_callback(run.record, run.injected, phase.name),
         search_session=partial(search_session, run, phase_run),
+        run_cascade=cascade_caller(run, phase_run),
     )
     tell_unforced_call(run, phase_run)
     _tell_switched_off(run, phase_run)
@@ -224,7 +226,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
     return phase_run
 
 
-def _tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
+def tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext:
     """The context of a phase's tools, without the callbacks that need the phase itself."""
     record, settings = run.record, run.settings
     return ToolContext(

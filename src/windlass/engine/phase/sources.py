@@ -222,9 +222,13 @@ class _Gathering:
 
 
 def last_said(items: Sequence[Item]) -> Item | None:
-    """A phase's output: its last assistant message that has text (None: it said nothing)."""
+    """A phase's output: its last assistant message that has text (None: it said nothing).
+
+    That of a phase which runs a tool is the result.
+    """
     for item in reversed(items):
-        if item.message.role == "assistant" and item.message.text.strip():
+        message = item.message
+        if message.is_uncalled or (message.role == "assistant" and message.text.strip()):
             return item
     return None
 

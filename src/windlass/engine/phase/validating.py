@@ -14,6 +14,7 @@ from windlass.errors import (
 from windlass.history.base import (
     Reason,
 )
+from windlass.history.row_details import Validation
 from windlass.safety.foreign import find_json
 from windlass.safety.schemas import validator_for
 from windlass.text.prompts import UNFINISHED
@@ -53,13 +54,12 @@ async def judge(
         phase_run.now.state[VALIDATED] = find_json(output)
     if validator is None:
         return None if schema is None else Verdict(valid=True)
+    known: Validation | None = None
     if recorded:
         now = phase_run.now
         turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
         known = run.journal.verdict(turn, output)
-        if known is not None:
-            return Verdict(known.valid, known.validation_reason)
-    return await judge_text(run, phase_run, output, validator)
+    return await judge_text(run, phase_run, output, validator, known)
 
 
 def matches_schema(output: str, schema: Any) -> Verdict:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from windlass.cascade.model import Phase
 from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.rule_texts import moments_in
@@ -16,6 +17,7 @@ from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import PhaseFailed
 from windlass.history.decisions import ValidatorAsked
+from windlass.history.row_details import Validation
 from windlass.messages import Message, Text, ToolCall, assistant, system, user
 from windlass.safety.foreign import find_json
 from windlass.text.prompts import NO_VERDICT, VALIDATOR_SYSTEM
@@ -24,7 +26,7 @@ from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
 from windlass.wire.base import Request
 
-ANSWER_TOKENS: Final = 1_024
+VERDICT_TOKENS: Final = 1_024
 """The most tokens of a verdict."""
 _WORDS: Final = {"true": True, "false": False}
 
@@ -41,8 +43,17 @@ class Verdict:
     by_schema: bool = False
 
 
-async def judge_text(run: CascadeRun, phase_run: PhaseRun, text: str, validator: str) -> Verdict:
+async def judge_text(
+    run: CascadeRun,
+    phase_run: PhaseRun,
+    text: str,
+    validator: str,
+    known: Validation | None = None,
+) -> Verdict:
     """The verdict of the validator of this name on a text of a phase.
+
+    `known` is what the record of a resumed run holds of it: a function is not asked again. What
+    takes a model finds its answers in the record itself, with what they took.
 
     A model's or a cascade's is recorded with what it took. Raises PhaseFailed when the validator
     itself fails: trying again would spend money on a question that cannot be answered.
@@ -50,14 +61,29 @@ async def judge_text(run: CascadeRun, phase_run: PhaseRun, text: str, validator:
     found = find_validator(run.cascade.validators, run.registry, validator)
     if isinstance(found, InlineValidator):
         return await _ask_model(run, phase_run, text, validator, found)
+    if known is not None and not found.cascade:
+        return Verdict(known.valid, known.validation_reason)
     name = phase_run.phase.name
     given = {**_given(run, phase_run, text), "state": dict(phase_run.now.state)}
     arguments = arguments_of(found, given, name)
     call = ToolCall("validation", found.spec.name, json.dumps(arguments, default=str))
-    answer = await run_tool(found, call, phase_run.tools.context)
+    context = phase_run.tools.context
+    if found.cascade:  # it counts in the run that asks, also where that judges its soundings
+        context = replace(context, run_cascade=cascade_caller(run, phase_run))
+    answer = await run_tool(found, call, context)
     if answer.error:
         raise PhaseFailed(f"phase {name!r}: the validator {validator!r} failed: {answer.text}")
-    return read_verdict(answer.text, validator, name)
+    if not found.cascade:
+        return read_verdict(answer.text, validator, name)
+    verdict = _verdict_in(answer.text, validator) or _no_verdict(answer.text, validator)
+    details = ValidatorAsked(validator, verdict.valid, answer=answer.text)
+    run.record.decide(name, verdict_text(validator, verdict), details)
+    return verdict
+
+
+def _no_verdict(answer: str, validator: str) -> Verdict:
+    """What stands for the verdict of a model whose answer holds none: its text is the reason."""
+    return Verdict(valid=False, reason=answer.strip() or f"{validator} says nothing.")
 
 
 def _given(run: CascadeRun, phase_run: PhaseRun, text: str) -> dict[str, Any]:
@@ -138,9 +164,7 @@ async def _ask_model(
         row = await _answer(run, phase_run, validator, asking.model, question)
         verdict = _verdict_in(row.answer, validator)
         if verdict is None and turn >= asking.max_turns:
-            verdict = Verdict(
-                valid=False, reason=row.answer.strip() or f"{validator} says nothing."
-            )
+            verdict = _no_verdict(row.answer, validator)
         _record(run, phase_run, row, verdict)
         if verdict is not None:
             return verdict
@@ -187,7 +211,7 @@ async def _answer(
         model=info.name.partition("/")[2],
         messages=tuple(question),
         tool_choice="none",
-        max_output_tokens=min(ANSWER_TOKENS, info.max_output_tokens),
+        max_output_tokens=min(VERDICT_TOKENS, info.max_output_tokens),
         temperature=0.0,
         load=run.record.store.picture,
     )

@@ -31,6 +31,7 @@ from windlass.history.row_details import (
     Inherited,
     ReplyDetails,
     ReplyOnly,
+    ToolAttemptFailed,
     ToolResult,
     ToolsStarted,
     Validation,
@@ -73,12 +74,14 @@ class TurnRecord:
 
     `started` names the tools that were started, `results` are their results as they stand in the
     record, and `state` is what they set in the state. `verdict` is what was said of the output.
+    `error` is what the attempt of a tool phase failed by.
     """
 
     started: Sequence[str] = ()
     results: Sequence[Message] = ()
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     verdict: Validation | None = None
+    error: str | None = None
 
 
 AskingKey: TypeAlias = tuple[Step, int, str, str]
@@ -192,10 +195,24 @@ class Journal:
         # Those of a turn are recorded in the order of its calls, also where these shared an id.
         if [each.tool_call_id for each in known.results] == [call.id for call in calls]:
             return known
+        self._check_again(turn, known)
+        return None
+
+    def tool_phase_at(self, turn: Step) -> TurnRecord | None:
+        """An attempt of a tool phase that ended in the record; None: it is to be made.
+
+        Raises Unsure where the tool may have run whose effects cannot be taken back.
+        """
+        known = self.turns.get(turn, TurnRecord())
+        if known.results or known.error is not None:
+            return known
+        self._check_again(turn, known)
+        return None
+
+    def _check_again(self, turn: Step, known: TurnRecord) -> None:
         unsure = [name for name in known.started if name not in self.again]
         if unsure:
             raise Unsure(str(turn), unsure)
-        return None
 
     def recorded(self, step: Step, request: str) -> Reply | None:
         """The recorded reply of a step; None: it is to be asked for.
@@ -250,7 +267,9 @@ def read_journal(
                 reply = _reply_of(row, message, told)
                 calls[step] = replace(calls[step], reply=reply, answered=row.timestamp)
             case ToolsStarted(step=step, tools=tools):
-                turns[step] = replace(turns[step], started=tools)
+                turns[step] = replace(turns[step], started=tools, error=None)
+            case ToolAttemptFailed(step=step, error=error):
+                turns[step] = replace(turns[step], error=error)
             case Answer() as answer:
                 if (asking := _asking(answer, replies)) is not None:
                     answers[asking.key] = answer.answer

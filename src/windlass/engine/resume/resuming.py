@@ -15,7 +15,7 @@ from typing import Any
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade, tool_names
 from windlass.cascade.rules import Rule
-from windlass.cascade.tools_named import judges_of
+from windlass.cascade.tools_named import asking_phases, judges_of, tools_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import read_journal
 from windlass.engine.turn.record import Recorded
@@ -66,8 +66,8 @@ def _rules_of(run: CascadeRun) -> list[Rule]:
 def _depends_on(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, str]:
     """Digests of what the steps of a run depend on, by what people call it."""
     cascade = run.cascade
-    models = [run.generation_of(phase).model for phase in cascade.phases]
-    named = {name for phase in cascade.phases for name in _tackle(phase.tackle)}
+    models = [run.generation_of(phase).model for phase in asking_phases(cascade)]
+    named = {name for phase in cascade.phases for name in tool_names(tools_of(phase))}
     named |= {name.rpartition(":")[2] for name in judges_of(cascade)}
     return {
         "the cascade": _digest(definition),
@@ -79,10 +79,6 @@ def _depends_on(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict
             for name in sorted(named & {*run.registry.names()})
         },
     }
-
-
-def _tackle(tackle: Any) -> Iterable[str]:
-    return () if tackle == "manifest" else tool_names(tackle)
 
 
 def _source_of(run: CascadeRun, name: str) -> Any:

@@ -16,6 +16,7 @@ from typing import Any
 
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Evaluator, Reforge, Soundings, Variations
+from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
     CallEnded,
@@ -337,10 +338,10 @@ class SoundedPhase:
         """Tell that what tools write is written by every attempt."""
         times = self.wanted.factor
         for phase in self._phases:
-            tackle, name = phase.tackle, phase.name
-            if tackle == "manifest" or times == 1:
+            name = phase.name
+            if chooses_tools(phase) or times == 1:
                 continue
-            tools = self.run.registry.of_tackle(tackle)
+            tools = self.run.registry.of_tackle(tools_of(phase))
             if writers := [tool.spec.name for tool in tools if tool.writes]:
                 each = f"each of {times} soundings may write with {', '.join(writers)}"
                 text = f"phase {name!r}: {each}"

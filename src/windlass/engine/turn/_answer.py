@@ -82,12 +82,14 @@ async def _answer_from_record(
     """Answer with the results that are in the record, and bring back what they changed.
 
     Tools that act on the run itself run again; they cost nothing and touch nothing outside.
+    Cascades do from their own records, so that what they took is counted.
     """
     now, tools = phase_run.now, phase_run.tools
     inner = [
         call
         for call, each in zip(reply.tool_calls, recorded.results, strict=True)
-        if call.name in _INNER and call.name in tools.by_name and not each.failed
+        if (tool := tools.by_name.get(call.name)) and not each.failed
+        if call.name in _INNER or tool.cascade
     ]
     if inner:
         await run_tools(inner, tools.by_name, tools.context)

@@ -14,12 +14,14 @@ from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.tools_named import all_soundings
+from windlass.cascade.validators import InlineValidator, find_validator
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing.selector import MENU_TOKENS, MOST_ANSWERED
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.phase_setup import begin_phase
+from windlass.engine.phase.verdicts import VERDICT_TOKENS
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
 from windlass.engine.turn._plan import next_call
 from windlass.messages import Message
@@ -37,8 +39,8 @@ class Forecast:
     known for one of the models). `most_dollars` assumes that every allowed turn of every
     allowed attempt fills its window and its reply, without a cache. `priced_as` tells of
     each model at whose prices it is told: its own, where it is hosted. `search` is the
-    model that searches the web for tools, whose calls are not bounded and not counted here
-    (None: none).
+    model that searches the web for tools (None: none). Its calls, and those of cascades that are
+    tools, are not bounded and not counted here.
     """
 
     models: tuple[str, ...]
@@ -122,6 +124,7 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     for of_run, times in family:
         for phase in of_run.cascade.phases:
             _add_phase(bound, of_run, phase, times)
+            _add_validator(bound, of_run, phase, times)
     for of_run, times in family:
         for place, soundings in all_soundings(of_run.cascade).items():
             is_phase = len(place) > 1
@@ -185,6 +188,21 @@ def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
         selector = selector_of(choosing, generation.model)
         if selector is not None:
             bound.add(run.resolve(selector)[1], times, MENU_TOKENS, MOST_ANSWERED)
+
+
+def _add_validator(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
+    """Add the calls of models that judge the outputs of a phase that may run so many times."""
+    rules, soundings = phase.rules, phase.soundings
+    tries = runs * (sum(soundings.rounds) if soundings else 1)
+    judged = rules.max_attempts * (rules.max_turns if rules.turn_prompt else 1)
+    asked = [(rules.loop_until, tries * judged)] if rules.loop_until else []
+    asked += [(name, tries) for name in (soundings.judges.values() if soundings else ())]
+    for name, times in asked:
+        found = find_validator(run.cascade.validators, run.registry, name)
+        if isinstance(found, InlineValidator):
+            _, info = run.resolve(found.model or run.generation_of(phase).model)
+            most = (info.input_room(VERDICT_TOKENS), VERDICT_TOKENS)
+            bound.add(info, times * found.max_turns, *most)
 
 
 def _add_evaluator(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
 from windlass.tools.base import ToolContext
-from windlass.window.originals import meant, part_of, reference, said
+from windlass.window.originals import as_text, meant, part_of, reference
 
 
 def recall(ref: str, context: ToolContext, part: str = "") -> str:
@@ -48,4 +48,4 @@ def recall_original(record: Recorder, ref: str, part: str | None = None) -> str:
         listed = ", ".join(results[-10:]) or "none yet"
         what = f"the reference {ref!r} names no message of this session"
         raise KeyError(f"{what}: {error.args[0]}; known: {listed}") from None
-    return said(message) if part is None else part_of(message, part)
+    return as_text(message) if part is None else part_of(message, part)

@@ -33,7 +33,7 @@ from windlass.history.row_details import (
     continued,
     details_of,
     kind_of,
-    told,
+    metadata_of,
 )
 from windlass.history.step import Step
 from windlass.messages import Message, Picture, canonical_json
@@ -207,7 +207,7 @@ class Recorder:
 
         `columns` are those of its row.
         """
-        metadata = told(text, details)
+        metadata = metadata_of(text, details)
         self.append([self.row(NodeType.DECISION, phase=phase, metadata=metadata, **columns)])
 
     def failure(self, phase: str | None, error: BaseException) -> Row:

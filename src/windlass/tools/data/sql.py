@@ -48,8 +48,27 @@ def run_sql(context: ToolContext, query: str, max_rows: int = 100) -> str:
     return ask(context, query, max_rows)
 
 
+def query_rows(context: ToolContext, query: str) -> dict[str, Any]:
+    """The answer to a query as data: its columns, its first 1,000 rows as objects, their count.
+
+    Args:
+        context: What the run provides.
+        query: One statement that only reads.
+    """
+    columns, rows, total = ask_for_rows(context, query, _MAX_ROWS)
+    objects = [dict(zip(columns, row, strict=True)) for row in rows]
+    return {"columns": columns, "rows": objects, "row_count": total}
+
+
 def ask(context: ToolContext, query: str, max_rows: int = 100, seconds: float = QUERY_S) -> str:
     """The answer to `query` as a compact table; interrupted after `seconds`."""
+    return table_text(*ask_for_rows(context, query, min(max(max_rows, 0), _MAX_ROWS), seconds))
+
+
+def ask_for_rows(
+    context: ToolContext, query: str, max_rows: int, seconds: float = QUERY_S
+) -> tuple[list[str], list[tuple[Any, ...]], int]:
+    """The columns of the answer to `query`, its first rows, and how many there are of them."""
     tables = data.sources(context)
     needed = [each for each in tables if _CATALOGUE.search(query) or _is_named(each, query)]
     cancellation = context.cancellation
@@ -60,7 +79,7 @@ def ask(context: ToolContext, query: str, max_rows: int = 100, seconds: float = 
         with data.connect(tables, needed, query, cancellation) as (connection, unreadable):
             try:
                 text = _checked(connection, query)
-                return _answer(connection, text, min(max(max_rows, 0), _MAX_ROWS), cancellation)
+                return _answer(connection, text, max_rows, cancellation)
             except data.errors() as problem:
                 reasons = "; ".join(
                     [data.first_line(problem), *unreadable, data.known_tables(tables)]
@@ -102,7 +121,7 @@ def _checked(connection: DuckDBPyConnection, query: str) -> str:
 
 def _answer(
     connection: DuckDBPyConnection, query: str, max_rows: int, cancellation: Cancellation
-) -> str:
+) -> tuple[list[str], list[tuple[Any, ...]], int]:
     connection.execute(query)
     described: Sequence[Any] = connection.description or ()
     if any("TIME ZONE" in str(each[1]) for each in described):
@@ -114,7 +133,7 @@ def _answer(
         total += more
         if cancellation.cancelled:  # rows that are there already take no interruption
             raise ToolError("given up")
-    return table_text([str(each[0]) for each in described], rows, total)
+    return [str(each[0]) for each in described], rows, total
 
 
 def table_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], total: int) -> str:

@@ -205,18 +205,18 @@ class Loops:
     def _counted(
         self, pending: PendingEdits, places: Sequence[int], words: Sequence[str]
     ) -> Message:
-        """Equal exchanges as a line: the call, how often, and what came out.
+        """Equal exchanges as a line: the call, how often it was made, and the outcome.
 
-        Before it stand the words that were said with them, behind it error lines.
+        The words that came with them stand before it, error lines after it.
         """
         first, last = places[0], places[-1]
         message = pending.original(first)
         results = [[*map(pending.original, pending.results(at))] for at in places]
         same = len({tuple(result.parts for result in each) for each in results}) == 1
-        told = [*map(outcome, results[-1])]
+        last_outcomes = [*map(outcome, results[-1])]
         outcomes = "; ".join(
             f"{call_text(call)} -> {what}"
-            for call, what in zip(message.tool_calls, told, strict=False)
+            for call, what in zip(message.tool_calls, last_outcomes, strict=False)
         )
         turns = f"Turns {turn_number(pending, first)}-{turn_number(pending, last)}"
         hint = pending.recall_hint(pending.results(last)[-1])
@@ -224,7 +224,7 @@ class Loops:
         line = f"[{turns}] {len(places)} times {how}: {outcomes}; {hint}"
         failures = [result.text for result in chain(*results) if has_failed(result)]
         failure = Message("tool", (Text("\n".join(failures)),), failed=bool(failures))
-        line = with_failure(line, failure, self.error_chars, *told)
+        line = with_failure(line, failure, self.error_chars, *last_outcomes)
         return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
 
 

@@ -134,9 +134,9 @@ class Repeats:
             if names:
                 named.add(at)
             sources[at] = run.source
-        told = "\n".join([*shown, *lines[done:]])
-        short = narrowed(told) if encoded else told
-        if not done or widened(short) != told:
+        whole = "\n".join([*shown, *lines[done:]])
+        short = narrowed(whole) if encoded else whole
+        if not done or widened(short) != whole:
             return part
         used.update(sources)
         return Text(short)
@@ -184,9 +184,8 @@ def _line(pending: PendingEdits, run: LineRun, about: str = "") -> str:
     """The line that stands for a run."""
     last = run.first + run.count - 1
     ref = _reference(pending, run.source.at)
-    return Reference(ref, run.first, last, run.source.path, run.numbered, run.source.rows).told(
-        about
-    )
+    source = run.source
+    return Reference(ref, run.first, last, source.path, run.numbered, source.rows).write(about)
 
 
 def _reference(pending: PendingEdits, at: int) -> str:

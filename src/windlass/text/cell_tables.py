@@ -22,7 +22,7 @@ Columns: TypeAlias = dict[str, Callable[[_Item], Cell]]
 """What stands in each column of something, by the heads of the columns."""
 
 
-class Table(NamedTuple):
+class CellTable(NamedTuple):
     """A table; `is_summed`: its last row is a sum."""
 
     columns: Sequence[str]
@@ -43,7 +43,9 @@ class Table(NamedTuple):
         ]
 
 
-def table_of(items: Iterable[_Item], columns: Columns[_Item], *, is_summed: bool = False) -> Table:
+def table_of(
+    items: Iterable[_Item], columns: Columns[_Item], *, is_summed: bool = False
+) -> CellTable:
     """A row for each item."""
     rows = [[cell(item) for cell in columns.values()] for item in items]
-    return Table(list(columns), rows, is_summed)
+    return CellTable(list(columns), rows, is_summed)

@@ -1,0 +1,129 @@
+"""What can be known to go wrong with a phase that runs a tool, before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+from windlass.cascade.deterministic import ASKING, BESIDE_TOOL, DEFAULT, SQL
+from windlass.cascade.handoffs import END
+from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.model import Phase
+from windlass.cascade.source import Path
+from windlass.errors import Mistake, WindlassError, did_you_mean
+from windlass.messages import ToolSpec
+from windlass.tools.registry import Registry
+
+_TRYING: Final = ("loop_until", "max_attempts", "max_turns", "on_exhausted")
+"""Keys of `rules` that are about attempts at asking a model."""
+
+
+def form_mistakes(partial: PartialCascade, index: int, phase: Phase) -> Iterator[Mistake]:
+    """Whether a phase asks a model or runs a tool, and says what belongs to that."""
+    base: Path = ("phases", index)
+    written = phase.model_fields_set
+    if phase.tool is None and phase.instructions is None:
+        if not partial.written((*base, "tool")) and not partial.written((*base, "instructions")):
+            yield partial.mistake(base, "'instructions' is missing, or 'tool'")
+    elif phase.instructions is not None and phase.tool is not None:
+        text = "cannot be combined with 'instructions': a phase asks a model or runs a tool"
+        yield partial.mistake((*base, "tool"), text)
+    for key in BESIDE_TOOL:
+        if key in written and phase.tool is None and not partial.written((*base, "tool")):
+            yield partial.mistake((*base, key), "applies only with 'tool'")
+    if phase.tool is not None and phase.soundings is not None:
+        text = "are attempts at asking a model, and this phase runs a tool"
+        yield partial.mistake((*base, "soundings"), text)
+
+
+def way_mistakes(
+    partial: PartialCascade, index: int, phase: Phase, known: list[str]
+) -> Iterator[Mistake]:
+    """The phases to which a tool phase goes on and that there are not; `known` are those that are."""
+    base: Path = ("phases", index)
+    targets: dict[Path, str] = {
+        (*base, "routing", key): target for key, target in phase.routing.items()
+    }
+    if isinstance(phase.on_error, str):
+        targets[*base, "on_error"] = phase.on_error
+    for path, target in targets.items():
+        if target not in (*known, END):
+            text = f"there is no phase {target!r}; {did_you_mean(target, [*known, END])}"
+            yield partial.mistake(path, text)
+
+
+def call_mistakes(
+    partial: PartialCascade, index: int, phase: Phase, tools: Registry | None
+) -> Iterator[Mistake]:
+    """A query that is not there, and arguments that the tool does not take, or needs."""
+    base: Path = ("phases", index)
+    tool = phase.tool
+    if tool is None:
+        return
+    if tool.startswith(SQL):
+        name = tool.removeprefix(SQL).strip()
+        if not (FilePath(partial.reading.file).parent / name).is_file():
+            yield partial.mistake((*base, "tool"), f"no such file: {name!r}")
+        return
+    spec = _spec_of(tools, tool)
+    if spec is None:
+        return
+    properties = spec.parameters.get("properties", {})
+    for name in phase.inputs if not spec.parameters.get("additionalProperties") else ():
+        if name not in properties:
+            near = did_you_mean(name, properties) if properties else "it takes none"
+            text = f"{spec.name!r} takes no argument {name!r}; {near}"
+            yield partial.mistake((*base, "inputs", name), text)
+    lacks = [name for name in spec.parameters.get("required", ()) if name not in phase.inputs]
+    if lacks:
+        place = (*base, "inputs") if phase.inputs else (*base, "tool")
+        text = f"{spec.name!r} needs {', '.join(map(repr, lacks))}; give it under 'inputs'"
+        yield partial.mistake(place, text)
+
+
+def input_templates(phase: Phase) -> Iterator[tuple[Path, str]]:
+    """The templates among the inputs of a tool phase, by their place in the phase."""
+
+    def within(place: Path, value: Any) -> Iterator[tuple[Path, str]]:
+        match value:
+            case str():
+                yield place, value
+            case dict():
+                for key, each in value.items():
+                    yield from within((*place, key), each)
+            case list() | tuple():
+                for at, each in enumerate(value):
+                    yield from within((*place, at), each)
+            case _:
+                pass
+
+    return within(("inputs",), phase.inputs)
+
+
+def idle_keys(loaded: Loaded) -> Iterator[Mistake]:
+    """A warning for each key of a tool phase that is about asking a model, which it does not."""
+    if (partial := loaded.partial) is None:
+        return
+    for index, phase in enumerate(partial.cascade.phases):
+        if phase.tool is None:
+            continue
+        base: Path = ("phases", index)
+        idle: list[Path] = [(*base, key) for key in sorted(ASKING & phase.model_fields_set)]
+        rules = phase.rules.model_fields_set
+        idle += [(*base, "rules", key) for key in _TRYING if key in rules]
+        for path in idle:
+            yield partial.mistake(path, "has no effect: this phase runs a tool and asks no model")
+        if phase.routing and not phase.handoffs and DEFAULT not in phase.routing:
+            text = f"says nothing of other results, after which the run ends; add {DEFAULT!r}"
+            yield partial.mistake((*base, "routing"), text)
+
+
+def _spec_of(tools: Registry | None, tool: str) -> ToolSpec | None:
+    """What a tool takes; None where it is not known here."""
+    if tools is None:
+        return None
+    try:
+        return tools.get(tool).spec
+    except WindlassError:
+        return None

@@ -1,0 +1,86 @@
+"""Cascades that are tools: a call of one is a session of its own below the phase that calls it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from windlass.cascade.children import DEPTH
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine._subcascades import add_up_child, open_below
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import SubCascadeEnded
+from windlass.errors import RunLimitReached, ToolError, UsageError, person_needed
+from windlass.history.base import in_words
+from windlass.history.decisions import SubCascadeRun
+from windlass.history.step import Step
+from windlass.messages import ToolCall, canonical_json
+from windlass.tools.base import RunCascade
+
+
+def cascade_caller(run: CascadeRun, phase_run: PhaseRun) -> RunCascade:
+    """What runs the cascades that a phase calls, each as of the turn that calls it."""
+
+    async def run_cascade(call: ToolCall, arguments: Mapping[str, Any]) -> str:
+        now = phase_run.now
+        turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
+        return await call_cascade(run, turn, call, arguments)
+
+    return run_cascade
+
+
+async def call_cascade(
+    run: CascadeRun, turn: Step, call: ToolCall, arguments: Mapping[str, Any]
+) -> str:
+    """The output of the cascade that a call of a turn names, on these arguments.
+
+    A resumed run takes up the session that it began. Raises ToolError where the cascade fails or
+    is nested too deep, RunLimitReached where it would pass a limit, PersonNeeded where it waits.
+    """
+    tool, phase = run.registry.get(call.name), turn.phase
+    ready = run.tool_cascades.get(tool.cascade)
+    if ready is None or run.run_below is None:
+        raise ToolError(f"the cascade {call.name!r} is not at hand")
+    if _depth(run) >= DEPTH:
+        raise ToolError(
+            f"cascades are nested at most {DEPTH} deep, and {call.name!r} would be more"
+        )
+    try:
+        name = _session_name(run, turn, call, arguments)
+        child = open_below(run, name, ready, arguments, parent_phase=phase)
+    except UsageError as refused:
+        raise ToolError(str(refused)) from refused
+    child = replace(child, caches=run.caches, notices=run.notices)
+    session = child.record.session_id
+    try:
+        result = await run.run_below(child)
+    finally:
+        add_up_child(run, child)
+    status, reason = result.status, result.reason
+    run.emit(SubCascadeEnded(phase, call.name, session, status, reason, result.cost))
+    words = f"its tool, the cascade {call.name!r} (session {session}), ended"
+    run.record.decide(phase, f"{words} {in_words(status, reason)}", SubCascadeRun(session))
+    if result.error is not None:
+        raise ToolError(f"the cascade {call.name!r} failed: {result.error}") from result.error
+    if (needed := person_needed(result.notes)) is not None:
+        raise needed
+    if "budget" in result.notes:
+        raise RunLimitReached(**result.notes["budget"])
+    return result.output or ""
+
+
+def _depth(run: CascadeRun) -> int:
+    """How many cascades run above a run."""
+    depth = 0
+    while (above := run.above) is not None:
+        run, depth = above, depth + 1
+    return depth
+
+
+def _session_name(run: CascadeRun, turn: Step, call: ToolCall, arguments: Mapping[str, Any]) -> str:
+    """What the session of a call is called below that of its run: the same in a resumed run."""
+    place = run.journal.next_step(replace(turn, asks=f"tool {call.name} {call.id}"))
+    drawn = canonical_json([place.as_json(), dict(arguments)])
+    return f"{call.name}-{hashlib.sha256(drawn.encode('ascii')).hexdigest()[:10]}"

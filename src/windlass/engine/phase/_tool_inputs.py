@@ -1,0 +1,114 @@
+"""The call of a tool phase: its tool, and its inputs as rendered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from windlass.cascade.deterministic import SQL
+from windlass.cascade.model import Phase
+from windlass.cascade.tools_named import RUN_SQL
+from windlass.engine.cascade_run import CascadeRun
+from windlass.errors import UsageError
+from windlass.messages import ToolCall, canonical_json
+from windlass.safety.foreign import parse_json
+from windlass.text.templates import RECORDED, find_names, render
+from windlass.tools.base import Tool
+from windlass.tools.registry import make_tool
+
+CALL: Final = "tool_phase"
+"""The id of the call that a tool phase makes."""
+
+_LIKE_JSON: Final = re.compile(r'\s*(?:[\[{"].*|true|false|null)\s*', re.DOTALL)
+
+
+def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
+    """The call of the tool, with the phase's inputs as arguments. Raises ContextError."""
+    arguments = rendered_inputs(run, phase)
+    if phase.tool is not None and phase.tool.startswith(SQL):
+        arguments = {"query": _query(run, phase, arguments)}
+    return ToolCall(CALL, tool.spec.name, canonical_json(arguments))
+
+
+def sql_tool(run: CascadeRun, phase: Phase) -> Tool | None:
+    """What runs the query of a `sql:` phase; None: it runs another tool."""
+    if phase.tool is None or not phase.tool.startswith(SQL):
+        return None
+    # Loaded only where it is named.
+    from windlass.tools.data.sql import QUERY_S, query_rows
+
+    made = make_tool(query_rows, name=RUN_SQL, timeout_s=QUERY_S + 10)
+    return replace(made, reads=("query",), effects="none")
+
+
+def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
+    """The inputs with their templates rendered; what looks like JSON is read as such.
+
+    Raises ContextError.
+    """
+    cascade = run.cascade
+    index = [each.name for each in cascade.phases].index(phase.name)
+
+    def rendered(value: Any, place: str) -> Any:
+        match value:
+            case str():
+                where = cascade.where(place)
+                values = run.template_values()
+                return as_value(render(value, **values, where=where, moments=_recorded(run, value)))
+            case dict():
+                return {key: rendered(each, f"{place}.{key}") for key, each in value.items()}
+            case list() | tuple():
+                return [rendered(each, f"{place}[{at}]") for at, each in enumerate(value)]
+            case _:
+                return value
+
+    return {
+        name: rendered(value, f"phases[{index}].inputs.{name}")
+        for name, value in phase.inputs.items()
+    }
+
+
+def as_value(text: str) -> Any:
+    """A rendered text, read as JSON where it looks like it; numbers stay text.
+
+    >>> as_value('{"a": 1}'), as_value("true"), as_value("12"), as_value("[draft]")
+    ({'a': 1}, True, '12', '[draft]')
+    """
+    if not _LIKE_JSON.fullmatch(text):
+        return text
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
+
+
+def _recorded(run: CascadeRun, template: str) -> dict[str, object]:
+    """What a template asks for of the phases that ran, and of what was said."""
+    values: dict[str, Callable[[], object]] = {
+        "lineage": lambda: [
+            {"phase": each.phase, "output": str(run.session.outputs.get(each.phase, ""))}
+            for each in run.session.ran
+        ],
+        "history": lambda: [
+            {"role": item.message.role, "content": item.message.text} for item in run.record.items()
+        ],
+    }
+    used = {each.name for each in find_names(template)}
+    return {name: values[name]() for name in RECORDED if name in used}
+
+
+def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
+    """The query in the file of a `sql:` phase, rendered with its inputs. Raises UsageError."""
+    assert phase.tool is not None
+    name = phase.tool.removeprefix(SQL).strip()
+    file = Path(run.cascade.file).parent / name
+    try:
+        template = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f"phase {phase.name!r}: cannot read {str(file)!r}: {reason}") from error
+    values = {**run.template_values(), "input": {**run.input, **arguments}}
+    return render(template, **values, where=str(file), moments=arguments)

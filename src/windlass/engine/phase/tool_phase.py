@@ -1,0 +1,254 @@
+"""A phase that runs a tool and asks no model: its attempts, its result, and where it goes on.
+
+The result is the phase's output. Later calls see it as a message that no model asked for, with a
+line before it that says what ran; windows treat it like every other tool result.
+"""
+
+from __future__ import annotations
+
+from asyncio import sleep
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from windlass.cascade.deterministic import DEFAULT, LAST_ERROR, Retry
+from windlass.cascade.flow import is_graph
+from windlass.cascade.handoffs import END
+from windlass.cascade.model import Phase
+from windlass.engine._cascades_called import call_cascade
+from windlass.engine._phase_run import PhaseTools, StateCopy
+from windlass.engine._session_state import Route
+from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.events import PhaseEnded, ToolEnded, ToolStarted
+from windlass.engine.people.asking import answers_to
+from windlass.engine.phase._tool_inputs import call_of, sql_tool
+from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.phase import Children, failure_recorded
+from windlass.engine.phase.phase_setup import tool_context
+from windlass.engine.phase.remembering import memory_callbacks
+from windlass.engine.turn._answer import names_touched
+from windlass.engine.turn.approving import tools_to_approve
+from windlass.engine.turn.record import usage_columns
+from windlass.errors import PhaseFailed
+from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, StateChange, ending_of
+from windlass.history.decisions import ToolCalled
+from windlass.history.row_details import ToolAttemptFailed, ToolResult, ToolsStarted
+from windlass.history.step import Step
+from windlass.messages import Message, Text, ToolCall, user
+from windlass.safety.fairness import wait_for_turn
+from windlass.safety.foreign import parse_json
+from windlass.text.prompts import tool_phase_text
+from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
+from windlass.tools.runner import run_tool
+from windlass.window.entries import Item
+
+SUCCESS: Final = "success"
+"""The key of `routing` for a result that says neither `_route` nor `status`."""
+
+_ONCE: Final = Retry(max_attempts=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPhase:
+    """A phase that runs a tool, in hand: the tool, the call, and what the tool may use."""
+
+    phase: Phase
+    tool: Tool
+    call: ToolCall
+    tools: PhaseTools
+    state: StateCopy
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """What the last attempt came to: its place, its output, and how long it took in seconds.
+
+    `final`: no further attempt would help.
+    """
+
+    turn: Step
+    output: ToolOutput
+    seconds: float = 0.0
+    final: bool = False
+
+
+async def run_tool_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending:
+    """Run a phase's tool to its end, after its `children`, and record what came of it.
+
+    Where the tool fails, the phase under `on_error` comes next. Raises PhaseFailed where there is
+    none, and PersonNeeded where a person is to answer.
+    """
+    await wait_for_turn()
+    name, record, session = phase.name, run.record, run.session
+    with failure_recorded(run, name):
+        below = await children()
+        work = _open(run, phase)
+        tried = await _try(run, work)
+        output = _record_result(run, work, tried)
+        failed = tried.output.error
+        changes = [_last_error(work, tried)] if failed else await extract_state(run, phase, output)
+    outcome = Outcome(
+        "failed" if failed else "completed",
+        record.clock(),
+        name,
+        error=tried.output.text if failed else None,
+        output_trace=record.traces[output.id],
+        hidden=phase.context_retention == "output_only",
+    )
+    own = () if failed else work.state.changes(name)
+    record.append(outcomes=[outcome], state=[*own, *changes])
+    session.state.update({} if failed else work.state)
+    session.state.update({change.key: change.value for change in changes})
+    _choose_way(run, phase, None if failed else output.message.text)
+    run.emit(PhaseEnded(name, outcome.status, output.message.text))
+    return ending_of([below, COMPLETED])
+
+
+def _open(run: CascadeRun, phase: Phase) -> ToolPhase:
+    """The phase in hand: its tool is found, and its inputs are rendered.
+
+    Raises ContextError where a template cannot be rendered, UsageError where there is no tool.
+    """
+    assert phase.tool is not None
+    tool = sql_tool(run, phase) or run.registry.get(phase.tool)
+    if phase.timeout is not None:
+        tool = replace(tool, timeout_s=phase.timeout)
+    elif tool.timeout_s == TIMEOUT_S:
+        tool = replace(tool, timeout_s=run.settings.tool_timeout_s)
+    state = StateCopy(run.session.state)
+    context = replace(tool_context(run, phase, state), memory=memory_callbacks(run, phase))
+    name = tool.spec.name
+    approve = tools_to_approve(run.registry, phase, [tool])
+    tools = PhaseTools(context, {name: tool}, approve)
+    return ToolPhase(phase, tool, call_of(run, phase, tool), tools, state)
+
+
+async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
+    """Attempts until the tool does not fail; what the record holds of them is not done again.
+
+    Raises PhaseFailed where the last one fails and the phase has no `on_error`.
+    """
+    phase = work.phase
+    retry = phase.retry or _ONCE
+    for attempt in range(1, retry.max_attempts + 1):
+        tried = await _attempt(run, work, attempt, last=attempt == retry.max_attempts)
+        if not tried.output.error:
+            return tried
+        last = attempt == retry.max_attempts or tried.final
+        if last and phase.on_error is not None:
+            return tried
+        what = f"phase {phase.name!r}: the tool {work.tool.spec.name!r} failed"
+        tries = f" (attempt {attempt} of {retry.max_attempts})" if phase.retry else ""
+        text = f"{what}{tries}: {tried.output.text}"
+        details = ToolAttemptFailed(tried.turn, work.tool.spec.name, tried.output.text)
+        run.tell(phase.name, text, details)
+        if last:
+            raise PhaseFailed(text)
+        if not run.record.follows_record:
+            await sleep(retry.wait_before(attempt + 1))
+    raise AssertionError("a tool is tried at least once")  # pragma: no cover
+
+
+async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool) -> _Tried:
+    """One attempt: as the record holds it, else made now."""
+    phase = work.phase
+    turn = run.record.turn(phase.name, attempt, run.session.turns_before + attempt)
+    known = run.journal.tool_phase_at(turn)
+    if known is not None and known.error is not None and not (last and phase.on_error is None):
+        return _Tried(turn, ToolOutput(known.error, error=True))
+    if known is not None and known.results:
+        (result,) = known.results
+        work.state.update(known.state)
+        return _Tried(turn, ToolOutput(result.text, result.pictures, result.failed))
+    return await _run_now(run, work, turn)
+
+
+async def _run_now(run: CascadeRun, work: ToolPhase, turn: Step) -> _Tried:
+    """Run the tool, unless a person answers in its place or refuses it."""
+    name, tool, call = work.phase.name, work.tool, work.call
+    run.check_time()
+    run.record.set_time(None)
+    text = f"phase {name!r} runs {tool.spec.name} with {call.arguments}"
+    run.record.decide(name, text, ToolCalled(turn, tool.spec.name, call.arguments))
+    started = run.record.clock()
+    answers = await answers_to(run, work, turn, [call])
+    if 0 in answers:
+        return _Tried(turn, answers[0], final=True)
+    run.emit(ToolStarted(name, tool.spec.name, call.arguments))
+    if tool.effects == "external":
+        run.record.decide(
+            name, f"{turn}: {tool.spec.name} run", ToolsStarted(turn, [tool.spec.name])
+        )
+    context = replace(work.tools.context, run_cascade=partial(call_cascade, run, turn))
+    output = await run_tool(tool, call, context)
+    summary = output.text.strip().partition("\n")[0]
+    pictures = tuple(picture.describe() for picture in output.pictures)
+    run.emit(ToolEnded(name, tool.spec.name, output.error, summary, pictures))
+    return _Tried(turn, output, run.record.clock() - started)
+
+
+def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
+    """Record what ran, and its result as a message that no model asked for."""
+    record, output, turn, name = run.record, tried.output, tried.turn, work.tool.spec.name
+    columns: dict[str, Any] = {"phase": turn.phase, "turn": turn.turn, "attempt": turn.attempt}
+    said = tool_phase_text(turn.phase, name, work.call.parsed(), failed=output.error)
+    asked = record.row(NodeType.USER, user(said), **columns)
+    spent = output.spent
+    message = Message("tool", (Text(output.text), *output.pictures), name=name, failed=output.error)
+    result = record.row(
+        NodeType.TOOL_RESULT,
+        message,
+        parent_id=asked.trace_id,
+        keep_pictures=True,
+        duration_ms=tried.seconds * 1_000,
+        metadata=ToolResult(
+            error=output.error,
+            tool=name,
+            searches=spent.searches if spent else 0,
+            state={change.key: change.value for change in work.state.changes(turn.phase)},
+            **({} if output.error else names_touched(work.tool, work.call)),
+        ).as_json(),
+        **columns,
+        **(usage_columns(spent.model, spent.usage, run.charge_tool(spent)) if spent else {}),
+    )
+    return record.append([asked, result])[-1]
+
+
+def _last_error(work: ToolPhase, tried: _Tried) -> StateChange:
+    """What the state says of a tool that failed, for the phase under `on_error`."""
+    phase, tool = work.phase.name, work.phase.tool
+    told = {"phase": phase, "tool": tool, "error": tried.output.text, "inputs": work.call.parsed()}
+    return StateChange(phase, LAST_ERROR, told)
+
+
+def _choose_way(run: CascadeRun, phase: Phase, result: str | None) -> None:
+    """Choose what comes next, by the phase's result (None: its tool failed)."""
+    if not is_graph(run.cascade.phases):
+        return
+    if result is None:
+        run.session.route = Route(str(phase.on_error), "error", "its tool failed")
+        return
+    key = route_key(result)
+    first = phase.handoffs[0].target if phase.handoffs else END
+    target = phase.routing.get(key, phase.routing.get(DEFAULT, first))
+    if phase.routing:
+        run.session.route = Route(target, "result", f"its result says {key!r}")
+    elif target == END:
+        run.session.route = Route(END, "default", "nothing comes after it")
+
+
+def route_key(result: str) -> str:
+    """What a result says for `routing`: its `_route`, else its `status`, else `success`.
+
+    >>> route_key('{"status": "empty"}'), route_key("[1, 2]")
+    ('empty', 'success')
+    """
+    try:
+        value = parse_json(result)
+    except ValueError:
+        return SUCCESS
+    match value:
+        case {"_route": str(key)} | {"status": str(key)}:
+            return key
+        case _:
+            return SUCCESS

@@ -1,0 +1,179 @@
+"""Cascades that are tools: called by a model, named as validators, resumed, nested."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.harness import House, asked_by, call, calls, phase
+from tests.support.engine_resume import Gone, Model, resumed
+from tests.support.engine_sub_cascades import write
+from windlass.errors import CascadeError
+from windlass.wire.base import Request
+
+TOPIC = {"topic": "what to look up"}
+
+
+def lookup(house: House, *phases: Any, **keys: Any) -> Path:
+    """The tool `lookup` in the folder of tools."""
+    asks = phases or ({"name": "look", "instructions": "Do look. {{ input.topic }}"},)
+    return write(house, "tools/lookup.json", *asks, inputs_schema=TOPIC, **keys)
+
+
+def main(house: House, *phases: Any, **keys: Any) -> Path:
+    """A cascade that names the folder of tools."""
+    return write(house, "main.yaml", *phases, tools=["./tools"], **keys)
+
+
+def tokens_in(house: House) -> int:
+    """What all calls of all sessions took."""
+    (found,) = house.open_store().query("SELECT SUM(tokens_in) AS n FROM unified_logs")
+    return int(found["n"])
+
+
+def asks(request: Request) -> Any:
+    """Phase `a` looks something up and says what it found."""
+    if asked_by(request) == "look":
+        return "42 pages"
+    last = request.messages[-1]
+    return f"Found {last.text}" if last.role == "tool" else calls(call("lookup", '{"topic": "x"}'))
+
+
+class TestTool:
+    async def test_a_cascade_in_a_folder_of_tools_is_called_and_has_its_own_session(
+        self, house: House
+    ) -> None:
+        lookup(house, description="Looks something up.")
+        ran = await house.run(main(house, phase("a", tackle=["lookup"])), asks)
+        assert ran.result.output == "Found 42 pages"
+        (spec,) = ran.request("a").tools
+        assert spec.description == "Looks something up."
+        assert spec.parameters["properties"] == {
+            "topic": {"type": "string", "description": "what to look up"}
+        }
+        assert spec.parameters["required"] == ["topic"]
+        (told,) = ran.decisions("sub_cascade")
+        child = ran.store.start(told["session_id"])
+        assert child.parent_id == ran.session
+        assert child.input == {"topic": "x"}
+        assert "Do look. x" in ran.seen("look")[-1][1]
+        assert ran.result.usage.tokens_in == tokens_in(house)
+
+    async def test_a_file_may_be_named_and_other_files_of_a_folder_are_no_tools(
+        self, house: House
+    ) -> None:
+        lookup(house)
+        write(house, "tools/notes.json", phase("b"))
+        (house.folder / "tools" / "data.json").write_text("[1, 2]")
+        (house.folder / "tools" / "read.txt").write_text("nothing")
+        named = write(
+            house, "main.json", phase("a", tackle=["lookup"]), tools=["tools/lookup.json"]
+        )
+        assert (await house.run(named, asks)).result.output == "Found 42 pages"
+        folder = main(house, phase("a", tackle=["lookup"]))
+        assert (await house.run(folder, asks)).result.output == "Found 42 pages"
+
+    async def test_a_file_without_inputs_schema_is_no_tool(self, house: House) -> None:
+        write(house, "tools/notes.json", phase("b"))
+        named = write(house, "main.json", phase("a"), tools=["tools/notes.json"])
+        with pytest.raises(CascadeError, match="is no tool: a cascade that is one says under 'inp"):
+            await house.run(named)
+
+    async def test_mistakes_of_a_tool_that_is_named_are_told_with_its_file(
+        self, house: House
+    ) -> None:
+        lookup(house, {"name": "look", "instructions": "{{ nobody }}"})
+        with pytest.raises(CascadeError, match=r"lookup\.json:\d+.*cannot use 'nobody'"):
+            await house.run(main(house, phase("a", tackle=["lookup"])))
+
+    async def test_one_that_fails_is_a_failed_call(self, house: House) -> None:
+        lookup(house, phase("look", output_schema={"type": "object"}, rules={"max_attempts": 1}))
+        ran = await house.run(main(house, phase("a", tackle=["lookup"])), asks)
+        assert "Found the cascade 'lookup' failed: phase 'look' used up" in str(ran.result.output)
+
+    async def test_one_that_calls_itself_ends_at_the_deepest_level(self, house: House) -> None:
+        lookup(house, phase("look", tackle=["lookup"]), tools=["./"])
+
+        def script(request: Request) -> Any:
+            last = request.messages[-1]
+            return last.text if last.role == "tool" else calls(call("lookup", '{"topic": "x"}'))
+
+        ran = await house.run(main(house, phase("a", tackle=["lookup"])), script)
+        assert "cascades are nested at most 5 deep, and 'lookup' would be more" in str(
+            ran.result.output
+        )
+        sessions = ran.store.query("SELECT DISTINCT session_id AS s FROM unified_logs")
+        assert len(sessions) == 1 + 5
+
+    async def test_a_limit_of_the_run_holds_for_what_its_tools_ask(self, house: House) -> None:
+        lookup(house)
+        file = main(house, phase("a", tackle=["lookup"]), limits={"max_turns": 1})
+        ran = await house.run(file, asks)
+        assert ran.result.status == "incomplete"
+        assert ran.requests("look") == []
+
+    async def test_a_phase_may_run_one_itself(self, house: House) -> None:
+        lookup(house)
+        file = main(house, {"name": "a", "tool": "lookup", "inputs": {"topic": "{{ input.x }}"}})
+        ran = await house.run(file, asks, {"x": "tides"})
+        assert ran.result.output == "42 pages"
+        assert ran.seen("look")[-1][1] == "Do look. tides"
+        assert len(ran.decisions("sub_cascade")) == 1
+
+
+class TestResume:
+    async def test_a_resumed_run_takes_up_the_session_of_its_tool(self, house: House) -> None:
+        lookup(house, phase("look"), phase("tell"))
+        file = main(house, phase("a", tackle=["lookup"]))
+
+        def script(request: Request) -> Any:
+            return "42 pages" if asked_by(request) == "tell" else asks(request)
+
+        model = Model(3, script)  # gone where the tool's second phase asks
+        with pytest.raises(Gone):
+            await house.run(file, model, session_id="s")
+        result, asked = await resumed(house, script, tools=())
+        assert result.output == "Found 42 pages"
+        assert [asked_by(each) for each in asked] == ["tell", "a"]
+        assert result.usage.tokens_in == tokens_in(house)
+
+    async def test_a_call_that_is_in_the_record_is_counted_and_not_made_again(
+        self, house: House
+    ) -> None:
+        lookup(house)
+        file = main(house, phase("a", tackle=["lookup"]))
+        with pytest.raises(Gone):
+            await house.run(file, Model(3, asks), session_id="s")
+        result, asked = await resumed(house, asks, tools=())
+        assert [asked_by(each) for each in asked] == ["a"]
+        assert result.usage.tokens_in == tokens_in(house)
+
+
+class TestValidator:
+    async def test_a_cascade_judges_by_content_and_original_input(self, house: House) -> None:
+        write(
+            house,
+            "tools/polite.yaml",
+            {"name": "j", "instructions": "Do j. {{ input.content }} {{ input.original_input }}"},
+            inputs_schema={"content": "the text", "original_input": "what was asked"},
+            description="it is polite",
+        )
+
+        def script(request: Request) -> Any:
+            if asked_by(request) == "a":
+                return "please" if len(request.messages) > 1 else "now"
+            polite = "please" in request.messages[-1].text
+            verdict = json.dumps({"valid": polite, "reason": "say please"})
+            return f"I think:\n```json\n{verdict}\n```"
+
+        file = main(house, phase("a", rules={"loop_until": "polite"}))
+        ran = await house.run(file, script, {"who": "Ada"})
+        assert ran.result.output == "please"
+        assert ran.seen("j")[-1][1] == 'Do j. now {"who": "Ada"}'
+        assert "say please" in ran.seen("a", 2)[-1][1]
+        assert "'polite': it is polite" in ran.request("a").messages[0].text
+        told = ran.decisions("validator")
+        assert [each["valid"] for each in told] == [False, True]

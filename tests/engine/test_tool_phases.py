@@ -1,0 +1,269 @@
+"""Phases that run a tool in place of asking a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.harness import House, cascade, phase
+from tests.support import steps
+from tests.support.engine_resume import resumed
+from windlass.wire.base import Request
+
+READ = "tests.support.steps:read_orders"
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    steps.ran.clear()
+    steps.failures.clear()
+    house = House(tmp_path)
+    yield house
+    house.close()
+
+
+def ok(_: Request) -> str:
+    """A script that says the same always."""
+    return "ok"
+
+
+def step(name: str, tool: str = READ, **keys: Any) -> dict[str, Any]:
+    """A phase that runs a tool."""
+    return {"name": name, "tool": tool, **keys}
+
+
+async def test_a_tools_result_is_the_phases_output(house: House) -> None:
+    ran = await house.run(
+        cascade(
+            step("load", inputs={"path": "{{ input.path }}", "limit": "3"}),
+            phase("report", context={"from": ["load"]}),
+            {"name": "end", "instructions": "Do end. {{ outputs.load.json.orders[2] }}"},
+        ),
+        {},
+        {"path": "a.csv"},
+    )
+    assert ran.result.status == "completed"
+    assert ran.result.outputs["load"] == '{"status": "read", "orders": ["a.csv", "a.csv", "a.csv"]}'
+    assert ran.result.state == {"read": "a.csv"}
+    assert '[Output from load]:\n{"status": "read"' in ran.seen("report")[1][1]
+    assert ran.seen("end")[:2] == [
+        ("user", '[Phase load ran the tool read_orders(limit="3", path="a.csv"). Its result:]'),
+        ("user", ran.result.outputs["load"]),
+    ]
+    assert ran.seen("end")[-1] == ("user", "Do end. a.csv")
+    assert not ran.request("end").tools
+
+
+ROUTED = (
+    step(
+        "load", inputs={"path": "{{ input.path }}"}, routing={"empty": "ask", "default": "report"}
+    ),
+    phase("report"),
+    phase("ask", handoffs=["end"]),
+)
+
+
+async def test_routing_goes_by_the_result(house: House) -> None:
+    full = await house.run(cascade(*ROUTED), {}, {"path": "a"})
+    assert list(full.result.outputs) == ["load", "report"]
+    none = await house.run(cascade(*ROUTED), {}, {"path": "none"})
+    assert list(none.result.outputs) == ["load", "ask"]
+    (first, *_) = none.decisions("route")
+    assert (first["target"], first["by"]) == ("ask", "result")
+    assert "its result says 'empty'" in first["text"]
+
+
+async def test_a_result_that_routing_does_not_name_takes_the_handoff_or_ends(house: House) -> None:
+    load = step("load", inputs={"path": "a"}, routing={"empty": "ask"})
+    ended = await house.run(cascade(load, phase("ask")))
+    assert list(ended.result.outputs) == ["load"]
+    went_on = await house.run(
+        cascade({**load, "handoffs": ["report"]}, phase("ask"), phase("report"))
+    )
+    assert list(went_on.result.outputs) == ["load", "report"]
+
+
+async def test_a_failed_tool_goes_on_with_its_on_error(house: House) -> None:
+    steps.failures.append("no such file")
+    ran = await house.run(
+        cascade(
+            step("load", inputs={"path": "a"}, on_error="repair", handoffs=["report"]),
+            phase("report"),
+            {
+                "name": "repair",
+                "instructions": "Do repair. {{ state.last_deterministic_error.error }}"
+                " {{ state.last_deterministic_error.inputs.path }}",
+            },
+        )
+    )
+    assert ran.result.status == "completed"
+    assert list(ran.result.outputs) == ["load", "repair"]
+    assert ran.seen("repair")[-1][1] == "Do repair. OSError: no such file a"
+    assert ran.seen("repair")[0][1].endswith('ran the tool read_orders(path="a"). It failed:]')
+    assert ran.result.state["last_deterministic_error"]["tool"] == READ
+    assert "read" not in ran.result.state
+
+
+async def test_a_body_under_on_error_stands_for_the_phase(house: House) -> None:
+    steps.failures.append("no such file")
+    ran = await house.run(
+        cascade(
+            step(
+                "load",
+                inputs={"path": "a"},
+                on_error={"instructions": "Do guess."},
+                handoffs=["report"],
+            ),
+            {
+                "name": "report",
+                "instructions": "Do report. {{ outputs.load }}",
+                "context": {"from": ["load"], "include_input": False},
+            },
+        ),
+        {"guess": ["two orders"]},
+    )
+    assert list(ran.result.outputs) == ["load", "load_fallback", "report"]
+    assert ran.result.outputs["load"] == "two orders"
+    assert ran.seen("report") == [
+        ("user", "[Output from load]:\ntwo orders"),
+        ("user", "Do report. two orders"),
+    ]
+
+
+async def test_a_tool_is_tried_again_and_the_run_fails_with_the_last(house: House) -> None:
+    retry = {"max_attempts": 3, "backoff": "none"}
+    steps.failures += ["third", "second", "first"]
+    failed = await house.run(cascade(step("load", inputs={"path": "a"}, retry=retry)))
+    assert failed.result.status == "failed"
+    assert str(failed.result.error) == (
+        "phase 'load': the tool 'read_orders' failed (attempt 3 of 3): OSError: third"
+    )
+    assert [each["error"] for each in failed.decisions("tool failed")] == [
+        "OSError: first",
+        "OSError: second",
+        "OSError: third",
+    ]
+    steps.failures += ["second", "first"]
+    mended = await house.run(cascade(step("load", inputs={"path": "a"}, retry=retry), phase("b")))
+    assert mended.result.status == "completed"
+    assert len(mended.seen("b")) == 3
+
+
+async def test_waits_between_attempts_grow(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    monkeypatch.setattr("windlass.engine.phase.tool_phase.sleep", sleep)
+    for backoff in ("linear", "exponential"):
+        steps.failures += ["4", "3", "2", "1"]
+        retry = {"max_attempts": 5, "backoff": backoff, "backoff_base_seconds": "2s"}
+        await house.run(cascade(step("load", inputs={"path": "a"}, retry=retry)))
+    assert waited == [2, 4, 6, 8, 2, 4, 8, 16]
+
+
+async def test_a_tool_that_takes_too_long_fails(house: House) -> None:
+    slow = step("wait", "tests.support.steps:slow", timeout=0.05, on_error="late")
+    ran = await house.run(cascade(slow, phase("late")))
+    assert list(ran.result.outputs) == ["wait", "late"]
+    assert "within its time limit of 0.05 s" in ran.result.outputs["wait"]
+
+
+async def test_windows_shorten_a_long_result_like_any_other(house: House) -> None:
+    text = steps.long_text(8_000)
+    assert len(text) > 200_000
+    long = step("list", "tests.support.steps:long_text", inputs={"lines": "8000"})
+    look = phase("look", tackle=["list_files"])
+    ran = await house.run(cascade(long, look, auto_context=True))
+    assert ran.result.outputs["list"] == text
+    shown = ran.seen("look")[-2][1]
+    assert len(shown) < 40_000
+    assert "result_" in shown
+
+
+async def test_a_recorded_result_is_not_made_again(house: House) -> None:
+    steps.failures.append("first")
+    made = cascade(
+        step(
+            "load", inputs={"path": "a"}, retry={"backoff": "none"}, routing={"default": "report"}
+        ),
+        {
+            "name": "report",
+            "instructions": "Do report. {{ state.read }} {{ outputs.load.json.status }}",
+        },
+    )
+
+    def gone(_: object) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await house.run(made, gone, session_id="s")
+    assert steps.ran == ["a", "a"]
+    result = (await resumed(house, ok, (), trust=True))[0]
+    assert result.status == "completed"
+    assert steps.ran == ["a", "a"]
+    assert result.state == {"read": "a"}
+    assert (
+        len([row for row in house.open_store().rows("s") if row.row.node_type == "tool_result"])
+        == 1
+    )
+
+
+async def test_a_tool_that_may_have_run_waits_for_a_person(house: House) -> None:
+    made = cascade(step("load", "tests.support.steps:dies", inputs={}))
+    with pytest.raises(steps.GoneError):
+        await house.run(made, session_id="s")
+    result = (await resumed(house, ok, (), trust=True))[0]
+    assert result.status == "waiting"
+    assert steps.ran == ["dies"]
+    result = (await resumed(house, ok, (), trust=True, again=["dies"]))[0]
+    assert result.status == "completed"
+    assert steps.ran == ["dies", "dies"]
+
+
+async def test_a_person_may_refuse_the_tool(house: House) -> None:
+    load = step("load", inputs={"path": "a"}, rules={"approve": ["read_orders"]}, on_error="no")
+    waiting = await house.run(cascade(load, phase("no")))
+    assert waiting.result.status == "waiting"
+    refused = await house.run(cascade(load, phase("no")), approve={"read_orders": False})
+    assert list(refused.result.outputs) == ["load", "no"]
+    assert steps.ran == []
+    allowed = await house.run(cascade(load, phase("no")), approve={"read_orders": True})
+    assert list(allowed.result.outputs) == ["load"]
+
+
+async def test_a_query_beside_the_cascade_is_run(house: House, tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("region,amount\nnorth,3\nsouth,4\nnorth,5\n")
+    (tmp_path / "totals.sql").write_text(
+        "SELECT region, sum(amount)::INT AS total FROM sales WHERE region = '{{ region }}' GROUP BY 1"
+    )
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "cascade_id: c\nphases:\n"
+        "  - {name: totals, tool: 'sql:totals.sql', inputs: {region: '{{ input.region }}'}}\n"
+    )
+    ran = await house.run(file, {}, {"region": "north"})
+    assert ran.result.output == (
+        '{"columns": ["region", "total"], "rows": [{"region": "north", "total": 8}], "row_count": 1}'
+    )
+
+
+async def test_a_cascade_without_a_model_needs_none(house: House) -> None:
+    ran = await house.run(cascade(step("load", inputs={"path": "a"}), model="nobody/knows"))
+    assert ran.result.status == "completed"
+    assert ran.result.cost == 0
+
+
+async def test_inputs_know_what_ran_before(house: House) -> None:
+    ran = await house.run(
+        cascade(
+            phase("a"),
+            step("load", inputs={"path": "{{ lineage[0].phase }}, {{ history[-1].content }}"}),
+        )
+    )
+    assert steps.ran == ["a, ok a"]
+    assert ran.result.status == "completed"
