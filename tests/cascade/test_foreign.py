@@ -101,6 +101,15 @@ def test_lenient_leaves_them_out_with_warnings(tmp_path: Path) -> None:
         assert name in file.read_text().splitlines()[told["line"] - 1]
 
 
+def test_a_lenient_phase_without_its_tool_is_told(tmp_path: Path) -> None:
+    made = cascade({"name": "a", "tool": "run_code"}, phase("b"))
+    made["phases"][0]["handoffs"] = ["b"]
+    file = write(tmp_path, made)
+    assert "run_code" in check(file)["mistakes"][0]["message"]
+    (told,) = check(file, "--lenient")["warnings"]
+    assert "a run that comes here fails" in told["message"]
+
+
 def test_lenient_forgives_nothing_else(tmp_path: Path) -> None:
     file = write(tmp_path, cascade(phase("a", nonsense=1, rules={"max_turns": 0})))
     (mistake,) = check(file, "--lenient")["mistakes"]

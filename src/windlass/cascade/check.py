@@ -250,7 +250,8 @@ class _Checker:
                 memory_of(self.cascade, phase), phase.tool
             )
             if text:
-                yield self.mistake((*base, "tool"), text)
+                if not self.cascade.is_lenient:
+                    yield self.mistake((*base, "tool"), text)
                 return
         yield from of_tools.call_mistakes(self.partial, index, phase, self.tools)
 
@@ -453,13 +454,18 @@ class _Checker:
         phases: list[Phase] = []
         for index, phase in enumerate(self.cascade.phases):
             changes: dict[str, Any] = {}
+            of_phase = phase.tool if phase.tool and not phase.tool.startswith(SQL) else None
+            text = None if of_phase is None else self.missing(phase, of_phase)
+            if text is not None:
+                path: Path = ("phases", index, "tool")
+                warnings.append(self.mistake(path, f"{text}; a run that comes here fails"))
             if phase.tackle != "manifest":
                 told = {name: self.missing(phase, name) for name in phase.tackle}
                 changes["tackle"] = tuple(name for name in phase.tackle if told[name] is None)
-                for name, text in told.items():
-                    if text is not None:
-                        path = self.in_tackle(index, name)
-                        warnings.append(self.mistake(path, f"{text}; it is left out"))
+                for name, why in told.items():
+                    if why is not None:
+                        at = self.in_tackle(index, name)
+                        warnings.append(self.mistake(at, f"{why}; it is left out"))
             validator = phase.rules.loop_until
             text = self.not_a_validator(validator) if validator is not None else None
             if text is not None:
