@@ -13,7 +13,8 @@
     │   └── NoContext                           a task has nothing to work on
     ├── TaskError                               a phase, an attempt or a task failed
     │   ├── PhaseFailed
-    │   │   └── OutputInvalid               its output never matched its `output_schema`
+    │   │   ├── OutputInvalid               its output never matched its `output_schema`
+    │   │   └── WardRefused                 a blocking ward refused its input or its output
     │   ├── StepFailed                          a step of a sequential task; has partial results
     │   ├── InputFailed                         an inner task of a reduce; names its input
     │   └── WorkerLost                          a machine of a cluster was lost
@@ -170,6 +171,10 @@ class TaskError(WindlassError):
 
 class PhaseFailed(TaskError):
     """A phase used up its attempts, or something it requires did not happen."""
+
+
+class WardRefused(PhaseFailed):
+    """A blocking ward refused what goes into a phase, or what it says."""
 
 
 class OutputInvalid(PhaseFailed):

@@ -54,3 +54,19 @@ def dies() -> str:
     if len(ran) == 1:
         raise GoneError
     return "done"
+
+
+judged: list[str] = []
+"""What validators were asked about, in order."""
+
+
+def no_names(output: str) -> dict[str, object]:
+    """It names nobody."""
+    judged.append(output)
+    return {"valid": "Ann" not in output, "reason": "it names Ann"}
+
+
+def short(output: str) -> dict[str, object]:
+    """It is short."""
+    judged.append(output)
+    return {"valid": len(output) < 20, "reason": "it is too long"}

@@ -11,6 +11,7 @@ from windlass.cascade.handoffs import END
 from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.model import Phase
 from windlass.cascade.source import Path
+from windlass.cascade.tools_named import wards_of
 from windlass.errors import Mistake, WindlassError, did_you_mean
 from windlass.messages import ToolSpec
 from windlass.tools.registry import Registry
@@ -102,16 +103,28 @@ def input_templates(phase: Phase) -> Iterator[tuple[Path, str]]:
 
 
 def idle_keys(loaded: Loaded) -> Iterator[Mistake]:
-    """A warning for each key of a tool phase that is about asking a model, which it does not."""
+    """A warning for each key that has no effect: of a tool phase, which asks no model, of wards."""
     if (partial := loaded.partial) is None:
         return
     for index, phase in enumerate(partial.cascade.phases):
+        base: Path = ("phases", index)
+        for place, at, ward in wards_of(phase):
+            if ward.mode == "retry" and (place == "pre" or phase.tool is not None):
+                text = (
+                    "nothing can be tried again here: a refusal is only noted, as with 'advisory'"
+                )
+                yield partial.mistake((*base, "wards", place, at, "mode"), text)
+            elif ward.mode != "retry" and "max_attempts" in ward.model_fields_set:
+                text = f"has no effect with mode {ward.mode!r}, only with 'retry'"
+                yield partial.mistake((*base, "wards", place, at, "max_attempts"), text)
         if phase.tool is None:
             continue
-        base: Path = ("phases", index)
         idle: list[Path] = [(*base, key) for key in sorted(ASKING & phase.model_fields_set)]
         rules = phase.rules.model_fields_set
         idle += [(*base, "rules", key) for key in _TRYING if key in rules]
+        idle += [
+            (*base, "wards", "turn", at) for place, at, _ in wards_of(phase) if place == "turn"
+        ]
         for path in idle:
             yield partial.mistake(path, "has no effect: this phase runs a tool and asks no model")
         if phase.routing and not phase.handoffs and DEFAULT not in phase.routing:

@@ -17,7 +17,9 @@ from windlass.cascade._sentences import shown
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.dialects import misread, perhaps_misread
+from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.foreign import foreign_name, foreign_tool
+from windlass.cascade.handoffs import END, ROUTE_TO
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, tool_names
@@ -31,6 +33,7 @@ from windlass.cascade.tools_named import (
     memory_of,
     missing_bank,
     tools_of,
+    wards_of,
 )
 from windlass.cascade.validators import SHIPPED, near_validators
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError, did_you_mean
@@ -125,6 +128,7 @@ class _Checker:
         self.parents = parents
         self.children = children
         self.names = [phase.name for phase in self.cascade.phases]
+        self.is_graph = is_graph(self.cascade.phases)
 
     # ---- where things stand ----------------------------------------------------------
 
@@ -144,9 +148,10 @@ class _Checker:
         return (*base, *place[1:])
 
     def known(self, before: int | None = None) -> list[str]:
-        """The names that phases have in the file."""
-        named = enumerate(self.names[:before])
-        return [name for index, name in named if index not in self.partial.unnamed]
+        """The names that phases have in the file, of those that may have run before one of them."""
+        run = self.names if before is None else may_have_run(self.cascade.phases, before)
+        unnamed = {self.names[index] for index in self.partial.unnamed}
+        return [name for name in run if name not in unnamed]
 
     def line_of_phase(self, name: str) -> str:
         line = self.partial.reading.line(("phases", self.names.index(name)))
@@ -206,6 +211,7 @@ class _Checker:
                     text = f"there is no phase {name!r}; {did_you_mean(name, self.known())}"
                     yield self.mistake((*base, "context", "exclude", position), text)
             yield from self.choosing(index, phase)
+        yield from self.handoffs(index, phase)
         yield from self.phase_tools(index, phase)
 
     def name(self, index: int, name: str) -> Iterator[Mistake]:
@@ -214,6 +220,11 @@ class _Checker:
             return
         if name in REACHES:
             text = f"a phase cannot be called {name!r}: the word stands for phases in a source"
+            yield self.mistake(path, text)
+        if name == END and self.is_graph:
+            text = (
+                f"a phase cannot be called {name!r}: as a target of handoffs the word ends the run"
+            )
             yield self.mistake(path, text)
         if name in self.names[:index]:
             text = f"there already is a phase {name!r}{self.line_of_phase(name)}; names are unique"
@@ -245,15 +256,31 @@ class _Checker:
         base: Path = ("phases", index)
         for place, text in of_tools.input_templates(phase):
             yield from self.template((*base, *place), text, index, names=(*NAMES, *RECORDED))
-        if phase.tool is not None and not phase.tool.startswith(SQL):
-            text = self.unknown_tool(phase.tool) or missing_bank(
-                memory_of(self.cascade, phase), phase.tool
-            )
-            if text:
+        if phase.tool is not None and not phase.tool.startswith(SQL):  # noqa: SIM102
+            if wrong := self.missing(phase, phase.tool):
                 if not self.cascade.is_lenient:
-                    yield self.mistake((*base, "tool"), text)
+                    yield self.mistake((*base, "tool"), wrong)
                 return
         yield from of_tools.call_mistakes(self.partial, index, phase, self.tools)
+
+    def handoffs(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        """Targets that there are not, and a tool that has nothing to choose from."""
+        base: Path = ("phases", index)
+        for position, each in enumerate(phase.handoffs):
+            if each.target in (*self.names, END):
+                continue
+            path: Path = (*base, "handoffs", position)
+            path = path if isinstance(self.written(path), str) else (*path, "target")
+            near = did_you_mean(each.target, [*self.known(), END])
+            yield self.mistake(path, f"there is no phase {each.target!r}; {near}")
+        if ROUTE_TO in phase.tackle and not phase.handoffs and not self.has_own(ROUTE_TO):
+            at = (*base, "tackle", list(phase.tackle).index(ROUTE_TO))
+            text = f"{ROUTE_TO!r} says which of the phase's 'handoffs' comes next, and it has none"
+            yield self.mistake(at, text)
+
+    def has_own(self, name: str) -> bool:
+        """Whether somebody's own tool has that name."""
+        return self.tools is not None and name in self.tools.names()
 
     # ---- choosing --------------------------------------------------------------------
 
@@ -310,17 +337,26 @@ class _Checker:
 
     def unreachable(self, name: str, index: int) -> str | None:
         """Why the phase at `index` cannot take anything from `name`; None when it can."""
-        earlier = self.names[:index]
-        if name in earlier or name in REACHES:
+        if name in self.before(index) or name in REACHES:
             return None
         if name == self.names[index]:
             return f"a phase cannot take from itself; {self.earlier(name, index)}"
         if name in self.names:
-            where = self.line_of_phase(name)
-            return f"phase {name!r} comes later{where}; {self.earlier(name, index)}"
+            return f"{self.never_before(name)}; {self.earlier(name, index)}"
         if name.startswith(PARENT):
             return f"{name!r} is a phase of the cascade that runs this one; only a source may be"
         return f"there is no phase {name!r}; {self.earlier(name, index)}"
+
+    def before(self, index: int) -> tuple[str, ...]:
+        """The phases that may have run before the one at `index`."""
+        return may_have_run(self.cascade.phases, index)
+
+    def never_before(self, name: str) -> str:
+        """Why a phase that there is cannot have run."""
+        where = self.line_of_phase(name)
+        if self.is_graph:
+            return f"no way leads here from phase {name!r}{where}"
+        return f"phase {name!r} comes later{where}"
 
     def not_above(self, name: str) -> str | None:
         """Why the cascade that runs this one has no such phase to take from."""
@@ -333,7 +369,7 @@ class _Checker:
         return f"the cascade that runs this one has had no phase {phase!r} by then; {near}"
 
     def earlier(self, name: str, index: int) -> str:
-        if index == 0:
+        if not self.before(index):
             return "no phase comes before this one"
         return did_you_mean(name, [*self.known(index), *REACHES])
 
@@ -372,7 +408,7 @@ class _Checker:
             elif index is None:
                 text = f"outputs.{name.name}: the system prompt of all phases can use no output"
                 yield self.in_template(path, template, name.line, text)
-            elif name.name not in self.names[:index] and name.name not in self.of_children(index):
+            elif name.name not in (*self.before(index), *self.of_children(index)):
                 text = f"outputs.{name.name}: {self.no_output(name.name, index)}"
                 yield self.in_template(path, template, name.line, text)
 
@@ -380,14 +416,16 @@ class _Checker:
         if [name] == self.names[index : index + 1]:
             return "the output of a phase is not known while it runs"
         if name in self.names:
-            return f"phase {name!r} comes later{self.line_of_phase(name)}"
+            return self.never_before(name)
         known = [*self.known(index), *self.of_children(index)]
         near = did_you_mean(name, known) if known else "no phase comes before this one"
         return f"there is no phase {name!r}; {near}"
 
     def of_children(self, index: int) -> list[str]:
         """What the sub-cascades that have run add to `outputs`."""
-        return [name for at, names in self.children.items() if at <= index for name in names]
+        run = {*self.before(index), *self.names[index : index + 1]}
+        children = self.children.items()
+        return [name for at, names in children if self.names[at] in run for name in names]
 
     # ---- tools -----------------------------------------------------------------------
 
@@ -459,7 +497,7 @@ class _Checker:
             if text is not None:
                 path: Path = ("phases", index, "tool")
                 warnings.append(self.mistake(path, f"{text}; a run that comes here fails"))
-            if phase.tackle != "manifest":
+            if phase.tackle and phase.tackle != "manifest":
                 told = {name: self.missing(phase, name) for name in phase.tackle}
                 changes["tackle"] = tuple(name for name in phase.tackle if told[name] is None)
                 for name, why in told.items():
@@ -479,6 +517,8 @@ class _Checker:
 
     def missing(self, phase: Phase, name: str) -> str | None:
         """Why the phase can do nothing with a tool that its tackle names; None where it can."""
+        if name == ROUTE_TO and not self.has_own(name):
+            return None  # its handoffs make it
         banks = memory_of(self.cascade, phase)
         return self.unknown_tool(name) or missing_bank(banks, name)
 
@@ -530,6 +570,11 @@ class _Checker:
         text = self.not_a_validator(validator) if validator is not None else None
         if text:
             yield self.mistake((*base, "rules", "loop_until"), text)
+        for place, at, ward in wards_of(phase):
+            path = (*base, "wards", place, at)
+            short = isinstance(self.written(path), str)
+            if text := self.not_a_validator(ward.validator):
+                yield self.mistake(path if short else (*path, "validator"), text)
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
         """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from windlass.cascade.check import check
+from windlass.cascade.flow import certain, may_have_run
 from windlass.cascade.layers import load_own_injectors
 from windlass.cascade.load import Loaded, PartialCascade, load, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
@@ -241,7 +242,7 @@ def check_family(
     listed = [*sort_mistakes(own), *(each for each in family.mistakes if each.file != loaded.file)]
     for (index, _), _sub, child in family.parts():
         assert loaded.partial is not None
-        names = [phase.name for phase in loaded.partial.cascade.phases[:index]]
+        names = may_have_run(loaded.partial.cascade.phases, index)
         listed += check_family(child, servers, names)
     for each in family.tool_cascades.values():
         listed += check_family(each, servers)
@@ -287,8 +288,11 @@ def _where(use: Mistake) -> str:
 def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
     """What a run cannot do without of its input, that of sub-cascades included."""
     needs = {need.name: need for need in input_needs(family.loaded)}
-    for _, sub, child in family.parts():
-        for need in family_needs(child) if sub.context_in else ():
+    for (index, _), sub, child in family.parts():
+        assert family.loaded.partial is not None
+        phases = family.loaded.partial.cascade.phases
+        runs = phases[index].name in certain(phases)
+        for need in family_needs(child) if sub.context_in and runs else ():
             if need.name not in sub.input_map:
                 needs.setdefault(need.name, need)
     return tuple(needs.values())
@@ -322,7 +326,8 @@ def unused_inputs(family: CascadeFamily, given: Iterable[str]) -> list[str]:
 def _sees_input(phase: Phase) -> bool:
     """Whether a phase is shown the whole input, or hands it to somebody's function."""
     shown = phase.context is not None and phase.context.include_input
-    return shown or phase.context_strategy is not None or phase.rules.loop_until is not None
+    judged = phase.rules.loop_until is not None or phase.wards is not None
+    return shown or phase.context_strategy is not None or judged
 
 
 def _texts(value: object) -> Iterator[str]:

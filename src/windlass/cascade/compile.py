@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from windlass.cascade import rules
+from windlass.cascade.flow import is_graph
 from windlass.cascade.layers import (
     ExplainedOption,
     Layer,
@@ -36,10 +37,17 @@ RECENT_TURNS = 2
 """What `context_strategy: recent` carries over a boundary where `turns` does not say."""
 
 
-def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = None) -> rules.Rule:
+def compile_rule(
+    cascade: Cascade,
+    phase: Phase,
+    settings: Settings | None = None,
+    ran: Sequence[str] | None = None,
+) -> rules.Rule:
     """What `phase`, which is one of the phases of `cascade`, says of its context.
 
-    `settings` are the user's: what they keep of every cascade, and what they switch off.
+    `settings` are the user's: what they keep of every cascade, and what they switch off. `ran` are
+    the phases that have run, in order (None: nobody knows yet; then those before it in the file
+    will have, and in a graph the words previous, first and all stay words).
     """
     index = _index(cascade, phase)
     base = f"phases[{index}]"
@@ -53,12 +61,13 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
         "policy": own.value,
         "switched_off": own.off,
     }
-    names = [each.name for each in cascade.phases]
+    if ran is None and not is_graph(cascade.phases):
+        ran = [each.name for each in cascade.phases[:index]]
     choice = context_choice(cascade, phase, _commit(cascade, own.value), settings)
     shared["choosing"], shared["not_choosing"] = choice
     if phase.context is not None:
         exclude = frozenset(phase.context.exclude)
-        sources = _sources(phase.context.from_, names, index, f"{base}.context.from", exclude)
+        sources = _sources(phase.context.from_, ran, f"{base}.context.from", exclude)
         if choice.value is not None:
             return rules.Rule("auto", sources, **shared)
         if choice.off:
@@ -68,7 +77,7 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
     if choice.value is not None:
         return rules.Rule("auto", **shared)
     if phase.inject_from is not None:
-        sources = _sources(phase.inject_from, names, index, f"{base}.inject_from")
+        sources = _sources(phase.inject_from, ran, f"{base}.inject_from")
         return rules.Rule("snowball", sources, position=phase.position, **shared)
     match phase.context_strategy:
         case "fresh":
@@ -76,7 +85,7 @@ def compile_rule(cascade: Cascade, phase: Phase, settings: Settings | None = Non
         case "minimal":
             last = tuple(
                 rules.PhaseSource(phase=name, include=("output",), place=f"{base}.context_strategy")
-                for name in names[index - 1 : index]
+                for name in reach("previous", ran, frozenset())
             )
             return rules.Rule("selective", last, **shared)
         case "sliding":
@@ -108,12 +117,17 @@ def budget_of(phase: Phase) -> rules.Budget:
     return rules.Budget() if limit is None else rules.Budget(**dict(limit))
 
 
-def reach(word: str, names: Sequence[str], index: int, exclude: frozenset[str]) -> list[str]:
-    """The phases that `word` stands for in the phase at `index`: a name stands for itself."""
-    earlier = [name for name in names[:index] if name not in exclude]
+def reach(word: str, ran: Sequence[str] | None, exclude: frozenset[str]) -> list[str]:
+    """The phases that `word` stands for after those that have `ran`: a name stands for itself.
+
+    Where nobody knows what has (None) so does a word.
+    """
+    if ran is None:
+        return [word]
+    earlier = [name for name in ran if name not in exclude]
     match word:
         case "all":
-            return earlier
+            return list(dict.fromkeys(earlier))
         case "first":
             return earlier[:1]
         case "previous":
@@ -131,8 +145,7 @@ def _index(cascade: Cascade, phase: Phase) -> int:
 
 def _sources(
     sources: Sequence[rules.ContextSource | str],
-    names: Sequence[str],
-    index: int,
+    ran: Sequence[str] | None,
     place: str,
     exclude: frozenset[str] = frozenset(),
 ) -> tuple[rules.PhaseSource, ...]:
@@ -141,7 +154,7 @@ def _sources(
             **{**dict(source), "phase": name, "place": f"{place}[{position}]"}
         )
         for position, source in enumerate(map(long_form, sources))
-        for name in reach(source.phase, names, index, exclude)
+        for name in reach(source.phase, ran, exclude)
     )
 
 
@@ -336,6 +349,14 @@ def _choice_in_words(choosing: rules.Choosing) -> str:
     return text if choosing.at_once else f"{text}; where all of it costs less, it sees all (priced)"
 
 
+_REACHED: Final = {
+    "all": "each phase before",
+    "first": "the first phase",
+    "previous": "the phase before",
+}
+"""What words stand for until it is known what ran."""
+
+
 def _source_in_words(source: rules.PhaseSource) -> str:
     kinds = []
     for kind in source.include:
@@ -346,7 +367,7 @@ def _source_in_words(source: rules.PhaseSource) -> str:
             kinds.append(f"messages ({source.messages_filter})")
         else:
             kinds.append(kind)
-    text = f"{', '.join(kinds)} of {source.phase!r}"
+    text = f"{', '.join(kinds)} of {_REACHED.get(source.phase, repr(source.phase))}"
     if source.as_role != "user":
         text += f" as {source.as_role}"
     return text + (f" if {source.condition}" if source.condition else "")

@@ -10,9 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, Strict, Tag
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
 
-from windlass.declared import Count, Model, Text, by_form, refuse
+from windlass.declared import Count, Model, Text, refuse
 
 SQL: Final = "sql:"
 """What a `tool` begins with that is a file with a query."""
@@ -104,14 +104,14 @@ def as_tool(written: str) -> str:
     return f"{module}:{function}"
 
 
-def as_seconds(written: str | float) -> float:
-    """A span of time in seconds.
+def as_seconds(written: Any) -> Any:
+    """A span of time in seconds; what is no text stays as it is.
 
     >>> as_seconds("30s"), as_seconds("5m"), as_seconds(2)
     (30.0, 300.0, 2.0)
     """
     if not isinstance(written, str):
-        return float(written)
+        return float(written) if type(written) is int else written
     span = _SPAN.fullmatch(written)
     seconds = float(span[1]) * _SECONDS[span[2]] if span else 0.0
     if not seconds:
@@ -124,9 +124,9 @@ def as_seconds(written: str | float) -> float:
 Amount: TypeAlias = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 
 Span: TypeAlias = Annotated[
-    Annotated[Text, Tag("<word>")] | Annotated[Amount, Tag("<number>")],
-    by_form("<word>", "<number>"),
-    AfterValidator(as_seconds),
+    Amount,
+    BeforeValidator(as_seconds),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0}),
 ]
 """Seconds as a number, or text such as `30s`, `5m` and `1h`; held as seconds."""
 

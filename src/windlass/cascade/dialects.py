@@ -13,7 +13,7 @@ from windlass.cascade._sentences import shown
 from windlass.cascade._tool_checks import idle_keys
 from windlass.cascade.callout_rules import FILTER, MESSAGES
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
-from windlass.cascade.model import Phase, tool_names
+from windlass.cascade.model import Phase, own_tackle, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.spellings import REMEMBER, SEARCH
@@ -159,7 +159,7 @@ _NATIVE: Final = "calls of tools are always the provider's own; nothing is parse
 
 def _turns(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:
     choice = partial.cascade.settings_for(phase).tool_choice
-    if phase.rules.max_turns != 1 or not phase.tackle or choice == "none":
+    if phase.rules.max_turns != 1 or not own_tackle(phase) or choice == "none":
         return
     text = (
         "one turn is one call: if it asks for a tool, a closing call without tools answers the"

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from windlass.cascade.handoffs import END
+from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
 
 
 def ways_on(phase: Phase) -> tuple[str, ...]:
     """What the phase says may come next, the default first; `end` may be among it."""
-    on = [each.target for each in phase.handoffs]
+    on = targets_of(phase.handoffs)
     on += phase.routing.values()
     on += [phase.on_error] if isinstance(phase.on_error, str) else []
     return tuple(dict.fromkeys(on))
@@ -85,16 +85,15 @@ def certain(phases: Sequence[Phase]) -> frozenset[str]:
     )
 
 
-def sure_after(phases: Sequence[Phase], name: str) -> tuple[str, ...]:
+def sure_after(phases: Sequence[Phase], name: str) -> tuple[Phase, ...]:
     """The phases that follow the one of that name for sure, in order, until a choice or a loop."""
-    leads, followed = ways(phases), [name]
     by_name = {phase.name: phase for phase in phases}
-    while len(leads.get(followed[-1], ())) == 1:
-        here, (following,) = followed[-1], leads[followed[-1]]
-        if following in followed or (is_graph(phases) and may_end(by_name[here], phases)):
+    leads, followed = ways(phases), [name]
+    while len(on := leads.get(followed[-1], ())) == 1 and on[0] not in followed:
+        if is_graph(phases) and END in ways_on(by_name[followed[-1]]):
             break
-        followed.append(following)
-    return tuple(followed[1:])
+        followed += on
+    return tuple(by_name[each] for each in followed[1:])
 
 
 def _from(names: Iterable[str], leads: Mapping[str, Sequence[str]]) -> frozenset[str]:

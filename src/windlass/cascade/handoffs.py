@@ -38,6 +38,11 @@ def _long_forms(handoffs: Sequence[Handoff | str]) -> tuple[Handoff, ...]:
 Handoffs: TypeAlias = Annotated[Sequence[WordOr[Handoff]], AfterValidator(_long_forms)]
 
 
+def targets_of(handoffs: Sequence[Handoff | str]) -> list[str]:
+    """The phases that handoffs name, in their order."""
+    return [each if isinstance(each, str) else each.target for each in handoffs]
+
+
 def are_chosen(handoffs: Sequence[Handoff]) -> bool:
     """Whether a model chooses among them: there are several, or one that is described."""
     return len(handoffs) > 1 or any(each.description for each in handoffs)

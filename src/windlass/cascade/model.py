@@ -33,7 +33,7 @@ from windlass.cascade._field_values import (
 )
 from windlass.cascade.callout_rules import Callouts
 from windlass.cascade.deterministic import DEFAULT, WithTool, fallback_name
-from windlass.cascade.handoffs import Handoff, Handoffs
+from windlass.cascade.handoffs import ROUTE_TO, Handoff, Handoffs, are_chosen, targets_of
 from windlass.cascade.inputs_schema import InputsSchema
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource, Includes
@@ -41,6 +41,7 @@ from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.spellings import MaxInputTokens, TokenBudget, in_long_form
 from windlass.cascade.tool_caching import ToolCaching
 from windlass.cascade.validators import InlineValidator
+from windlass.cascade.wards import Wards
 from windlass.declared import (
     ONCE,
     Count,
@@ -363,6 +364,9 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
     soundings: Soundings | None = None
     """Several attempts at the phase side by side, of which the best is taken."""
 
+    wards: Wards | None = None
+    """Validators that guard what goes into the phase and what comes out of it."""
+
     sub_cascades: Annotated[Sequence[SubCascade], AfterValidator(tuple)] = ()
     """Cascades that run one after the other before the phase does."""
 
@@ -450,7 +454,7 @@ def _with_fallbacks(phases: Sequence[Phase]) -> tuple[Phase, ...]:
             listed.append(phase)
             continue
         listed.append(phase.model_copy(update={"on_error": body.name}))
-        on = [each.target for each in phase.handoffs]
+        on = targets_of(phase.handoffs)
         on += [phase.routing[DEFAULT]] if DEFAULT in phase.routing else phase.routing.values()
         if on and not body.handoffs:
             body = body.model_copy(update={"handoffs": (Handoff(target=on[0]),)})
@@ -589,10 +593,19 @@ def can_choose(phase: Phase, choice: str | None) -> bool:
     """Whether `phase` has what a `tool_choice` of `choice` needs."""
     if choice in {None, "auto", "none"}:
         return True
+    if choice in ("required", ROUTE_TO) and are_chosen(phase.handoffs):
+        return True
     if choice == "required" or phase.tackle == "manifest":
         return choice == "required" and bool(phase.tackle)
     every = [name.removesuffix("*") for name in phase.tackle if name.endswith(".*")]
     return choice in tool_names(phase.tackle) or any(map(str(choice).startswith, every))
+
+
+def own_tackle(phase: Phase) -> Sequence[str] | Literal["manifest"]:
+    """The phase's tackle without `route_to`, which its handoffs make."""
+    if phase.tackle == "manifest" or not phase.handoffs:
+        return phase.tackle
+    return tuple(name for name in phase.tackle if name != ROUTE_TO)
 
 
 def tool_names(tackle: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from jinja2 import nodes
 
 from windlass.cascade._tool_checks import input_templates
 from windlass.cascade.compile import reach
+from windlass.cascade.flow import certain
 from windlass.cascade.inputs_schema import InputField, fields_of
 from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.source import Path
@@ -351,12 +352,14 @@ def _templates(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
     shared = cascade.system
     if shared is not None and any(phase.system is None for phase in cascade.phases):
         yield ("system",), shared
-    names = [phase.name for phase in cascade.phases]
+    names, sure = [phase.name for phase in cascade.phases], certain(cascade.phases)
     for index, phase in enumerate(cascade.phases):
+        if phase.name not in sure:
+            continue
         base: Path = ("phases", index)
         for place, source in phase.sources.items():
             exclude = frozenset(phase.context.exclude) if phase.context else frozenset[str]()
-            if source.condition is not None and reach(source.phase, names, index, exclude):
+            if source.condition is not None and reach(source.phase, names[:index], exclude):
                 path = (*base, *place)
                 short = "if" if partial.written((*path, "if")) is not None else "condition"
                 yield (*path, short), source.condition
@@ -367,5 +370,7 @@ def _templates(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
         if phase.system is not None:
             yield (*base, "system"), phase.system
     for place, soundings in all_soundings(cascade).items():
+        if len(place) > 1 and names[int(place[1])] not in sure:
+            continue
         for key, text in soundings.templates.items():
             yield (*place, *key.split(".")), text

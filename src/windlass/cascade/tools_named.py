@@ -6,9 +6,17 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from windlass.cascade.deterministic import SQL
-from windlass.cascade.model import Cascade, MemoryBanks, Phase, as_banks, tool_names
+from windlass.cascade.model import (
+    Cascade,
+    MemoryBanks,
+    Phase,
+    as_banks,
+    own_tackle,
+    tool_names,
+)
 from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.spellings import REMEMBER, SEARCH
+from windlass.cascade.wards import PLACES, Place, Ward
 
 RUN_SQL: Final = "run_sql"
 """The tool that asks queries of the data files."""
@@ -33,7 +41,7 @@ def tools_of(phase: Phase) -> tuple[str, ...]:
     """
     if phase.tool is not None:
         return (RUN_SQL,) if phase.tool.startswith(SQL) else (phase.tool,)
-    return () if phase.tackle == "manifest" else tuple(phase.tackle)
+    return () if phase.tackle == "manifest" else tuple(own_tackle(phase))
 
 
 def chooses_tools(phase: Phase) -> bool:
@@ -44,8 +52,17 @@ def chooses_tools(phase: Phase) -> bool:
 def judges_of(cascade: Cascade) -> list[str]:
     """The tools and functions that judge outputs."""
     names = [name for each in all_soundings(cascade).values() for name in each.judges.values()]
-    validators = [phase.rules.loop_until for phase in cascade.phases]
-    return [*(name for name in validators if name is not None), *names]
+    for phase in cascade.phases:
+        names += [phase.rules.loop_until] if phase.rules.loop_until is not None else []
+        names += [ward.validator for _, _, ward in wards_of(phase)]
+    return names
+
+
+def wards_of(phase: Phase) -> list[tuple[Place, int, Ward]]:
+    """The wards of a phase, each with its place and its position there."""
+    if phase.wards is None:
+        return []
+    return [(place, at, ward) for place in PLACES for at, ward in enumerate(phase.wards.at(place))]
 
 
 def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from windlass.cascade.flow import reachable
 from windlass.cascade.layers import PhaseInjectors, injectors_of, window_policy
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.tool_caching import may_be_kept
@@ -58,6 +59,15 @@ def prompt_warnings(
         )
     )
     yield from dict.fromkeys(warned)
+
+
+def flow_warnings(cascade: Cascade) -> Iterator[Warned]:
+    """The phases to which no way leads, so that they never run."""
+    run = reachable(cascade.phases)
+    for at, phase in enumerate(cascade.phases):
+        if phase.name not in run:
+            text = f"no way leads to phase {phase.name!r} by 'handoffs', so it never runs"
+            yield Warned(cascade.mistake_at(f"phases[{at}]", text))
 
 
 def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:

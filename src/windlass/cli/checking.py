@@ -14,7 +14,7 @@ from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.inputs_schema import fields_of, inputs_in_words
 from windlass.cascade.model import Phase
 from windlass.cascade.needs import flags
-from windlass.cascade.warnings import Warned, model_warnings, prompt_warnings
+from windlass.cascade.warnings import Warned, flow_warnings, model_warnings, prompt_warnings
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.untrusted import list_unchecked, print_unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
@@ -93,7 +93,7 @@ def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
         return FamilyCounter(settings.model_for(cascade.settings_for(phase).model))
 
     sizes = prompt_warnings(cascade, ready.registry, counter)
-    return (*sizes, *model_warnings(cascade, settings.model_for))
+    return (*flow_warnings(cascade), *sizes, *model_warnings(cascade, settings.model_for))
 
 
 def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:

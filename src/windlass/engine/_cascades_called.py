@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.cascade.children import DEPTH
-from windlass.engine._phase_run import PhaseRun
+from windlass.engine._phase_run import TurnState
 from windlass.engine._subcascades import add_up_child, open_below
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import SubCascadeEnded
@@ -20,12 +20,11 @@ from windlass.messages import ToolCall, canonical_json
 from windlass.tools.base import RunCascade
 
 
-def cascade_caller(run: CascadeRun, phase_run: PhaseRun) -> RunCascade:
+def cascade_caller(run: CascadeRun, phase: str, now: TurnState) -> RunCascade:
     """What runs the cascades that a phase calls, each as of the turn that calls it."""
 
     async def run_cascade(call: ToolCall, arguments: Mapping[str, Any]) -> str:
-        now = phase_run.now
-        turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
+        turn = run.record.turn(phase, now.attempt, now.turn)
         return await call_cascade(run, turn, call, arguments)
 
     return run_cascade

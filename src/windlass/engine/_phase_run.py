@@ -119,12 +119,15 @@ class TurnState:
     """Whether the turns are used up, so that the next call answers without tools."""
     repaired: bool = False
     """Whether the attempt had its turn to mend an output that does not match the schema."""
+    route: str | None = None
+    """What the attempt's model chose to come next (None: nothing)."""
 
     def begin_attempt(self, state: StateCopy) -> None:
         """Begin the next attempt on a fresh copy of the state; turns go on counting."""
         self.state = state
         self.attempt += 1
         self.forced_done = self.repaired = False
+        self.route = None
 
 
 @dataclass(slots=True)

@@ -32,16 +32,27 @@ class Route:
 
 
 @dataclass(frozen=True, slots=True)
+class Visit:
+    """A phase that runs: for which time, from 1, and its last turn before; turns go on counting."""
+
+    phase: str = ""
+    number: int = 1
+    after_turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """A visit of a phase that ended: which it was, from 1, and how it ended.
 
-    `hidden`: later windows see its output only.
+    `hidden`: later windows see its output only. Its output is that of the phase that it
+    `stands_for`, too.
     """
 
     phase: str
     visit: int
     status: Status
     hidden: bool
+    stands_for: str | None = None
 
 
 @dataclass(slots=True)
@@ -70,10 +81,8 @@ class SessionState:
     """What the phase that ended chose to come next (None: it chose nothing)."""
     ran: list[Ran] = field(default_factory=list[Ran])
     """The visits of phases that ended, in order."""
-    visit: int = 1
-    """How often the phase that runs has begun."""
-    turns_before: int = 0
-    """The turns that it took in earlier visits: turns go on counting."""
+    visit: Visit = field(default_factory=Visit)
+    """The visit of the phase that runs."""
 
     def fork(self) -> SessionState:
         """A copy for a sounding, which changes nothing of the original."""

@@ -30,7 +30,8 @@ def open_child(run: CascadeRun, phase: Phase, position: int) -> CascadeRun:
     """The run of a phase's sub-cascade, with nothing done yet."""
     index = next(at for at, each in enumerate(run.cascade.phases) if each is phase)
     held, sub = run.children[index, position], phase.sub_cascades[position]
-    again = f".visit_{run.session.visit}" if run.session.visit > 1 else ""
+    visit = run.session.visit.number
+    again = f".visit_{visit}" if visit > 1 else ""
     child = open_below(
         run,
         f"{index + 1}.{position + 1}{again}",

@@ -8,11 +8,19 @@ from typing import Final
 from windlass.cascade.flow import is_graph, ways_on
 from windlass.cascade.handoffs import END
 from windlass.cascade.model import Phase
-from windlass.engine._session_state import Ran
+from windlass.engine._session_state import Ran, Route, Visit
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit
 from windlass.history.base import Ending, ending_of
 from windlass.history.decisions import Routed, VisitBegun, VisitsUsedUp
+
+_WHY: Final = {
+    "model": "its model chose it",
+    "output": "its output is that name",
+    "only": "it is the only way on",
+    "first": "nothing was chosen, and it is the first way on",
+}
+"""Why a phase goes on where it does, by who chose it."""
 
 MOST_VISITS: Final = 25
 """How often a phase may run in one session."""
@@ -28,7 +36,8 @@ async def walk_phases(run: CascadeRun, run_one: Callable[[Phase], Awaitable[Endi
         ending = await run_one(phase)
         endings.append(ending)
         hidden = phase.context_retention == "output_only"
-        run.session.ran.append(Ran(phase.name, run.session.visit, ending.status, hidden))
+        visit, of = run.session.visit.number, run.stands_for(phase)
+        run.session.ran.append(Ran(phase.name, visit, ending.status, hidden, of))
         phase = _next_phase(run, phase)
     return ending_of(endings)
 
@@ -37,18 +46,18 @@ def _begin_visit(run: CascadeRun, phase: Phase) -> bool:
     """Note that the phase runs once more; False where it has run as often as it may."""
     session, name = run.session, phase.name
     session.route = None
-    session.visit = 1 + sum(each.phase == name for each in session.ran)
-    session.turns_before = 0
-    if session.visit == 1:
+    number = 1 + sum(each.phase == name for each in session.ran)
+    session.visit = Visit(name, number)
+    if number == 1:
         return True
-    if session.visit > MOST_VISITS:
+    if number > MOST_VISITS:
         text = f"phase {name!r} was to run again, and has run {MOST_VISITS} times; the run ends"
         run.tell(name, text, VisitsUsedUp(MOST_VISITS))
         run.emit(LimitHit(name, "turns", f"phase {name!r}", MOST_VISITS, MOST_VISITS))
         return False
-    session.turns_before = run.record.last_turn(name)
-    text = f"phase {name!r} runs again: visit {session.visit}"
-    run.tell(name, text, VisitBegun(session.visit, session.turns_before))
+    session.visit = Visit(name, number, run.record.last_turn(name))
+    text = f"phase {name!r} runs again: visit {number}"
+    run.tell(name, text, VisitBegun(number, session.visit.after_turn))
     return True
 
 
@@ -61,12 +70,8 @@ def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
     ways, route = ways_on(phase), run.session.route
     if route is None and not ways:
         return None
-    if route is not None:
-        target, by, why = route.target, route.by, route.why or f"chosen by {route.by}"
-    else:
-        target, by = ways[0], "default"
-        why = "the first of its handoffs" if len(ways) > 1 else "its only handoff"
-    what = "the run ends" if target == END else f"{target!r} comes next"
-    text = f"after phase {name!r} {what}: {why}"
-    run.tell(name, text, Routed(target, by, ways), detail=len(ways) == 1)
-    return next((each for each in phases if each.name == target), None)
+    route = route or Route(ways[0], "only" if len(ways) == 1 else "first")
+    what = "ends the run" if route.target == END else f"goes on with {route.target!r}"
+    text = f"phase {name!r} {what}: {route.why or _WHY.get(route.by, route.by)}"
+    run.tell(name, text, Routed(route.target, route.by, ways), detail=route.by == "only")
+    return next((each for each in phases if each.name == route.target), None)

@@ -100,9 +100,10 @@ async def run_cascade(run: CascadeRun) -> Result:
 
 def _tell_start(run: CascadeRun, phase: Phase) -> None:
     """Tell who watches that a phase begins, and what it will see."""
-    context = phase_in_words(phase, compile_rule(run.cascade, phase, run.settings))
+    ran = [each.phase for each in run.session.ran]
+    context = phase_in_words(phase, compile_rule(run.cascade, phase, run.settings, ran))
     total = None if is_graph(run.cascade.phases) else len(run.cascade.phases)
-    run.emit(PhaseStarted(phase.name, len(run.session.ran) + 1, total, context))
+    run.emit(PhaseStarted(phase.name, len(ran) + 1, total, context))
 
 
 def _keep_output(run: CascadeRun, phase: Phase) -> None:
@@ -110,7 +111,7 @@ def _keep_output(run: CascadeRun, phase: Phase) -> None:
     outputs = run.session.outputs
     for name in filter(None, (run.stands_for(phase), phase.name)):
         outputs.pop(name, None)
-        outputs[name] = phase_output(run.record, phase.name, run.session.visit)
+        outputs[name] = phase_output(run.record, phase.name, run.session.visit.number)
 
 
 def whose_limits(run: CascadeRun) -> str:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
-from windlass.cascade.children import Place, ReadyCascade
+from windlass.cascade.children import Place, ReadyCascade, output_names
 from windlass.cascade.deterministic import stands_for
+from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule
 from windlass.engine._phase_run import Generation, PhaseRun
 from windlass.engine._session_run import Run
 from windlass.engine.result import Result
+from windlass.history.decisions import Remark
 from windlass.messages import Part
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
+from windlass.text.templates import NotRun
 from windlass.wire.thinking import takes_choice
 
 
@@ -40,6 +45,26 @@ class CascadeRun(Run):
     """Its index among the soundings of a whole cascade, which `parent` is (None: it is none)."""
     appended: tuple[Part, ...] = ()
     """Parts appended to the instructions of the first phase."""
+
+    def template_values(self) -> dict[str, Any]:
+        """What templates see; of phases that may have run and have not, outputs print nothing."""
+        values, session = Run.template_values(self), self.session
+        phases = self.cascade.phases
+        if not is_graph(phases):
+            return values
+        here = session.visit.phase
+        index = next((at for at, each in enumerate(phases) if each.name == here), 0)
+        names = [*may_have_run(phases, index)]
+        for (at, position), child in self.children.items():
+            if phases[at].name in names and phases[at].sub_cascades[position].context_out:
+                names += output_names(child.cascade)
+        missing = {name: NotRun(partial(self._tell_not_run, name)) for name in names}
+        return {**values, "outputs": {**missing, **session.outputs}}
+
+    def _tell_not_run(self, name: str) -> None:
+        here = self.session.visit.phase
+        text = f"phase {here!r}: outputs.{name} prints nothing, as {name!r} has not run"
+        self.tell_once(here, text, Remark("outputs"))
 
     @property
     def is_sounding(self) -> bool:

@@ -14,7 +14,9 @@ from windlass.history.details import BlockDetails, PhaseChoice, WindowSelection
 from windlass.history.row_details import RowDetails
 from windlass.history.step import Step
 
-Topic: TypeAlias = Literal["cards", "extraction", "input_map", "memory", "output_schema", "vectors"]
+Topic: TypeAlias = Literal[
+    "cards", "extraction", "input_map", "memory", "output_schema", "outputs", "vectors"
+]
 
 
 class Remark(RowDetails):
@@ -84,10 +86,10 @@ class Asks(RowDetails, kind="question"):
 
 
 class Routed(RowDetails, kind="route"):
-    """After a phase `target` comes next, which is one of `ways`, or the run ends; `by` chose it.
+    """After a phase `target` comes next, one of its `ways` on; `end` ends the run.
 
-    That is `model`, `output`, the `result` of a tool, its `error`, or `default`: the first, as
-    nothing was chosen.
+    `by` chose it: the `model`, the `output`, a tool's `result` or its `error`, or nobody, as it is
+    the `only` or the `first` way.
     """
 
     target: str

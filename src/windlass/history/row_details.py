@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
-from typing import Any, ClassVar, Final, Self, TypedDict, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, Self, TypedDict, dataclass_transform
 
 from windlass.history.base import NodeType, Row, StoredRow
 from windlass.history.step import Step
@@ -258,6 +258,22 @@ class Validation(RowDetails, nodes={NodeType.VALIDATION}):
     repair: bool = False
 
 
+class WardJudged(RowDetails, kind="ward"):
+    """A ward judged a text: the input before a phase (`pre`), a reply (`turn`) or the output (`post`).
+
+    `position` counts the wards of that place from 0, `digest` is of the text.
+    """
+
+    step: Step
+    place: Literal["pre", "post", "turn"]
+    position: int
+    validator: str
+    mode: str
+    digest: str
+    valid: bool
+    reason: str
+
+
 _ALL: Final[Sequence[type[RowDetails]]] = (
     CallSent,
     CallAnswered,
@@ -269,6 +285,7 @@ _ALL: Final[Sequence[type[RowDetails]]] = (
     Answer,
     Approval,
     Validation,
+    WardJudged,
 )
 _OF: Final = {(node, each.kind): each for each in _ALL for node in each.nodes}
 

@@ -20,6 +20,7 @@ from windlass.history.decisions import (
     SoundingEnded,
     SoundingsDecided,
     ValidatorAsked,
+    VisitBegun,
     window_selection,
 )
 from windlass.history.row_details import ReplyDetails, continued
@@ -105,6 +106,8 @@ class SessionRecord:
             row, index = stored.row, stored.row.sounding_index
             if row.node_type == NodeType.SYSTEM:
                 system = stored
+            if VisitBegun.read(row) is not None:
+                apart = {key: kept for key, kept in apart.items() if key[0] != row.phase}
             if index is not None and (row.phase, index) not in apart:
                 apart[row.phase, index] = said.copy()
             if row.trace_id in numbered and row.message is not None:

@@ -25,7 +25,13 @@ from windlass.history.base import (
     StoredRow,
 )
 from windlass.history.callout_rows import Callout, find_callouts
-from windlass.history.decisions import CalloutMark, standing, text_of, window_selection
+from windlass.history.decisions import (
+    CalloutMark,
+    VisitBegun,
+    standing,
+    text_of,
+    window_selection,
+)
 from windlass.history.details import CallDetails, WindowSelection
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.history.row_details import STEPS, Validation, continued, kind_of
@@ -331,11 +337,17 @@ def rows_before(rows: Sequence[StoredRow], at: StoredRow) -> list[StoredRow]:
     """The rows that stand before one of them, and of soundings those that count for it."""
     phase, index = at.row.phase or "", at.row.sounding_index
     own = None if index is None else (phase, index)
+    until = [stored for stored in rows if stored.seq <= at.seq]
+    visits = (each for each in until if each.row.phase == phase and VisitBegun.read(each.row))
+    begun = max((each.seq for each in visits), default=0)
+
+    def counts(row: Row) -> bool:
+        return own is None or row.phase != phase or row.sounding_index in (None, index)
+
     return [
         stored
-        for stored in standing(rows, own)
-        if stored.seq < at.seq
-        and (own is None or stored.row.phase != phase or stored.row.sounding_index in (None, index))
+        for stored in standing(until, own)
+        if stored.seq < at.seq and (stored.seq < begun or counts(stored.row))
     ]
 
 

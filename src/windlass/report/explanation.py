@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, Final, Literal, TypeAlias
 
 from windlass.history.base import (
@@ -21,8 +22,10 @@ from windlass.history.base import (
 from windlass.history.callout_rows import find_callouts
 from windlass.history.decisions import (
     TELL_OF_WINDOWS,
+    Routed,
     SoundingsDecided,
     ValidatorAsked,
+    VisitBegun,
     phase_choice,
     text_of,
     window_selection,
@@ -125,6 +128,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         for stored in before
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
+    notes = (*notes, *_routes(rows[:at], rows[at:], call.phase))
     notes = (*notes, *_verdicts(rows[at + 1 :], call))
     if call.sounding_index is not None:
         notes = (*notes, *_fates(rows, call.phase))
@@ -200,6 +204,25 @@ def _verdicts(after: Iterable[StoredRow], call: CallView) -> Iterator[str]:
             return
         if ValidatorAsked.read(row) is not None or Validation.read(row) is not None:
             yield note_text(row)
+
+
+def _routes(
+    before: Sequence[StoredRow], after: Sequence[StoredRow], phase: str | None
+) -> Iterator[str]:
+    """Why the phase came next, for which time it runs, and why it went on where it did."""
+
+    def came(row: Row) -> bool:
+        route = Routed.read(row)
+        return route is not None and route.target == phase
+
+    def again(row: Row) -> bool:
+        return row.phase == phase and VisitBegun.read(row) is not None
+
+    def went(row: Row) -> bool:
+        return row.phase == phase and Routed.read(row) is not None
+
+    for rows, tells in ((reversed(before), came), (reversed(before), again), (after, went)):
+        yield from islice((text_of(each.row) for each in rows if tells(each.row)), 1)
 
 
 _OF_TASKS: Final = (

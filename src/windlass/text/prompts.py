@@ -85,6 +85,11 @@ def retry_text(reason: str, attempt: int) -> str:
     )
 
 
+def ward_text(reasons: str) -> str:
+    """What the model is told where a ward refuses a reply after which turns are left."""
+    return f"[Not Accepted]\n{reasons}\n\nPlease mend what you said, and go on."
+
+
 def retry_in_own_words(text: str) -> str:
     """The same where the phase says itself what is told."""
     return f"[Validation Failed]\n{text}"
@@ -139,6 +144,14 @@ CONTINUE_TEXT: Final = (
     " word. Repeat nothing and say nothing about this."
 )
 """What the model is told once where its reply was cut."""
+
+
+def handoffs_text(targets: Mapping[str, str]) -> str:
+    """What a model is told that says by `route_to` what comes next; why, by target."""
+    lines = [f"- {name}: {why}" if why else f"- {name}" for name, why in targets.items()]
+    listed = "\n".join(lines)
+    return f"When you are done, call route_to with what comes next:\n{listed}"
+
 
 UNFINISHED: Final[Mapping[str, str]] = {
     "length": "The reply was cut at its output limit.",

@@ -52,6 +52,9 @@ CALLOUT: Final = ("phase", "turn")
 RECORDED: Final = ("history", "lineage")
 """What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
 
+OUTPUT_OF: Final = "output_"
+"""What stands before a phase's name in the key of the state that is its output."""
+
 _SHOWN: Final = 80
 _TOLERANT: Final = frozenset({"d", "default", "defined", "undefined"})
 """Filters and tests that take what is not there."""
@@ -192,20 +195,59 @@ def _names_in(holder: Any) -> list[str]:
     return [str(name) for name in holder] if isinstance(holder, Mapping | ToolResults) else []
 
 
-class _MaybeState(dict[str, Any]):
-    """The state as a condition sees it: a key that was never set counts as nothing.
+class NotRun(jinja2.ChainableUndefined):
+    """The output of a phase that may have run, and has not: it prints nothing.
 
-    A phase may or may not set a key; whether it did is what conditions ask.
+    `tell` is called where it is printed.
     """
 
-    def __missing__(self, key: str) -> jinja2.Undefined:
-        return jinja2.ChainableUndefined(name=key)
+    __slots__ = ("_tell",)
+
+    def __init__(self, tell: Callable[[], object]) -> None:
+        super().__init__()
+        self._tell = tell
+
+    def __str__(self) -> str:
+        self._tell()
+        return ""
+
+    def __add__(self, other: Any) -> str:
+        return f"{self}{other}"
+
+    def __radd__(self, other: Any) -> str:
+        return f"{other}{self}"
+
+
+class _State(dict[str, Any]):
+    """The state as a template sees it: `state.output_PHASE` is the output of that phase, too.
+
+    A key of the state goes before. To a condition (`is_lenient`) a key that was never set counts
+    as nothing: a phase may or may not set it, and whether it did is what conditions ask.
+    """
+
+    def __init__(
+        self, state: Mapping[str, Any], outputs: Mapping[str, Any], *, is_lenient: bool
+    ) -> None:
+        super().__init__(state)
+        self._outputs = outputs
+        self._is_lenient = is_lenient
+
+    def __missing__(self, key: str) -> Any:
+        name = key.removeprefix(OUTPUT_OF) if isinstance(key, str) else key
+        if name != key and name in self._outputs:
+            output = self._outputs[name]
+            return output if isinstance(output, jinja2.Undefined) else str(output)
+        if self._is_lenient:
+            return jinja2.ChainableUndefined(name=key)
+        raise KeyError(key)
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:
     def other(item: Any) -> Any:
         if isinstance(item, PhaseOutput):
             return str(item)
+        if isinstance(item, NotRun):
+            return None
         if isinstance(item, Mapping):
             return dict(item)
         if isinstance(item, ToolResults | tuple | set | frozenset):
@@ -298,7 +340,7 @@ def render(
     Raises:
         ContextError: the template is wrong, uses what is not there, or grows too long.
     """
-    readable = _MaybeState(state) if missing_state_is_false else state
+    readable = _State(state, outputs, is_lenient=missing_state_is_false)
     values = {"input": input, "state": readable, "outputs": outputs, **(moments or {})}
     pieces: list[str] = []
     length = 0

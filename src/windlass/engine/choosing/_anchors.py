@@ -148,7 +148,7 @@ def gather_anchors(
 
 def reached(word: str, phases: Sequence[str]) -> list[str]:
     """The phases among those that ran that a word of `from_phases` stands for."""
-    names = reach(word, phases, len(phases), frozenset())
+    names = reach(word, phases, frozenset())
     return [name for name in names if name in phases]
 
 

@@ -18,6 +18,7 @@ from windlass.caching.meter import Meter, pieces, weigh
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
+from windlass.cascade.flow import sure_after
 from windlass.cascade.model import Phase
 from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.history.base import BORN, NodeType
@@ -98,10 +99,9 @@ class Ways:
 def worth_of(run: CascadeRun, phase_run: CascadePhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
     """What each way costs; `asking` is what a selector takes, in fresh tokens."""
     cache = run.caches.of(phase_run.info)
-    phases = list(run.cascade.phases)
-    at = [phase.name for phase in phases].index(phase_run.phase.name)
-    calls = calls_expected(run, phases[at])
-    later = _later_calls(run, phase_run, phases[at + 1 :])
+    phases, name = run.cascade.phases, phase_run.phase.name
+    calls = calls_expected(run, next(phase for phase in phases if phase.name == name))
+    later = _later_calls(run, phase_run, sure_after(phases, name))
 
     def bill(messages: Sequence[Message], meter: Meter, *, by_token: bool = True) -> Bill:
         tools = run.definitions(phase_run.allowed, messages)

@@ -158,13 +158,17 @@ def _choosing_view(
     assert rule is not None
     ran = dict.fromkeys(item.phase or "" for item in index.items)
     outcomes = {each.phase: each for each in record.store.outcomes(record.session_id) if each.phase}
+    before, name = {each.phase for each in run.session.ran}, phase_run.phase.name
+    if name not in before:  # else its earlier visits may be chosen from
+        ran.pop(name, None)
+    said = {item.id for item in phase_run.messages.own}
     return ChoosingView(
         index=index,
-        phases=[name for name in ran if name != phase_run.phase.name and name not in rule.exclude],
+        phases=[name for name in ran if name not in rule.exclude],
         outcomes=outcomes,
         rows=record.rows(),
         callouts=run.session.callouts,
-        held={entry.item.id for entry in gathered.sources},
+        held=said | {entry.item.id for entry in gathered.sources},
         count=phase_run.info.counter.message,
     )
 

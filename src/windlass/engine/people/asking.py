@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
-from windlass.engine._phase_run import PhaseRun
+from windlass.engine._call_needs import CallPhase
+from windlass.engine._phase_run import PhaseTools
 from windlass.engine._session_run import Run
 from windlass.engine.events import QuestionAsked
 from windlass.engine.people.questions import YES, Question, ask_human
@@ -52,8 +54,20 @@ async def _ask_person(run: Run, question: Question) -> str:
     return answer
 
 
+class Asker(Protocol):
+    """A phase with tools, of whose calls a person is asked."""
+
+    @property
+    def phase(self) -> CallPhase:
+        """The phase."""
+
+    @property
+    def tools(self) -> PhaseTools:
+        """Its tools, and which of them need approval."""
+
+
 async def answers_to(
-    run: Run, phase_run: PhaseRun, turn: Step, calls: Sequence[ToolCall]
+    run: Run, phase_run: Asker, turn: Step, calls: Sequence[ToolCall]
 ) -> dict[int, ToolOutput]:
     """The results of a turn's calls that a person answers or refuses, by their index.
 
@@ -73,7 +87,7 @@ async def answers_to(
     return answers
 
 
-async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: Tool) -> ToolOutput:
+async def _answer_of(run: Run, phase_run: Asker, asking: AskingCall, tool: Tool) -> ToolOutput:
     """What a person answers to a call of `ask_human`, or why there is no question in it."""
     asked: list[Question] = []
 
@@ -86,7 +100,7 @@ async def _answer_of(run: Run, phase_run: PhaseRun, asking: AskingCall, tool: To
 
 
 async def _refusal_of(
-    run: Run, phase_run: PhaseRun, asking: AskingCall, tool: Tool
+    run: Run, phase_run: Asker, asking: AskingCall, tool: Tool
 ) -> ToolOutput | None:
     """What the model is told of a call that a person refuses; None: it may run.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass.cascade.model import Cascade, Phase, Rules
+from windlass.cascade.model import Cascade, Phase, Rules, own_tackle
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._subcascades import phase_output
 from windlass.engine.cascade import run_session
@@ -39,6 +39,7 @@ def add_chat(cascade: Cascade) -> Cascade:
     kept: dict[str, Any] = {key: getattr(last, key) for key in (*_KEPT, *_ASKED)}
     rules = Rules(max_turns=last.rules.max_turns, approve=last.rules.approve)
     phase = Phase(name=name, instructions=CHAT, context_strategy="full", rules=rules)
+    kept["tackle"] = own_tackle(last)
     phase = phase.model_copy(update=kept)
     # What it runs before a phase, and how often, is of no message.
     changes = {"phases": (*cascade.phases, phase), "soundings": None}

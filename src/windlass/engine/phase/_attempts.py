@@ -7,6 +7,7 @@ from windlass.engine._phase_run import PhaseRun, StateCopy
 from windlass.engine._session_run import Run
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, Validated
+from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.rule_texts import retry_message, turn_message
 from windlass.engine.phase.sources import last_said
 from windlass.engine.phase.validating import judge
@@ -28,7 +29,7 @@ from windlass.history.base import (
 from windlass.history.decisions import ReplyUnfinished, TurnsUsedUp
 from windlass.history.row_details import Validation
 from windlass.messages import user
-from windlass.text.prompts import UNFINISHED, repair_text
+from windlass.text.prompts import UNFINISHED, repair_text, ward_text
 from windlass.window.entries import Item
 from windlass.wire.base import Reply
 from windlass.wire.calls import is_output
@@ -39,25 +40,31 @@ async def run_attempts(
 ) -> tuple[Ending, Item | None]:
     """Attempts until one is accepted; returns how the phase ended, and its output."""
     rules, name, now = phase.rules, phase.name, phase_run.now
+    guard, by_wards = Guard(run, phase), 0
     while True:
-        cut_short, verdict = await _run_turns(run, phase, phase_run)
+        cut_short, verdict = await _run_turns(run, phase, phase_run, guard)
         output, text = last_said(phase_run.messages.own), _text_of_attempt(phase_run)
         if verdict is None:
             verdict = await judge(run, phase_run, text, rules.loop_until, cut_short, recorded=True)
+        repairs = False
         if verdict is None:
-            return (Ending("incomplete", cut_short) if cut_short else COMPLETED), output
-        repairs = verdict.by_schema and cut_short in (None, "length") and not now.repaired
-        _record_verdict(run, phase_run, text, verdict, repairs=repairs)
-        run.emit(Validated(name, now.attempt, verdict.valid, verdict.reason))
-        if verdict.valid:
-            return COMPLETED, output
-        if repairs:
+            ending = Ending("incomplete", cut_short) if cut_short else COMPLETED
+        else:
+            repairs = verdict.by_schema and cut_short in (None, "length") and not now.repaired
+            _record_verdict(run, phase_run, text, verdict, repairs=repairs)
+            run.emit(Validated(name, now.attempt, verdict.valid, verdict.reason))
+            ending = COMPLETED if verdict.valid else Ending("incomplete", cut_short or "turns")
+        if repairs and verdict is not None:
             now.repaired = True
             _say(run.record, phase_run, repair_text(verdict.reason))
             continue
-        if now.attempt >= rules.max_attempts:
-            if rules.on_exhausted == "continue":
-                return Ending("incomplete", cut_short or "turns"), output
+        exhausted = now.attempt - by_wards >= rules.max_attempts
+        if verdict is None or verdict.valid or (exhausted and rules.on_exhausted == "continue"):
+            refused = await guard.check("post", phase_run, text)
+            if not refused:
+                return ending, output
+            verdict, by_wards = Verdict(valid=False, reason=refused), by_wards + 1
+        elif exhausted:
             kind = OutputInvalid if verdict.by_schema else PhaseFailed
             raise kind(
                 f"phase {name!r} used up its {rules.max_attempts} attempts;"
@@ -83,7 +90,7 @@ def _record_verdict(
 
 
 async def _run_turns(
-    run: CascadeRun, phase: Phase, phase_run: PhaseRun
+    run: CascadeRun, phase: Phase, phase_run: PhaseRun, guard: Guard
 ) -> tuple[Reason | None, Verdict | None]:
     """Turns until a reply asks for no tool, or with `turn_prompt` until none is left.
 
@@ -95,6 +102,13 @@ async def _run_turns(
     for number in range(1, 2 if repairs else most + 1):
         _say_what_fork_adds(run, phase_run)
         reply = await _take_turn(run, phase_run)
+        refused = await guard.check("turn", phase_run, reply.message.text)
+        if refused and number < most and not repairs:
+            phase_run.now.route = None
+            _say(run.record, phase_run, ward_text(refused))
+            continue
+        if phase_run.now.route is not None:
+            return None, None
         if reply.message.tool_calls:
             continue
         cut_short = _why_cut_short(run, phase_run, reply)
@@ -103,8 +117,8 @@ async def _run_turns(
         verdict = await _judge_early(run, phase, phase_run)
         if verdict is not None and verdict.valid:
             return None, verdict
-        refused = "" if verdict is None else verdict.reason
-        _say(run.record, phase_run, turn_message(run, phase, phase_run, number + 1, refused))
+        why = "" if verdict is None else verdict.reason
+        _say(run.record, phase_run, turn_message(run, phase, phase_run, number + 1, why))
     if not repairs:
         text = f"phase {phase.name!r} reached its max_turns of {most}"
         text += "; one more call answers what the tools gave, without tools"
@@ -113,6 +127,7 @@ async def _run_turns(
         phase_run.now.closing = True
         reply = await _take_turn(run, phase_run)
         phase_run.now.closing = False
+        await guard.check("turn", phase_run, reply.message.text)
         if not reply.message.tool_calls:
             return _why_cut_short(run, phase_run, reply) or "turns", None
     return "turns", None

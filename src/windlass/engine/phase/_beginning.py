@@ -10,6 +10,7 @@ from windlass.caching.claims import SHARE
 from windlass.caching.meter import Cleared, pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.cascade.compile import compile_rule
+from windlass.cascade.flow import sure_after
 from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.turn.windows import room_for_messages
@@ -118,11 +119,10 @@ def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:
 def _calls_to_come(run: CascadeRun, phase_run: CascadePhaseRun) -> int:
     """The least calls that later phases make of the same model with all that this one says."""
     name, phases = phase_run.phase.name, run.cascade.phases
-    later = [at for at, phase in enumerate(phases, start=1) if phase.name == name]
-    if not later or phase_run.rule.output_only:
+    if phase_run.rule.output_only:
         return 0
     calls, model = 0, phase_run.generation.model
-    for phase in phases[later[0] :]:
+    for phase in sure_after(phases, name):
         rule = compile_rule(run.cascade, phase, run.settings)
         whole = rule.mode != "selective" and rule.newest_turns is None and not rule.sliding
         soundings = phase.soundings

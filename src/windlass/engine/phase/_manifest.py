@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from windlass.cascade.model import Phase
+from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.tools_named import memory_of, missing_bank
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
@@ -38,7 +38,7 @@ async def tools_of(
     run: CascadeRun, phase: Phase, phase_run: PhaseRun, instructions: str
 ) -> Mapping[str, Tool]:
     """The tools of a phase by name, `recall` among them where something may be shortened."""
-    tackle = phase.tackle
+    tackle: str | Sequence[str] = own_tackle(phase)
     if tackle == "manifest":
         tackle = await choose_tools(run, phase, phase_run, instructions)
     policy = phase_run.rule.policy

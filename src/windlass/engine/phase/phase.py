@@ -18,8 +18,10 @@ from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.callouts import mark_output
 from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.keeping import keep_messages
 from windlass.engine.phase.phase_setup import begin_phase
+from windlass.engine.phase.routing import route_of
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
     AnswerNeeded,
@@ -58,6 +60,7 @@ async def run_phase(run: CascadeRun, phase: Phase, children: Children) -> Ending
     await wait_for_turn()
 
     async def try_once() -> Tried:
+        await Guard(run, phase).check_input()
         return await try_phase(run, phase, begin_phase(run, phase))
 
     ending, _ = await settle(run, phase, run_after_children(children, try_once))
@@ -100,6 +103,7 @@ async def settle(
     session.state.update(phase_run.now.state)
     session.edits.update(lasting_edits(phase_run))
     session.last_phase = phase_run
+    session.route = route_of(phase, phase_run, output)
     outcome = Outcome(
         ending.status,
         record.clock(),

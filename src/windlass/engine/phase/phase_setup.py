@@ -10,8 +10,11 @@ from typing import Any
 from windlass.caching.meter import shared_tokens, weigh
 from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
+from windlass.cascade.flow import ends
+from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import SLIDING_SHARE, Rule
+from windlass.cascade.tools_named import wards_of
 from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import (
     PhaseMessages,
@@ -30,6 +33,7 @@ from windlass.engine.phase._beginning import open_driver, server_clear_of
 from windlass.engine.phase._manifest import tools_of
 from windlass.engine.phase.callouts import call_out, refresh_callouts
 from windlass.engine.phase.remembering import memory_callbacks
+from windlass.engine.phase.routing import menu_of, route_tool, routes
 from windlass.engine.phase.rule_texts import goal_of, moments_in
 from windlass.engine.phase.sources import gather, snowball_of
 from windlass.engine.turn.approving import tools_to_approve
@@ -82,7 +86,8 @@ async def begin_phase(
     What is `appended` to the instructions is a sounding's own. `message` is what a person says in
     place of the instructions, as it is.
     """
-    rule = compile_rule(run.cascade, phase, run.settings)
+    ran = [each.phase for each in run.session.ran]
+    rule = compile_rule(run.cascade, phase, run.settings, ran)
     info = run.resolve(run.generation_of(phase).model)[1]
     values, where = run.template_values(), run.cascade.where
     conditions = [
@@ -117,7 +122,8 @@ async def begin_phase(
         refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
 
     of_run = run.appended if phase.name == run.cascade.phases[0].name else ()
-    said = with_asks_in_words(run, phase, user(instructions, *of_run, *appended))
+    menu = menu_of(phase) if message is None else ()
+    said = with_asks_in_words(run, phase, user(instructions, *menu, *of_run, *appended))
     goal = goal_of(run, phase) if message is None else None
     opening = Opening(
         rule,
@@ -137,7 +143,7 @@ async def begin_phase(
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
     """The instructions as rendered. Raises ContextError where they say nothing."""
     where = _where(run.cascade, phase, "instructions")
-    text = render(phase.instructions, **values, where=where, moments=moments_in(run, phase))
+    text = render(phase.instructions or "", **values, where=where, moments=moments_in(run, phase))
     if not text.strip():
         raise ContextError(f"{where}: the template renders to nothing, so nothing would be asked")
     return text
@@ -166,13 +172,15 @@ def _ends_run(run: CascadeRun, phase: Phase) -> bool:
 
     Of soundings each reads what the first wrote.
     """
-    last = run.parent is None and phase is run.cascade.phases[-1]
+    last = run.parent is None and ends(phase, run.cascade.phases)
     return last and phase.soundings is None
 
 
 def _is_judged(run: CascadeRun, phase: Phase) -> bool:
     """Whether an output may be refused, so that another call follows."""
-    return run.generation_of(phase).output_schema is not None or phase.rules.loop_until is not None
+    tries_again = any(ward.mode == "retry" for _, _, ward in wards_of(phase))
+    judged = phase.rules.loop_until is not None or tries_again
+    return judged or run.generation_of(phase).output_schema is not None
 
 
 async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> CascadePhaseRun:
@@ -195,7 +203,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         injected=tuple(entry.item for entry in injected if entry.item.phase == phase.name),
         trace_id=row.trace_id,
         messages=PhaseMessages(opening.blocks, own),
-        now=TurnState(state),
+        now=TurnState(state, run.session.visit.after_turn),
         tools=PhaseTools(context),
         window=PhaseWindow(Driver(Conversation(), run.caches.of(info)), newest_within),
         injection=opening.injection,
@@ -212,11 +220,13 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         look=look_callback(run.record, run.injected, run.settings.root),
         describe=describe_callback(run.record, run.injected, phase.name),
         search_session=partial(search_session, run, phase_run),
-        run_cascade=cascade_caller(run, phase_run),
+        run_cascade=cascade_caller(run, phase_run.phase.name, phase_run.now),
     )
     tell_unforced_call(run, phase_run)
     _tell_switched_off(run, phase_run)
     tools = await tools_of(run, phase, phase_run, opening.instructions.text)
+    if routes(phase):
+        tools = {**tools, ROUTE_TO: route_tool(phase, phase_run)}
     phase_run.tools.by_name = tools
     phase_run.tools.approve = tools_to_approve(run.registry, phase, tools.values())
     if opening.choose is not None:

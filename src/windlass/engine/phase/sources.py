@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from windlass.cascade.model import PARENT
 from windlass.cascade.rules import PhaseSource, Rule
 from windlass.engine._session_run import Run
+from windlass.engine._session_state import Ran
 from windlass.engine.turn.record import Recorder
-from windlass.history.base import NodeType, Outcome
+from windlass.history.base import NodeType
 from windlass.history.decisions import FromSource, SourceSkipped
 from windlass.messages import Message, Part, Picture, Role, Text
 from windlass.text.prompts import (
@@ -63,9 +64,9 @@ def gather(
         before = (Entry(item, item.message, "the cascade's input"),)
     if not rule.sources:
         return Gathered(before)
-    places = _phases(record)
+    places = _ended(run)
     if parent is not None:
-        above = _phases(parent.record)
+        above = _ended(parent)
         places = {f"{PARENT}{name}": place for name, place in above.items()} | places
     gathering = _Gathering(run, phase, system_anywhere, *held_by(shown))
     for source, is_wanted in zip(rule.sources, conditions, strict=True):
@@ -81,21 +82,25 @@ def gather(
 
 
 class _Ended(NamedTuple):
-    """A phase that ended: where its messages are recorded, and how it ended."""
+    """A visit of a phase that ended, and where its messages are recorded."""
 
     record: Recorder
-    phase: str
-    outcome: Outcome
+    visit: Ran
 
     @property
     def items(self) -> list[Item]:
         """The messages said in it."""
-        return self.record.items(self.phase)
+        return self.record.items(self.visit.phase, self.visit.visit)
 
 
-def _phases(record: Recorder) -> dict[str, _Ended]:
-    outcomes = record.store.outcomes(record.session_id)
-    return {each.phase: _Ended(record, each.phase, each) for each in outcomes if each.phase}
+def _ended(run: Run) -> dict[str, _Ended]:
+    """The last visit of each phase that ran, or of the one that stands for it."""
+    return {
+        name: _Ended(run.record, each)
+        for each in run.session.ran
+        for name in (each.phase, each.stands_for)
+        if name is not None
+    }
 
 
 @dataclass(slots=True)
@@ -139,13 +144,13 @@ class _Gathering:
 
     def take(self, source: PhaseSource, ended: _Ended) -> None:
         """Inject what the source includes, in its order."""
-        items, outcome = ended.items, ended.outcome
+        items = ended.items
         for what in source.include:
             match what:
                 case "images":
                     self._take_images(source, items)
                 case "output":
-                    self._take_output(source, items, outcome)
+                    self._take_output(source, items, ended.visit)
                 case "messages":
                     self._take_messages(source, items, ended)
                 case "state":
@@ -167,17 +172,17 @@ class _Gathering:
         self.pictures.update(picture.sha256 for picture in fresh)
         self.inject(source, "images", Text(images_header(source.phase)), *fresh, headed=False)
 
-    def _take_output(self, source: PhaseSource, items: Sequence[Item], outcome: Outcome) -> None:
+    def _take_output(self, source: PhaseSource, items: Sequence[Item], visit: Ran) -> None:
         output = last_said(items)
         if output is None:
             self.skip(source, "the phase said no text")
             return
-        text = output_text(source.phase, output.message.text, outcome.status)
+        text = output_text(source.phase, output.message.text, visit.status)
         self.inject(source, "output", Text(text))
 
     def _take_messages(self, source: PhaseSource, items: Sequence[Item], ended: _Ended) -> None:
         reason = f"conversation of {source.phase} ({source.messages_filter})"
-        if ended.outcome.hidden:
+        if ended.visit.hidden:
             entries = output_only(items, reason)
         else:
             entries = without_repeats(
@@ -213,7 +218,7 @@ class _Gathering:
         values: Mapping[str, Any] = {
             change.key: change.value
             for change in record.store.state(record.session_id)
-            if change.phase == ended.phase
+            if change.phase == ended.visit.phase
         }
         if not values:
             self.skip(source, "the phase set no state")
@@ -245,10 +250,14 @@ def snowball_of(record: Recorder, edits: Mapping[str, Edit]) -> tuple[Entry, ...
     """All that was said in earlier phases, less what their retention hides, under these edits."""
     hidden = {o.phase for o in record.store.outcomes(record.session_id) if o.hidden}
     entries: list[Entry] = []
-    by_phase: dict[str, list[Item]] = {}
-    for stored in record.items():
-        by_phase.setdefault(stored.phase or "", []).append(stored)
-    for name, items in by_phase.items():
+    visits: list[list[Item]] = []
+    for item in record.items():
+        asks = item.node == NodeType.USER and not item.turn  # so a visit begins
+        if asks or not visits or visits[-1][0].phase != item.phase:
+            visits.append([])
+        visits[-1].append(item)
+    for items in visits:
+        name = items[0].phase or ""
         reason = f"snowball: said in {name}"
         entries += output_only(items, reason) if name in hidden else show(items, reason)
     return apply(entries, edits)

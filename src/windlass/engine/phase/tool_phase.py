@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from windlass.cascade.deterministic import DEFAULT, LAST_ERROR, Retry
 from windlass.cascade.flow import is_graph
-from windlass.cascade.handoffs import END
+from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
 from windlass.engine._cascades_called import call_cascade
 from windlass.engine._phase_run import PhaseTools, StateCopy
@@ -23,8 +23,8 @@ from windlass.engine.events import PhaseEnded, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase._tool_inputs import call_of, sql_tool
 from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.guarding import Ground, Guard, ground_of
 from windlass.engine.phase.phase import Children, failure_recorded
-from windlass.engine.phase.phase_setup import tool_context
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.turn._answer import names_touched
 from windlass.engine.turn.approving import tools_to_approve
@@ -52,11 +52,24 @@ _ONCE: Final = Retry(max_attempts=1)
 class ToolPhase:
     """A phase that runs a tool, in hand: the tool, the call, and what the tool may use."""
 
-    phase: Phase
+    ground: Ground
     tool: Tool
     call: ToolCall
-    tools: PhaseTools
-    state: StateCopy
+
+    @property
+    def phase(self) -> Phase:
+        """The phase as the cascade declares it."""
+        return self.ground.phase
+
+    @property
+    def tools(self) -> PhaseTools:
+        """Its one tool, and the context that it runs in."""
+        return self.ground.tools
+
+    @property
+    def state(self) -> StateCopy:
+        """Its own copy of the state."""
+        return self.ground.now.state
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +94,15 @@ async def run_tool_phase(run: CascadeRun, phase: Phase, children: Children) -> E
     await wait_for_turn()
     name, record, session = phase.name, run.record, run.session
     with failure_recorded(run, name):
+        guard = Guard(run, phase)
         below = await children()
+        await guard.check_input()
         work = _open(run, phase)
         tried = await _try(run, work)
         output = _record_result(run, work, tried)
         failed = tried.output.error
+        if not failed:
+            await guard.check("post", work.ground, output.message.text)
         changes = [_last_error(work, tried)] if failed else await extract_state(run, phase, output)
     outcome = Outcome(
         "failed" if failed else "completed",
@@ -115,12 +132,11 @@ def _open(run: CascadeRun, phase: Phase) -> ToolPhase:
         tool = replace(tool, timeout_s=phase.timeout)
     elif tool.timeout_s == TIMEOUT_S:
         tool = replace(tool, timeout_s=run.settings.tool_timeout_s)
-    state = StateCopy(run.session.state)
-    context = replace(tool_context(run, phase, state), memory=memory_callbacks(run, phase))
-    name = tool.spec.name
-    approve = tools_to_approve(run.registry, phase, [tool])
-    tools = PhaseTools(context, {name: tool}, approve)
-    return ToolPhase(phase, tool, call_of(run, phase, tool), tools, state)
+    ground = ground_of(run, phase)
+    ground.tools.context = replace(ground.tools.context, memory=memory_callbacks(run, phase))
+    ground.tools.by_name = {tool.spec.name: tool}
+    ground.tools.approve = tools_to_approve(run.registry, phase, [tool])
+    return ToolPhase(ground, tool, call_of(run, phase, tool))
 
 
 async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
@@ -152,7 +168,7 @@ async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
 async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool) -> _Tried:
     """One attempt: as the record holds it, else made now."""
     phase = work.phase
-    turn = run.record.turn(phase.name, attempt, run.session.turns_before + attempt)
+    turn = run.record.turn(phase.name, attempt, run.session.visit.after_turn + attempt)
     known = run.journal.tool_phase_at(turn)
     if known is not None and known.error is not None and not (last and phase.on_error is None):
         return _Tried(turn, ToolOutput(known.error, error=True))
@@ -192,6 +208,7 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
     record, output, turn, name = run.record, tried.output, tried.turn, work.tool.spec.name
     columns: dict[str, Any] = {"phase": turn.phase, "turn": turn.turn, "attempt": turn.attempt}
     said = tool_phase_text(turn.phase, name, work.call.parsed(), failed=output.error)
+    touched = {} if output.error else names_touched(work.tool, work.call)
     asked = record.row(NodeType.USER, user(said), **columns)
     spent = output.spent
     message = Message("tool", (Text(output.text), *output.pictures), name=name, failed=output.error)
@@ -206,7 +223,8 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
             tool=name,
             searches=spent.searches if spent else 0,
             state={change.key: change.value for change in work.state.changes(turn.phase)},
-            **({} if output.error else names_touched(work.tool, work.call)),
+            reads=touched.get("reads", ()),
+            writes=touched.get("writes", ()),
         ).as_json(),
         **columns,
         **(usage_columns(spent.model, spent.usage, run.charge_tool(spent)) if spent else {}),
@@ -229,12 +247,12 @@ def _choose_way(run: CascadeRun, phase: Phase, result: str | None) -> None:
         run.session.route = Route(str(phase.on_error), "error", "its tool failed")
         return
     key = route_key(result)
-    first = phase.handoffs[0].target if phase.handoffs else END
+    first = (*targets_of(phase.handoffs), END)[0]
     target = phase.routing.get(key, phase.routing.get(DEFAULT, first))
     if phase.routing:
         run.session.route = Route(target, "result", f"its result says {key!r}")
     elif target == END:
-        run.session.route = Route(END, "default", "nothing comes after it")
+        run.session.route = Route(END, "only", "nothing comes after it")
 
 
 def route_key(result: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from windlass.cascade.model import Phase
 from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.engine._call_needs import CallPhase
 from windlass.engine._cascades_called import cascade_caller
-from windlass.engine._phase_run import PhaseRun
+from windlass.engine._phase_run import Generation, PhaseTools, TurnState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.rule_texts import moments_in
 from windlass.engine.turn.record import usage_columns
@@ -24,6 +25,7 @@ from windlass.text.prompts import NO_VERDICT, VALIDATOR_SYSTEM
 from windlass.text.templates import JUDGED, render
 from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
+from windlass.window.entries import Item
 from windlass.wire.base import Request
 
 VERDICT_TOKENS: Final = 1_024
@@ -43,9 +45,33 @@ class Verdict:
     by_schema: bool = False
 
 
+class Judging(Protocol):
+    """What a validator is asked on: a phase, where it is, and the tools' context."""
+
+    @property
+    def phase(self) -> CallPhase:
+        """The phase."""
+
+    @property
+    def now(self) -> TurnState:
+        """Where it is: its attempt, its turn and its state."""
+
+    @property
+    def tools(self) -> PhaseTools:
+        """What its tools may use; so may a validator."""
+
+    @property
+    def generation(self) -> Generation:
+        """How its model is asked."""
+
+    @property
+    def instructions(self) -> Item:
+        """What it was asked."""
+
+
 async def judge_text(
     run: CascadeRun,
-    phase_run: PhaseRun,
+    phase_run: Judging,
     text: str,
     validator: str,
     known: Validation | None = None,
@@ -69,7 +95,9 @@ async def judge_text(
     call = ToolCall("validation", found.spec.name, json.dumps(arguments, default=str))
     context = phase_run.tools.context
     if found.cascade:  # it counts in the run that asks, also where that judges its soundings
-        context = replace(context, run_cascade=cascade_caller(run, phase_run))
+        context = replace(
+            context, run_cascade=cascade_caller(run, phase_run.phase.name, phase_run.now)
+        )
     answer = await run_tool(found, call, context)
     if answer.error:
         raise PhaseFailed(f"phase {name!r}: the validator {validator!r} failed: {answer.text}")
@@ -86,7 +114,7 @@ def _no_verdict(answer: str, validator: str) -> Verdict:
     return Verdict(valid=False, reason=answer.strip() or f"{validator} says nothing.")
 
 
-def _given(run: CascadeRun, phase_run: PhaseRun, text: str) -> dict[str, Any]:
+def _given(run: CascadeRun, phase_run: Judging, text: str) -> dict[str, Any]:
     """What a validator may take: the judged text under two names, the input, what was asked."""
     asked = next(iter(phase_run.instructions.message.parts), None)
     return {
@@ -151,7 +179,7 @@ def _verdict_in(answer: str, validator: str) -> Verdict | None:
 
 
 async def _ask_model(
-    run: CascadeRun, phase_run: PhaseRun, text: str, validator: str, asking: InlineValidator
+    run: CascadeRun, phase_run: Judging, text: str, validator: str, asking: InlineValidator
 ) -> Verdict:
     """A model's verdict; where its answer holds none, the text of it is the reason of a refusal."""
     question: tuple[Message, ...] = (
@@ -172,7 +200,7 @@ async def _ask_model(
 
 
 def _question(
-    run: CascadeRun, phase_run: PhaseRun, text: str, validator: str, asking: InlineValidator
+    run: CascadeRun, phase_run: Judging, text: str, validator: str, asking: InlineValidator
 ) -> str:
     """The validator's question, rendered; `input` has what is judged, too."""
     given = _given(run, phase_run, text)
@@ -199,7 +227,7 @@ class _Asked:
 
 async def _answer(
     run: CascadeRun,
-    phase_run: PhaseRun,
+    phase_run: Judging,
     validator: str,
     model: str | None,
     question: Sequence[Message],
@@ -221,7 +249,7 @@ async def _answer(
     return _Asked(validator, [each.text for each in question], reply.message.text, columns)
 
 
-def _record(run: CascadeRun, phase_run: PhaseRun, row: _Asked, verdict: Verdict | None) -> None:
+def _record(run: CascadeRun, phase_run: Judging, row: _Asked, verdict: Verdict | None) -> None:
     """Record what a model was asked and what it found (None: its answer holds no verdict)."""
     details = ValidatorAsked(
         row.validator,

@@ -35,6 +35,7 @@ from windlass.history.row_details import (
     ToolResult,
     ToolsStarted,
     Validation,
+    WardJudged,
     details_of,
     turn_of,
 )
@@ -88,6 +89,10 @@ AskingKey: TypeAlias = tuple[Step, int, str, str]
 """What a call that asks a person is known by: its turn, position, tool and arguments."""
 
 
+WardKey: TypeAlias = tuple[Step, str, int, str, str]
+"""What a ward's verdict is known by: step, place, position, validator, digest of the text."""
+
+
 @dataclass(frozen=True, slots=True)
 class AskingCall:
     """A call that asks a person: its turn, the position in it, from 0, and the call.
@@ -130,6 +135,7 @@ class Journal:
         calls: What it holds of calls of models, by step.
         turns: What it holds of turns besides, by the step of the turn's own call.
         answers: What a person answered, by the call that asked.
+        wards: What wards said, by what they judged.
         changed: What of the program has changed since: `the cascade`, `tool 'x'`.
         again: The tools that may run again though they may have run.
         holds_back: Whether it is of a sounding, whose memories are kept only if it wins.
@@ -142,6 +148,7 @@ class Journal:
     calls: Mapping[Step, StepRecord] = field(default_factory=dict[Step, StepRecord])
     turns: Mapping[Step, TurnRecord] = field(default_factory=dict[Step, TurnRecord])
     answers: Mapping[AskingKey, str] = field(default_factory=dict[AskingKey, str])
+    wards: Mapping[WardKey, WardJudged] = field(default_factory=dict[WardKey, WardJudged])
     changed: Sequence[str] = ()
     again: frozenset[str] = frozenset()
     holds_back: bool = False
@@ -250,6 +257,7 @@ def read_journal(
     turns = defaultdict[Step, TurnRecord](TurnRecord)
     replies = defaultdict[Step, list[Message]](list)
     answers = dict[AskingKey, str]()
+    wards = dict[WardKey, WardJudged]()
     for row in (stored.row for stored in rows):
         turn, message = turn_of(row), row.message
         match details_of(row):
@@ -277,6 +285,9 @@ def read_journal(
                 known = turns[turn]
                 results = (*known.results, message)
                 turns[turn] = replace(known, results=results, state={**known.state, **state})
+            case WardJudged() as judged:
+                key = judged.place, judged.position, judged.validator, judged.digest
+                wards[judged.step, *key] = judged
             case Validation() as verdict:
                 turns[turn] = replace(turns[turn], verdict=verdict)
             case _:
@@ -289,6 +300,7 @@ def read_journal(
         calls={step: _as_it_stands(step, call, calls) for step, call in calls.items()},
         turns=own_ids,
         answers=answers,
+        wards=wards,
         changed=changed,
         again=frozenset(again),
     )

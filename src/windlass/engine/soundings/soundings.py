@@ -28,6 +28,7 @@ from windlass.engine.events import (
     Waiting,
 )
 from windlass.engine.phase.extraction import extract_state
+from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.phase import (
     Children,
     Tried,
@@ -180,7 +181,13 @@ class SoundedPhase:
         question = question.with_parts(*question.parts[:1])
         rows = [
             run.record.row(NodeType.USER, question, phase=name, turn=0, attempt=1),
-            run.record.row(NodeType.AGENT, assistant(text), phase=name, turn=1, attempt=1),
+            run.record.row(
+                NodeType.AGENT,
+                assistant(text),
+                phase=name,
+                turn=run.session.visit.after_turn + 1,
+                attempt=1,
+            ),
         ]
         _, output = run.record.append(rows)
         self._remember(standing)
@@ -251,6 +258,7 @@ class SoundedPhase:
         tried: Tried | None = None
         error: WindlassError | None = None
         try:
+            await Guard(own, phase).check_input()
             tried = await try_phase(own, phase, begin_phase(own, phase, appended))
         except (PersonNeeded, StepDiffers, StoreError):
             raise

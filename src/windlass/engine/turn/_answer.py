@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from windlass.cascade.handoffs import ROUTE_TO
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
 from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
@@ -175,7 +176,7 @@ def _record_results(  # noqa: PLR0917
 _INTERRUPTED: Final = ToolOutput(INTERRUPTED_TEXT, error=True)
 """The result of a tool that was running when the user stopped the run."""
 
-_INNER: Final = frozenset({"callout", "describe_picture", "look_again", "use_skill"})
+_INNER: Final = frozenset({"callout", "describe_picture", "look_again", ROUTE_TO, "use_skill"})
 """Tools that act on the run itself beside its state."""
 
 _PLANNING = frozenset({"plan", "todo"})

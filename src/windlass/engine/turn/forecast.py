@@ -13,7 +13,7 @@ from windlass.cascade.compile import compile_rule
 from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Soundings
-from windlass.cascade.tools_named import all_soundings
+from windlass.cascade.tools_named import all_soundings, asking_phases, wards_of
 from windlass.cascade.validators import InlineValidator, find_validator
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
@@ -24,6 +24,7 @@ from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.phase.verdicts import VERDICT_TOKENS
 from windlass.engine.soundings.evaluating import ANSWER_TOKENS
 from windlass.engine.turn._plan import next_call
+from windlass.errors import UsageError
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
 from windlass.text.tokens import FamilyCounter, request_tokens
@@ -101,6 +102,11 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
         start_session(run)
     whole, phases = run.cascade, tuple(run.cascade.phases)
     first = phases[0]
+    if first.tool is not None:
+        raise UsageError(
+            f"a dry run shows the first request, and before it the phase {first.name!r} runs the"
+            f" tool {first.tool!r}, which a dry run does not"
+        )
     models = first.soundings.models if first.soundings else ()
     if first.tackle == "manifest" or models:
         changes: dict[str, Any] = {"model": models[0]} if models else {}
@@ -122,7 +128,7 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     messages = tuple(entry.message for entry in shown.entries)
     bound = _Bound(price_as)
     for of_run, times in family:
-        for phase in of_run.cascade.phases:
+        for phase in asking_phases(of_run.cascade):
             _add_phase(bound, of_run, phase, times)
             _add_validator(bound, of_run, phase, times)
     for of_run, times in family:
@@ -178,6 +184,8 @@ def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
         repairs = generation.output_schema is not None
         judged = repairs or phase.rules.loop_until is not None
         attempts = phase.rules.max_attempts if judged else 1
+        retrying = [ward for _, _, ward in wards_of(phase) if ward.mode == "retry"]
+        attempts += sum(ward.max_attempts - 1 for ward in retrying)
         closing = bool(phase.tackle)
         # Each reply may be cut at its limit, and goes on once then.
         turns = 2 * attempts * (phase.rules.max_turns + closing + repairs)
