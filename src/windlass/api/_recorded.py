@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from windlass.api.loading import (
     PLAIN,
-    Reading,
+    ReadingOptions,
     add_tools,
     load_cascade,
     load_program,
@@ -85,7 +85,7 @@ class RecordedWork:
         self,
         cascade: Cascade | Mapping[str, Any] | str | Path,
         *,
-        how: Reading = PLAIN,
+        how: ReadingOptions = PLAIN,
         **options: Any,
     ) -> ReadyCascade:
         """The cascade as `loading.load_cascade` gives it. Raises TrustNeeded."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadingOptions:
     """How a cascade is read: how far its code is trusted, and what is left out of it."""
 
     trust: bool | None = None
@@ -34,7 +34,7 @@ class Reading:
     """Whether keys that are not known and tools that are not there are left out with a warning."""
 
 
-PLAIN: Final = Reading()
+PLAIN: Final = ReadingOptions()
 """How a cascade is read that its user named."""
 
 
@@ -94,7 +94,7 @@ def load_cascade(
     tools: Tools = (),
     *,
     auto: bool = False,
-    how: Reading = PLAIN,
+    how: ReadingOptions = PLAIN,
     input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
     warn: Callable[[str], None] | None = None,
 ) -> ReadyCascade:
@@ -131,7 +131,7 @@ def load_family(
     cascade: CascadeSource,
     settings: Settings,
     tools: Tools,
-    how: Reading = PLAIN,
+    how: ReadingOptions = PLAIN,
 ) -> tuple[CascadeFamily, list[Mistake]]:
     """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
     from windlass.cascade.children import check_family
@@ -148,7 +148,7 @@ def read_cascade(
     cascade: CascadeSource,
     settings: Settings,
     tools: Tools = (),
-    how: Reading = PLAIN,
+    how: ReadingOptions = PLAIN,
 ) -> CascadeFamily:
     """The cascade and its sub-cascades, read and not checked, each with a registry of tools.
 
@@ -205,7 +205,7 @@ def load_program(
     """The task, checked, and the registry of the tools it may use.
 
     `auto`: where it says nothing of its windows, calls are shortened as they grow. `trust`: as
-    `modules_of` takes it, `record` as in `Reading`; what was not loaded is in
+    `modules_of` takes it, `record` as in `ReadingOptions`; what was not loaded is in
     `registry.modules.unchecked`. `input` are the names of what its templates are given (None: they
     are not asked).
     Raises UsageError (TaskFileError with every mistake at once).

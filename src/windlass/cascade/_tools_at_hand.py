@@ -148,6 +148,7 @@ class ToolsAtHand:
         return isinstance(written, list) and any(each not in held for each in written)
 
     def wrong_in_phase(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        """What is wrong with the tools, the choice among them and the judges of a phase."""
         base: Path = ("phases", index)
         for name in () if phase.tackle == "manifest" else phase.tackle:
             if text := self.missing(phase, name):

@@ -39,7 +39,7 @@ from windlass.cascade.memory_banks import MemoryOf
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource, Includes
 from windlass.cascade.sounding_options import Soundings
-from windlass.cascade.spellings import MaxInputTokens, TokenBudget, in_long_form
+from windlass.cascade.spellings import CascadeBudget, MaxInputTokens, in_long_form
 from windlass.cascade.tool_caching import ToolCaching
 from windlass.cascade.validators import InlineValidator
 from windlass.cascade.wards import Wards
@@ -466,7 +466,7 @@ class Cascade(GenerationSettings, WithInjectors):
     soundings: Soundings | None = None
     """Several runs of the whole cascade side by side, of which the best is taken."""
 
-    token_budget: TokenBudget | None = None
+    token_budget: CascadeBudget | None = None
     """Limits for the tokens of every phase; held as `max_input_tokens` of each phase, and as
     `max_output_tokens`."""
 

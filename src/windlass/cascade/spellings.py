@@ -96,7 +96,7 @@ BudgetOrTotal: TypeAlias = Annotated[
 ]
 
 
-class TokenBudget(PhaseBudget):
+class CascadeBudget(PhaseBudget):
     """Limits for the tokens of every phase."""
 
     max_total: Count = 100_000
@@ -125,7 +125,7 @@ def _with_token_budget(data: Mapping[str, Any]) -> Mapping[str, Any]:
     if written is None:
         return data
     try:
-        budget = TokenBudget.model_validate(written)
+        budget = CascadeBudget.model_validate(written)
     except ValidationError:
         return data
     held = {key: value for key, value in data.items() if key != "token_budget"}
@@ -138,7 +138,7 @@ def _with_token_budget(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return held
 
 
-def _phase_with_budget(phase: Any, budget: TokenBudget) -> Any:
+def _phase_with_budget(phase: Any, budget: CascadeBudget) -> Any:
     if not isinstance(phase, Mapping):
         return phase
     other = budget.phase_overrides.get(str(phase.get("name")))

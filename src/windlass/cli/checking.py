@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api.loading import Reading, load_cascade, load_program, read_cascade
+from windlass.api.loading import ReadingOptions, load_cascade, load_program, read_cascade
 from windlass.caching.rates import many
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
@@ -29,7 +29,7 @@ def check_file(file: Path, *, strict: bool, trust: bool, explain: bool, lenient:
         if file.suffix.lower() == ".xml":
             _check_task(file, strict=strict, trust=trust, explain=explain)
         else:
-            how = Reading(trust=trust, lenient=lenient)
+            how = ReadingOptions(trust=trust, lenient=lenient)
             _check_cascade(file, how, strict=strict, explain=explain)
     except UsageError as error:
         mistakes: Sequence[Mistake] = [Mistake(str(file), None, str(error))]
@@ -44,7 +44,7 @@ def _plain(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
     return [{"message": each.text, "file": each.file, "line": each.line} for each in mistakes]
 
 
-def _check_cascade(file: Path, how: Reading, *, strict: bool, explain: bool) -> None:
+def _check_cascade(file: Path, how: ReadingOptions, *, strict: bool, explain: bool) -> None:
     """Say that a cascade is sound, or raise CascadeError with all its mistakes.
 
     Warnings are about what costs and is no mistake. Code is loaded only where the user trusts it,
@@ -69,7 +69,7 @@ def _check_cascade(file: Path, how: Reading, *, strict: bool, explain: bool) -> 
     lists = {
         "warnings": _plain(each.mistake for each in warned),
         "needs": [need.name for need in needs],
-        "inputs": {name: dict(each) for name, each in fields_of(cascade).items()},
+        "inputs": {name: dict(each) for name, each in fields_of(cascade.inputs_schema).items()},
         "unchecked": left_out,
     }
     filled = {key: value for key, value in lists.items() if value}
@@ -78,7 +78,7 @@ def _check_cascade(file: Path, how: Reading, *, strict: bool, explain: bool) -> 
     out.print(f"{file}: {cascade.cascade_id}, no mistakes; phases: {', '.join(names)}")
     if needs:
         out.print(f"needs: {flags(needs)}")
-    for line in inputs_in_words(cascade):
+    for line in inputs_in_words(cascade.inputs_schema):
         out.print(f"input {line}")
     for each in warned:
         out.print(f"warning: {each.mistake}")

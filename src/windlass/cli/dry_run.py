@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api.loading import Reading, load_cascade
+from windlass.api.loading import ReadingOptions, load_cascade
 from windlass.api.opening import open_store
 from windlass.caching.rates import many, money, override
 from windlass.cli.cost_tables import price_text
@@ -31,7 +31,7 @@ def show_forecast(
     cascade: Path,
     given: Sequence[str] | None,
     flags: Mapping[str, Any],
-    how: Reading,
+    how: ReadingOptions,
     *,
     auto: bool,
 ) -> None:

@@ -59,7 +59,7 @@ def prepare(
         raise UsageError(f"the input: {TOO_DEEP}") from error
     if is_too_deep(input):
         raise UsageError(f"the input: {TOO_DEEP}")
-    given = fill_input(ready.cascade, input)
+    given = fill_input(ready.cascade.inputs_schema, input)
     root = settings.root.resolve()
     if not root.is_dir():
         raise UsageError(f"root {str(root)!r} is not a folder; file tools work in it")

@@ -31,7 +31,7 @@ def run(
 ) -> None:
     """Run a cascade or resume one, show its progress, and print what each phase sent."""
     from windlass.api import functions
-    from windlass.api.loading import Reading
+    from windlass.api.loading import ReadingOptions
     from windlass.cli.dry_run import show_forecast
     from windlass.cli.one_run import finish_run, resume_command
     from windlass.cli.run_input import read_input
@@ -53,7 +53,7 @@ def run(
     elif cascade is None or resuming.again or resuming.accept:
         raise UsageError("give a cascade to run, or a session with --resume")
     elif dry_run:
-        how = Reading(trust=shared.trust, lenient=lenient)
+        how = ReadingOptions(trust=shared.trust, lenient=lenient)
         show_forecast(cascade, given, flags, how, auto=auto)
         return
     else:
