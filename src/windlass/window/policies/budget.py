@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from windlass.messages import Text
 from windlass.text.prompts import summary_header
@@ -15,6 +15,10 @@ from windlass.window.failures import with_failure
 from windlass.window.policies.shared import ERROR_CHARS
 
 OnExceed: TypeAlias = Literal["warn", "prune", "summarise", "fail"]
+
+
+SUMMARY_TOKENS: Final = 500
+"""Tokens of the summary of a budget, unless it says otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class TokenBudget:
     limit: int
     on_exceed: OnExceed = "prune"
     target: float = 0.8
-    summary_tokens: int = 500
+    summary_tokens: int = SUMMARY_TOKENS
     min_chars: int = 200
     error_chars: int = ERROR_CHARS
     name: str = "budget"
