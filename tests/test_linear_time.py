@@ -209,12 +209,15 @@ class TestCredentials:
     @pytest.mark.parametrize("unit", [*UNITS, "eyj-", "eyja.", "://a@", "sk-", "bearer ", "--key "])
     def test_in_texts_addresses_and_commands(self, unit: str) -> None:
         def taken_out(text: str) -> None:
-            # Between them they try every pattern; an address is read by those for commands.
-            redacted_text(text)
+            # What is found anywhere is among the patterns for commands, which addresses share.
             redacted_command([text])
             credentials(url="http://" + text.replace("[", "").replace("]", ""))
 
         assert_linear(taken_out, repeated(unit))
+
+    @pytest.mark.parametrize("unit", ["key=", "a=a1", "'", "key: '"])
+    def test_in_what_is_recorded(self, unit: str) -> None:
+        assert_linear(redacted_text, repeated(unit))
 
     def test_each_is_taken_out(self) -> None:
         assert_linear(redacted_url, repeated("?key=abcd;"))
