@@ -47,7 +47,7 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
 
 @cache
 def _tools_of_history() -> tuple[Tool, ...]:
-    from windlass.engine.people.questions import ask_human
+    from windlass.engine.people.question_tools import ASKING
     from windlass.engine.session_tools import callout, remember, search_context, search_memory
     from windlass.engine.turn.recall import recall
     from windlass.injectors.scratchpad import describe_picture, look_again
@@ -55,7 +55,7 @@ def _tools_of_history() -> tuple[Tool, ...]:
     from windlass.injectors.todo import plan, todo
     from windlass.tools.registry import make_tool
 
-    kept = (ask_human, callout, recall, search_context, search_memory)
+    kept = (*ASKING, callout, recall, search_context, search_memory)
     reading = (*kept, describe_picture, look_again, plan, todo, use_skill)
     return (
         *(replace(make_tool(own), effects="none") for own in reading),
