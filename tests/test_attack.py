@@ -16,7 +16,7 @@ import windlass
 SOURCE = Path(windlass.__file__).parent
 
 ATTACK = """
-import importlib, json, sys
+import importlib.util, json, sys
 from pathlib import Path
 names, given = json.loads(sys.argv[1]), sys.argv[2]
 import windlass
@@ -51,10 +51,10 @@ for message in model.requests[1].messages:
     if message.role == "tool":
         print(json.dumps(message.text))
 for name in names:
-    try:
+    # Importing each takes long, and only what stands in this folder is a model's.
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.origin and Path(spec.origin).is_relative_to(Path.cwd()):
         importlib.import_module(name)
-    except ImportError:
-        pass
 """
 
 

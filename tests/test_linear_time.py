@@ -15,7 +15,13 @@ from windlass.context.bound import forget
 from windlass.engine.tasks.job import declared_notes
 from windlass.providers._refusals import Endpoint
 from windlass.providers.litellm import failure_of
-from windlass.safety.redaction import credentials, redacted, redacted_command, redacted_url
+from windlass.safety.redaction import (
+    credentials,
+    redacted,
+    redacted_command,
+    redacted_text,
+    redacted_url,
+)
 from windlass.tools.base import ToolContext
 from windlass.tools.data.charts import create_chart
 
@@ -203,12 +209,15 @@ class TestCredentials:
     @pytest.mark.parametrize("unit", [*UNITS, "eyj-", "eyja.", "://a@", "sk-", "bearer ", "--key "])
     def test_in_texts_addresses_and_commands(self, unit: str) -> None:
         def taken_out(text: str) -> None:
-            redacted(text)
-            redacted_url(text)
+            # What is found anywhere is among the patterns for commands, which addresses share.
             redacted_command([text])
-            credentials([text], "http://" + text.replace("[", "").replace("]", ""))
+            credentials(url="http://" + text.replace("[", "").replace("]", ""))
 
         assert_linear(taken_out, repeated(unit))
+
+    @pytest.mark.parametrize("unit", ["key=", "a=a1", "'", "key: '"])
+    def test_in_what_is_recorded(self, unit: str) -> None:
+        assert_linear(redacted_text, repeated(unit))
 
     def test_each_is_taken_out(self) -> None:
         assert_linear(redacted_url, repeated("?key=abcd;"))

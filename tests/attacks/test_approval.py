@@ -21,7 +21,7 @@ from tests.cli.conftest import CommandLine
 from tests.cli.terminal import read_terminal
 from tests.engine.harness import House, Ran, asked_by, call, calls, cascade, phase
 from tests.tasks.making import atomic
-from tests.tools.mcp_running import COMMAND, ROOT
+from tests.tools.mcp_running import PLAIN, ROOT
 from tests.validators import anthropic as anthropic_rules
 from tests.validators import gemini as gemini_rules
 from tests.validators import openai as openai_rules
@@ -357,7 +357,7 @@ async def test_a_tool_is_approved_by_its_name_and_by_its_dotted_path(
 
 
 async def test_a_tool_of_a_server_is_approved_also_by_all_of_its_server(house: House) -> None:
-    servers = {"demo": {"command": COMMAND, "env": {"PYTHONPATH": str(ROOT)}}}
+    servers = {"demo": {"command": PLAIN, "env": {"PYTHONPATH": str(ROOT)}}}
     script = turns(calls(call("demo__echo", '{"text": "hello"}')))
     asks = cascade(
         phase("a", tackle=["demo.*"], rules={"approve": ["demo.*"]}), mcp_servers=servers

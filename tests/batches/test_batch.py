@@ -22,7 +22,7 @@ from tests.engine.harness import call, calls, cascade, phase
 from tests.providers.exchanges import openai_stream
 from tests.providers.server import serving, streamed
 from tests.support.engine_budget import PRICES, SMALL, Priced
-from tests.tools.mcp_running import COMMAND, ROOT
+from tests.tools.mcp_running import PLAIN, ROOT
 from windlass.api.batches.workers import BatchEvent, BatchResult, BatchStarted, RowEnded
 from windlass.engine.events import Noted, Waiting
 from windlass.errors import StoreError, UsageError
@@ -188,7 +188,7 @@ class TestRows:
         of = cascade(
             phase("a", instructions="Say {{ input.n }}.", tackle=["set_state", "demo.echo"]),
             phase("b", instructions="And {{ state.n }}.", context={"from": []}),
-            mcp_servers={"demo": {"command": COMMAND, "env": {"PYTHONPATH": str(ROOT)}}},
+            mcp_servers={"demo": {"command": PLAIN, "env": {"PYTHONPATH": str(ROOT)}}},
         )
 
         def both(request: Request) -> Message | str:

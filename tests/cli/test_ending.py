@@ -19,7 +19,7 @@ from tests.engine.harness import cascade, phase
 from tests.providers.exchanges import openai_stream
 from tests.providers.server import Answer, Server, serving, streamed
 from tests.tasks.making import atomic
-from tests.tools.mcp_running import COMMAND, PROGRAM, ROOT, is_alive
+from tests.tools.mcp_running import PLAIN, PLAIN_PROGRAM, ROOT, is_alive
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
 from windlass.settings.trust import trust
@@ -70,7 +70,7 @@ STUBBORN = (
     "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
     "atexit.register(time.sleep, 600);"
     "sys.argv = sys.argv[:1];"
-    f"runpy.run_module({PROGRAM[1]!r}, run_name='__main__')"
+    f"runpy.run_module({PLAIN_PROGRAM[1]!r}, run_name='__main__')"
 )
 SERVER = {"env": {"PID_FILE": "${MCP_PID_FILE}", "PYTHONPATH": "${TESTS_ROOT}"}}
 HANG = Answer(hang=True)
@@ -153,7 +153,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
     async with serving(HANG) as server:
         made = Site(tmp_path, server)
         toml = f'model = "own/x"\n[providers.own]\nbase_url = "{server.url}"\nwindow = 20000\n'
-        declared = "\n[mcp_servers.demo]\ncommand = " + json.dumps(COMMAND)
+        declared = "\n[mcp_servers.demo]\ncommand = " + json.dumps(PLAIN)
         declared += '\nenv = {PID_FILE = "${MCP_PID_FILE}", PYTHONPATH = "${TESTS_ROOT}"}\n'
         made.write("windlass.toml", toml + declared)
         trust(tmp_path)

@@ -15,7 +15,7 @@ import pytest
 
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
-from tests.tools.mcp_running import COMMAND, ROOT, is_alive, over_http
+from tests.tools.mcp_running import COMMAND, PLAIN, ROOT, is_alive, over_http
 from windlass.cascade.children import ReadyCascade
 from windlass.errors import CascadeError, ServerError, UsageError
 from windlass.history.base import NodeType
@@ -39,6 +39,11 @@ def pid_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def demo(**more: Any) -> dict[str, Any]:
     return {"demo": {"command": COMMAND, "env": {"PID_FILE": "${MCP_PID_FILE}"}, **more}}
+
+
+def plain() -> dict[str, Any]:
+    """The same for tests that only echo: a server that starts at once."""
+    return demo(command=PLAIN)
 
 
 def is_gone(file: Path) -> bool:
@@ -144,7 +149,7 @@ class TestOfTheSettings:
         env = '{PID_FILE = "${MCP_PID_FILE}", PYTHONPATH = "${PYTHONPATH}"}'
         (house.folder / "windlass.toml").write_text(
             f"http_allow = ['example.org']\n"
-            f"[mcp_servers.demo]\ncommand = {json.dumps(COMMAND)}\nenv = {env}\n"
+            f"[mcp_servers.demo]\ncommand = {json.dumps(PLAIN)}\nenv = {env}\n"
             "[mcp_servers.never]\ncommand = ['no-such-program']\n"
         )
         trust(house.folder)
@@ -226,7 +231,9 @@ class TestEnds:
         def script(request: Request) -> Any:
             raise OSError("gone")
 
-        ran = await house.run(cascade(phase("a", tackle=["demo.echo"]), mcp_servers=demo()), script)
+        ran = await house.run(
+            cascade(phase("a", tackle=["demo.echo"]), mcp_servers=plain()), script
+        )
         assert ran.result.status == "failed"
         assert is_gone(pid_file)
 
@@ -240,7 +247,7 @@ class TestEnds:
             await asyncio.sleep(60)
             return "never"
 
-        made = cascade(phase("a", tackle=["demo.echo"]), mcp_servers=demo())
+        made = cascade(phase("a", tackle=["demo.echo"]), mcp_servers=plain())
         running = asyncio.create_task(house.run(made, script, session_id="s"))
         await asyncio.wait_for(waiting.wait(), 60)
         assert not is_gone(pid_file)
@@ -287,7 +294,7 @@ class TestEnds:
     async def test_a_tool_that_the_server_lacks_is_told_with_those_it_has(
         self, house: House, pid_file: Path
     ) -> None:
-        ran = await house.run(cascade(phase("a", tackle=["demo.eco"]), mcp_servers=demo()))
+        ran = await house.run(cascade(phase("a", tackle=["demo.eco"]), mcp_servers=plain()))
         assert isinstance(ran.result.error, UsageError)
         assert "did you mean 'demo.echo'?" in str(ran.result.error)
 
@@ -299,7 +306,7 @@ class TestEnds:
         if what == "package":
             monkeypatch.setitem(sys.modules, "mcp", None)
         with pytest.raises(UsageError, match="MCP_PID_FILE" if what == "variable" else "pip"):
-            await house.run(cascade(phase("a", tackle=["demo.echo"]), mcp_servers=demo()))
+            await house.run(cascade(phase("a", tackle=["demo.echo"]), mcp_servers=plain()))
         assert house.open_store().sessions() == []
 
 
@@ -334,7 +341,7 @@ async def test_names_that_would_be_sent_alike_are_refused(house: House, pid_file
         return ""
 
     ran = await house.run(
-        cascade(phase("a", tackle=["demo.echo"]), mcp_servers=demo()), tools=[demo__echo]
+        cascade(phase("a", tackle=["demo.echo"]), mcp_servers=plain()), tools=[demo__echo]
     )
     assert "would both be sent as 'demo__echo'" in str(ran.result.error)
     assert is_gone(pid_file)
@@ -392,7 +399,7 @@ INTERRUPTED = """
 import signal, sys, time, threading, os
 import windlass
 from windlass.providers.scripted import Scripted
-from tests.tools.mcp_running import COMMAND
+from tests.tools.mcp_running import PLAIN
 
 def script(request):
     # As from the keyboard, or as by a machine that kills.
@@ -400,7 +407,7 @@ def script(request):
     time.sleep(1)
     return "late"
 
-servers = {"demo": {"command": COMMAND, "env": {"PID_FILE": "${MCP_PID_FILE}"}}}
+servers = {"demo": {"command": PLAIN, "env": {"PID_FILE": "${MCP_PID_FILE}"}}}
 phases = [{"name": "a", "instructions": "Do a.", "tackle": ["demo.echo"]}]
 windlass.run_sync(
     {"cascade_id": "c", "mcp_servers": servers, "phases": phases},
@@ -430,7 +437,7 @@ def test_a_process_that_is_stopped_leaves_no_server(
 def test_run_sync_ends_at_once_after_a_server(tmp_path: Path, pid_file: Path) -> None:
     scripted = Scripted(lambda request: "said")
     result = windlass.run_sync(
-        cascade(phase("a", tackle=["demo.echo"]), mcp_servers=demo()),
+        cascade(phase("a", tackle=["demo.echo"]), mcp_servers=plain()),
         model="scripted/x",
         providers={"scripted": scripted},
         store=tmp_path / "store",

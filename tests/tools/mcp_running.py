@@ -14,6 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 PROGRAM = ["-m", "tests.tools.mcp_server"]
 COMMAND = [sys.executable, *PROGRAM]
+PLAIN_PROGRAM = ["-m", "tests.tools.mcp_plain"]
+PLAIN = [sys.executable, *PLAIN_PROGRAM]
+"""The server that has `echo` only, and starts at once."""
 
 
 @contextmanager
