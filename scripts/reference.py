@@ -86,13 +86,14 @@ def settings() -> str:
 def settings_table(table: type[declared.Model]) -> str:
     """The settings of a table: name, value, default, meaning."""
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    meanings = table.meanings()
     for name, field in table.model_fields.items():
         default = "required" if field.is_required() else ""
         if isinstance(field.default, bool):
             default = f"`{field.default}`".lower()
         elif isinstance(field.default, str | int | float | Path):
             default = f"`{field.default}`"
-        meaning = " ".join((field.description or "").split())
+        meaning = " ".join(meanings[name].split())
         lines.append(f"| `{name}` | {value_of(name, field)} | {default} | {meaning} |")
     return "\n".join([*lines, ""])
 
@@ -121,24 +122,22 @@ def cascades() -> str:
 
 
 def linked(
-    value: Any, definitions: Mapping[str, Any], above: frozenset[str] = frozenset()
+    value: Any, definitions: Mapping[str, Any], within: tuple[str, ...] = ()
 ) -> Iterator[str]:
     """The objects that a piece of schema refers to, each before those that it refers to.
 
-    One that refers to itself is told once; `above` are those that refer to this piece.
+    It stands `within` these: one that refers to itself is named once.
     """
     if isinstance(value, Mapping):
-        if "$ref" in value:
-            name = value["$ref"].rpartition("/")[2]
+        name = value.get("$ref", "").removeprefix("#/$defs/")
+        if name in definitions and name not in within:
             yield name
-            if name not in above:
-                properties = definitions[name]["properties"]
-                yield from linked(properties, definitions, above | {name})
+            yield from linked(definitions[name]["properties"], definitions, (*within, name))
         for inner in value.values():
-            yield from linked(inner, definitions, above)
+            yield from linked(inner, definitions, within)
     elif isinstance(value, list):
         for inner in value:
-            yield from linked(inner, definitions, above)
+            yield from linked(inner, definitions, within)
 
 
 def table_of(part: Mapping[str, Any]) -> str:

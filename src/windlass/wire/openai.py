@@ -230,7 +230,8 @@ def check_sequence(messages: Iterable[Message], tools: Collection[str] | None = 
     Rules (field notes of the API's own error texts): an assistant message with
     tool calls is followed at once by one tool message for each of its calls; a
     tool message answers such a call (or none at all: it is sent as the user's);
-    call ids do not repeat within a message; content may be missing only beside tool calls; there is at least one message.
+    call ids do not repeat within a message; content may be missing only beside
+    tool calls; there is at least one message.
     With `tools`, the names of those the request defines, each tool that is called
     must be one of them: not this endpoint's rule, but other providers' behind it.
     """

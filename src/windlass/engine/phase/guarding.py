@@ -1,4 +1,4 @@
-"""Wards at work: validators before a phase, after each reply, and before its output counts.
+"""Wards at work: validators of what goes into a phase, of its replies, and of its output.
 
 Each verdict is recorded; a resumed run takes it from there.
 """
@@ -64,8 +64,8 @@ class Guard:
     async def check(self, place: Place, on: Judging, text: str) -> str:
         """Have a text judged; returns why the model is to try again (empty: it need not).
 
-        All wards of the place are asked, unless nothing was said. Raises WardRefused with all
-        that a blocking one refuses.
+        All wards of the place are asked, unless nothing was said. Raises WardRefused with all that
+        blocking ones say.
         """
         refusals = await self._judged(place, on, text) if text.strip() else []
         self._block(place, refusals)
@@ -94,11 +94,11 @@ class Guard:
         attempt = now.attempt if place != "pre" else 0
         step = run.record.turn(name, attempt, now.turn)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        row = run.journal.wards.get((step, place, at, ward.validator, digest))
-        known = None if row is None else Verdict(row.valid, row.reason)
-        found = await judge_text(run, on, text, ward.validator, known)
-        said = (ward.validator, ward.mode, digest, found.valid, found.reason)
-        judged = WardJudged(step, place, at, *said)
+        judged = run.journal.wards.get((step, place, at, ward.validator, digest))
+        if judged is None:
+            found = await judge_text(run, on, text, ward.validator)
+            said = (ward.validator, ward.mode, digest, found.valid, found.reason)
+            judged = WardJudged(step, place, at, *said)
         run.tell(name, f"phase {name!r}: {_words(ward, judged)}", judged, detail=judged.valid)
         return Verdict(judged.valid, judged.reason)
 
