@@ -41,7 +41,7 @@ _ALIBABAS_OWN: Final = re.compile(r"qwen(\d+(\.\d+)?)?-(max|plus|flash)")
 passes on what the only host of a model asks (openrouter.ai, FAQ), so its prices are taken."""
 
 _OLD_AFTER: Final = timedelta(days=90)
-"""Days after which prices and cache rules count as old: vendors change theirs within a quarter."""
+"""The age at which prices and cache rules count as old: vendors change theirs within a quarter."""
 
 _USUAL_MINIMUM: Final = 1_024
 _USUAL_STEP: Final = 128
