@@ -204,11 +204,9 @@ phases:
             "c:3: phases[0].name: expected text, not true; write 'on' in quotes,"
             " YAML reads it as true"
         )
-        told = fault("cascade_id: 1.10\nphases:\n- name: a\n  instructions:", "yaml")
+        told = fault("cascade_id: 1.10\nphases:\n- instructions: x\n  name:", "yaml")
         assert "write '1.10' in quotes, YAML reads it as 1.1" in told
-        assert (
-            "c:4: phase 'a', instructions: expected text, not null; nothing is written here" in told
-        )
+        assert "c:4: phases[0].name: expected text, not null; nothing is written here" in told
 
     def test_keys_that_yaml_reads_as_something_else_are_taken_as_written(self) -> None:
         told = fault("cascade_id: c\non: 1\nphases: [{name: a, instructions: x}]", "yaml")

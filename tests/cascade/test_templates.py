@@ -137,7 +137,7 @@ class TestOutputs:
     def test_an_unknown_part_names_the_known(self) -> None:
         told = fault("{{ outputs.load.sate }}")
         assert (
-            "there is no 'sate' here; did you mean 'state'? known: images, soundings, state, text"
+            "there is no 'sate' here; did you mean 'state'? known: images, json, soundings, state,"
             in told
         )
 

@@ -427,22 +427,23 @@ class TestSelective:
 class TestSkipping:
     @pytest.mark.req("CI-32")
     async def test_a_phase_that_did_not_run_is_skipped_said_and_recorded(
-        self, house: House, monkeypatch: pytest.MonkeyPatch
+        self, house: House
     ) -> None:
-        # In this version every earlier phase runs; one that did not has no outcome.
-        outcomes = SqliteStore.outcomes
-        monkeypatch.setattr(
-            SqliteStore,
-            "outcomes",
-            lambda store, session: [o for o in outcomes(store, session) if o.phase != "a"],
-        )
         context = {"from": ["a", "b"], "include_input": False}
-        ran = await house.run(cascade(phase("a"), phase("b"), phase("c", context=context)))
+        ran = await house.run(
+            cascade(
+                phase("pick", handoffs=["a", "b"]),
+                phase("a", handoffs=["c"]),
+                phase("b", handoffs=["c"]),
+                phase("c", context=context),
+            ),
+            {"pick": ["b"]},
+        )
         assert ran.result.status == "completed"
         assert ran.seen("c") == [("user", "[Output from b]:\nok b"), ("user", "Do c.")]
         (skipped,) = ran.decisions("source skipped")
         assert skipped["text"] == "source 'a' skipped: the phase did not run"
-        assert skipped["place"] == "phases[2].context.from[0]"
+        assert skipped["place"] == "phases[3].context.from[0]"
         assert skipped["text"] in [e.text for e in ran.events if isinstance(e, Noted)]
 
 

@@ -34,6 +34,18 @@ async def test_each_hosted_model_is_told_at_its_own_prices(house: House) -> None
     assert told.most_dollars == pytest.approx(6 * first + 4 * second, rel=0.02)
 
 
+async def test_a_graph_may_go_round_a_loop_as_often_as_it_may(house: House) -> None:
+    rules = {"max_turns": 1}
+    made = cascade(
+        phase("one", rules=rules, handoffs=["two"]),
+        phase("two", rules=rules, handoffs=["one", "end"], max_output_tokens=100),
+        phase("never", rules=rules),
+    )
+    told = await forecast(house.folder, made, a=Scripted(lambda _: ""))
+    assert told.phase == "one"
+    assert told.most_calls == 25 * 2 + 25 * 4, "two may choose, and answer what it chose"
+
+
 async def test_a_model_without_a_price_makes_the_bound_unknown(house: House) -> None:
     told = await forecast(
         house.folder,

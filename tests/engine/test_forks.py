@@ -12,7 +12,7 @@ import pytest
 from windlass.caching.meter import Meter
 from windlass.caching.prices import UNCACHED
 from windlass.engine._meters import ModelCache, ModelCaches
-from windlass.engine._session_state import SessionState, SessionTotals
+from windlass.engine._session_state import Ran, Route, SessionState, SessionTotals, Visit
 from windlass.engine.injecting.injected import Injected, UserContext
 from windlass.wire.base import Usage
 
@@ -42,6 +42,9 @@ def session() -> SessionState:
         choosing=object(),
         said_in=object(),  # type: ignore[arg-type]
         last_phase=object(),  # type: ignore[arg-type]
+        route=Route("a", "model"),
+        ran=[Ran("a", 1, "completed", hidden=False)],
+        visit=Visit("a"),
     )
 
 
@@ -74,6 +77,9 @@ HOLDERS: Final = {
             "choosing": "fresh",
             "said_in": "shared",
             "last_phase": "shared",
+            "route": "fresh",
+            "ran": "shared",
+            "visit": "shared",
         },
         # State, edits and output are taken over where the phase ends, as those of any phase.
         frozenset({"readable", "callouts"}),

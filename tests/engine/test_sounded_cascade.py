@@ -159,3 +159,21 @@ class TestFailure:
         whole = sounded(**keys)
         (mistake,) = mistakes(*whole.pop("phases"), tools=Toolbox(), **whole)
         assert told in mistake
+
+
+async def test_the_output_of_a_graph_is_that_of_the_phase_that_ran_last(house: House) -> None:
+    made = cascade(
+        phase("a", handoffs=["b", "end"]),
+        phase("b"),
+        soundings={"factor": 2, "evaluator_instructions": "The best."},
+    )
+
+    def script(request: Request) -> str:
+        if "You judge" in request.messages[0].text:
+            assert "end" in request.messages[-1].text
+            return '{"winner": 0}'
+        return "end"
+
+    ran = await house.run(made, script)
+    assert ran.result.outputs == {"a": "end"}
+    assert ran.result.output == "end"

@@ -94,6 +94,7 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "aggregate": "true, false, or an object such as {'instructions': 'Make one text of them.'}",
     "callouts": "an object such as {'decision': '^DECISION:'}",
     "sub_cascades": "an object with 'ref'",
+    "handoffs": "the name of a phase, or an object with 'target'",
     "inputs_schema": "an object such as {'file': 'the file to chart'}",
     "inputs_schema.NAME": "a description, or an object such as {'type': 'string'}",
     "validators": "an object such as {'cites': {'instructions': 'Does it name a source?'}}",

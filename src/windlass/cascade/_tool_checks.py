@@ -25,8 +25,14 @@ def form_mistakes(partial: PartialCascade, index: int, phase: Phase) -> Iterator
     base: Path = ("phases", index)
     written = phase.model_fields_set
     if phase.tool is None and phase.instructions is None:
-        if not partial.written((*base, "tool")) and not partial.written((*base, "instructions")):
+        given = partial.written(base)
+        empty = [
+            key for key in ("instructions", "tool") if isinstance(given, dict) and key in given
+        ]
+        if not empty:
             yield partial.mistake(base, "'instructions' is missing, or 'tool'")
+        elif given[empty[0]] is None:
+            yield partial.mistake((*base, empty[0]), "expected text; nothing is written here")
     elif phase.instructions is not None and phase.tool is not None:
         text = "cannot be combined with 'instructions': a phase asks a model or runs a tool"
         yield partial.mistake((*base, "tool"), text)

@@ -16,7 +16,7 @@ from windlass.cascade._sentences import shown
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
-from windlass.cascade.handoffs import END, ROUTE_TO
+from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, tool_names
@@ -241,13 +241,13 @@ class _Checker:
     def handoffs(self, index: int, phase: Phase) -> Iterator[Mistake]:
         """Targets that there are not, and a tool that has nothing to choose from."""
         base: Path = ("phases", index)
-        for position, each in enumerate(phase.handoffs):
-            if each.target in (*self.names, END):
+        for position, target in enumerate(targets_of(phase.handoffs)):
+            if target in (*self.names, END):
                 continue
             path: Path = (*base, "handoffs", position)
             path = path if isinstance(self.written(path), str) else (*path, "target")
-            near = did_you_mean(each.target, [*self.known(), END])
-            yield self.mistake(path, f"there is no phase {each.target!r}; {near}")
+            near = did_you_mean(target, [*self.known(), END])
+            yield self.mistake(path, f"there is no phase {target!r}; {near}")
         if ROUTE_TO in phase.tackle and not phase.handoffs and not self.has_own(ROUTE_TO):
             at = (*base, "tackle", list(phase.tackle).index(ROUTE_TO))
             text = f"{ROUTE_TO!r} says which of the phase's 'handoffs' comes next, and it has none"

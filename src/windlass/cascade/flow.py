@@ -8,9 +8,14 @@ and the engine says what did.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
+from windlass.cascade.deterministic import DEFAULT
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
+
+MOST_VISITS: Final = 25
+"""How often a phase may run in one session."""
 
 
 def ways_on(phase: Phase) -> tuple[str, ...]:
@@ -47,7 +52,9 @@ def may_end(phase: Phase, phases: Sequence[Phase]) -> bool:
     if not is_graph(phases):
         return phase.name == phases[-1].name
     on = ways_on(phase)
-    return not on or END in on
+    # A tool phase is over where its result is one that it says nothing of.
+    says = phase.tool is None or phase.handoffs or DEFAULT in phase.routing
+    return not on or END in on or not says
 
 
 def ends(phase: Phase, phases: Sequence[Phase]) -> bool:
@@ -74,6 +81,14 @@ def may_have_run(phases: Sequence[Phase], index: int) -> tuple[str, ...]:
     if own not in run:
         return tuple(name for name in names if name != own)
     return tuple(name for name in names if name in run and own in _from(leads[name], leads))
+
+
+def most_visits(phases: Sequence[Phase], index: int) -> int:
+    """How often the phase at `index` may run: never, once, or in a loop as often as any may."""
+    name = phases[index].name
+    if name not in reachable(phases):
+        return 0
+    return MOST_VISITS if name in may_have_run(phases, index) else 1
 
 
 def certain(phases: Sequence[Phase]) -> frozenset[str]:

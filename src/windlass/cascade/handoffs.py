@@ -26,23 +26,27 @@ class Handoff(Model):
     """When it is the one to go on with; the model that chooses reads this."""
 
 
-def _long_forms(handoffs: Sequence[Handoff | str]) -> tuple[Handoff, ...]:
-    listed = tuple(Handoff(target=each) if isinstance(each, str) else each for each in handoffs)
-    targets = [each.target for each in listed]
+def as_objects(handoffs: Sequence[Handoff | str]) -> tuple[Handoff, ...]:
+    """Handoffs in their long form."""
+    return tuple(Handoff(target=each) if isinstance(each, str) else each for each in handoffs)
+
+
+def _each_once(handoffs: Sequence[Handoff | str]) -> tuple[Handoff, ...]:
+    targets = targets_of(handoffs)
     for target in targets:
         if targets.count(target) > 1:
             raise refuse(f"{target!r} is listed twice")
-    return listed
+    return as_objects(handoffs)
 
 
-Handoffs: TypeAlias = Annotated[Sequence[WordOr[Handoff]], AfterValidator(_long_forms)]
+Handoffs: TypeAlias = Annotated[Sequence[WordOr[Handoff]], AfterValidator(_each_once)]
 
 
 def targets_of(handoffs: Sequence[Handoff | str]) -> list[str]:
     """The phases that handoffs name, in their order."""
-    return [each if isinstance(each, str) else each.target for each in handoffs]
+    return [each.target for each in as_objects(handoffs)]
 
 
-def are_chosen(handoffs: Sequence[Handoff]) -> bool:
+def are_chosen(handoffs: Sequence[Handoff | str]) -> bool:
     """Whether a model chooses among them: there are several, or one that is described."""
-    return len(handoffs) > 1 or any(each.description for each in handoffs)
+    return len(handoffs) > 1 or any(each.description for each in as_objects(handoffs))

@@ -141,12 +141,14 @@ def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:
     run.record.append(state=changes)
 
 
-def phase_output(record: Recorder, phase: str | None, visit: int | None = None) -> PhaseOutput:
+def phase_output(
+    record: Recorder, phase: str | None, visit: int | None = None, *, is_result: bool = False
+) -> PhaseOutput:
     """The output of a visit of a phase: its text, state, pictures and stored tool results.
 
     A tool result is found by its reference (`result_` and a content hash) or by the
     name of its tool, which means that tool's latest result. Without a phase it is that of the
-    whole session, without a visit that of the last.
+    whole session, without a visit that of the last. `is_result`: the phase runs a tool.
     """
 
     def text() -> str:
@@ -188,4 +190,5 @@ def phase_output(record: Recorder, phase: str | None, visit: int | None = None) 
         result=result,
         soundings=soundings,
         known_results=lambda: list(results()),
+        is_result=is_result,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from windlass.cascade.flow import is_graph, ways_on
+from windlass.cascade.flow import MOST_VISITS, is_graph, ways_on
 from windlass.cascade.handoffs import END
 from windlass.cascade.model import Phase
 from windlass.engine._session_state import Ran, Route, Visit
@@ -21,9 +21,6 @@ _WHY: Final = {
     "first": "nothing was chosen, and it is the first way on",
 }
 """Why a phase goes on where it does, by who chose it."""
-
-MOST_VISITS: Final = 25
-"""How often a phase may run in one session."""
 
 
 async def walk_phases(run: CascadeRun, run_one: Callable[[Phase], Awaitable[Ending]]) -> Ending:

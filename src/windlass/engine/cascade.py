@@ -108,10 +108,11 @@ def _tell_start(run: CascadeRun, phase: Phase) -> None:
 
 def _keep_output(run: CascadeRun, phase: Phase) -> None:
     """Make what a phase said by now its output, which is the last of all outputs."""
-    outputs = run.session.outputs
+    outputs, visit = run.session.outputs, run.session.visit.number
+    is_result = phase.tool is not None
     for name in filter(None, (run.stands_for(phase), phase.name)):
         outputs.pop(name, None)
-        outputs[name] = phase_output(run.record, phase.name, run.session.visit.number)
+        outputs[name] = phase_output(run.record, phase.name, visit, is_result=is_result)
 
 
 def whose_limits(run: CascadeRun) -> str:

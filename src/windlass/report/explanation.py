@@ -24,6 +24,7 @@ from windlass.history.decisions import (
     TELL_OF_WINDOWS,
     Routed,
     SoundingsDecided,
+    ToolCalled,
     ValidatorAsked,
     VisitBegun,
     phase_choice,
@@ -31,7 +32,14 @@ from windlass.history.decisions import (
     window_selection,
 )
 from windlass.history.details import NotChosen, WindowSelection
-from windlass.history.row_details import ReplyDetails, Validation, continued, kind_of
+from windlass.history.row_details import (
+    ReplyDetails,
+    ToolAttemptFailed,
+    Validation,
+    WardJudged,
+    continued,
+    kind_of,
+)
 from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
 from windlass.report.call_views import (
@@ -128,6 +136,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
         for stored in before
         if stored.row.phase in (None, call.phase) and _is_note(stored.row)
     )
+    notes = (*notes, *_tool_phases(before), *_pre_wards(before, call))
     notes = (*notes, *_routes(rows[:at], rows[at:], call.phase))
     notes = (*notes, *_verdicts(rows[at + 1 :], call))
     if call.sounding_index is not None:
@@ -202,8 +211,28 @@ def _verdicts(after: Iterable[StoredRow], call: CallView) -> Iterator[str]:
     for row in (stored.row for stored in after if stored.row.phase == call.phase):
         if row.sounding_index == call.sounding_index and ReplyDetails.read(row) is not None:
             return
-        if ValidatorAsked.read(row) is not None or Validation.read(row) is not None:
+        if any(kind.read(row) is not None for kind in (ValidatorAsked, Validation, WardJudged)):
             yield note_text(row)
+
+
+def _pre_wards(before: Iterable[StoredRow], call: CallView) -> Iterator[str]:
+    """What wards said of the input before the phase began."""
+    for row in (stored.row for stored in before if stored.row.phase == call.phase):
+        judged = WardJudged.read(row)
+        if judged is not None and judged.place == "pre":
+            yield text_of(row)
+
+
+def _tool_phases(before: Sequence[StoredRow]) -> list[str]:
+    """Which tools phases ran since the call before, and how often they failed."""
+    replies = (at for at, each in enumerate(before) if ReplyDetails.read(each.row) is not None)
+    since = before[max(replies, default=-1) + 1 :]
+    kinds = ToolCalled, ToolAttemptFailed
+    return [
+        text_of(each.row)
+        for each in since
+        if any(kind.read(each.row) is not None for kind in kinds)
+    ]
 
 
 def _routes(

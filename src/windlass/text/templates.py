@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -109,6 +110,7 @@ class PhaseOutput:
         result: gives the original text of a stored tool result; raises KeyError.
         known_results: gives the references and tool names `result` knows.
         soundings: gives the output of each sounding, by its index.
+        is_result: whether it is the result of a tool, and no text of a model.
     """
 
     NAMES: Final = ("text", "json", "state", "images", "tool_results", "soundings")
@@ -122,7 +124,9 @@ class PhaseOutput:
         known_results: Callable[[], Sequence[str]] = tuple,
         *,
         soundings: Callable[[], Sequence[str]] = tuple,
+        is_result: bool = False,
     ) -> None:
+        self.is_result = is_result
         self._fetch: dict[str, Callable[[], Any]] = {
             "text": text,
             "json": lambda: parse_json(str(self.text)),
@@ -207,10 +211,10 @@ class NotRun(jinja2.ChainableUndefined):
         self._tell()
         return ""
 
-    def __add__(self, other: Any) -> str:
+    def __add__(self, other: Any) -> str:  # type: ignore[override]
         return f"{self}{other}"
 
-    def __radd__(self, other: Any) -> str:
+    def __radd__(self, other: Any) -> str:  # type: ignore[override]
         return f"{other}{self}"
 
 
@@ -231,11 +235,20 @@ class _State(dict[str, Any]):
     def __missing__(self, key: str) -> Any:
         name = key.removeprefix(OUTPUT_OF) if isinstance(key, str) else key
         if name != key and name in self._outputs:
-            output = self._outputs[name]
-            return output if isinstance(output, jinja2.Undefined) else str(output)
+            return _value_of(self._outputs[name])
         if self._is_lenient:
             return jinja2.ChainableUndefined(name=key)
         raise KeyError(key)
+
+
+def _value_of(output: Any) -> Any:
+    """An output as a value of the state: its text, or what a tool's result is as JSON."""
+    if isinstance(output, jinja2.Undefined):
+        return output
+    if isinstance(output, PhaseOutput) and output.is_result:
+        with suppress(ValueError):
+            return output.json
+    return str(output)
 
 
 def _to_json(value: Any, indent: int | None = None) -> str:

@@ -98,9 +98,10 @@ def restore_session(run: CascadeRun) -> None:
             )
     for change in store.state(record.session_id):
         session.state[change.key] = change.value
+    tools = {phase.name for phase in run.cascade.phases if phase.tool is not None}
     for outcome in store.outcomes(record.session_id):
-        if outcome.phase is not None:
-            session.outputs[outcome.phase] = phase_output(record, outcome.phase)
+        if (name := outcome.phase) is not None:
+            session.outputs[name] = phase_output(record, name, is_result=name in tools)
 
 
 async def answer_message(run: CascadeRun, text: str) -> Result:

@@ -37,13 +37,16 @@ from windlass.history.step import Step
 from windlass.messages import Message, Text, ToolCall, user
 from windlass.safety.fairness import wait_for_turn
 from windlass.safety.foreign import parse_json
-from windlass.text.prompts import tool_phase_text
+from windlass.text.prompts import cut_text, tool_phase_text
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
 from windlass.tools.runner import run_tool
 from windlass.window.entries import Item
 
 SUCCESS: Final = "success"
 """The key of `routing` for a result that says neither `_route` nor `status`."""
+
+_LONGEST_TOLD: Final = 200
+"""Characters of arguments that are told in words; the record has them whole."""
 
 _ONCE: Final = Retry(max_attempts=1)
 
@@ -184,7 +187,7 @@ async def _run_now(run: CascadeRun, work: ToolPhase, turn: Step) -> _Tried:
     name, tool, call = work.phase.name, work.tool, work.call
     run.check_time()
     run.record.set_time(None)
-    text = f"phase {name!r} runs {tool.spec.name} with {call.arguments}"
+    text = f"phase {name!r} runs {tool.spec.name} with {cut_text(call.arguments, _LONGEST_TOLD)}"
     run.record.decide(name, text, ToolCalled(turn, tool.spec.name, call.arguments))
     started = run.record.clock()
     answers = await answers_to(run, work, turn, [call])

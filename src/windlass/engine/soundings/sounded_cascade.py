@@ -68,7 +68,7 @@ class _SoundedCascade(SoundedPhase):
             raise needed
         last = own.session.last_phase
         if error is None and last is not None:
-            output = last_said(own.record.items(self.phase.name))
+            output = last_said(own.record.items(own.session.ran[-1].phase))
             tried = Tried(last, Ending(result.status, result.reason), output)
         ended = Sounding(index, own, tried, error)
         named = own.generation_of(own.cascade.phases[-1]).model
@@ -79,7 +79,9 @@ class _SoundedCascade(SoundedPhase):
         """Nothing: each attempt took its own; the state is that of the first that stands."""
         self._take_over(with_answers(self.all.values())[0])
         session, name = self.run.session, self.phase.name
-        session.said_in, session.outputs[name] = None, phase_output(self.run.record, name)
+        session.said_in = None
+        session.outputs.pop(name, None)  # so that it is the last
+        session.outputs[name] = phase_output(self.run.record, name)
         return ()
 
     def _take_over(self, won: Sounding) -> None:

@@ -10,10 +10,12 @@ from typing import Any
 
 from windlass.caching.rates import cost, priced_as
 from windlass.cascade.compile import compile_rule
+from windlass.cascade.flow import most_visits
+from windlass.cascade.handoffs import are_chosen
 from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import Soundings
-from windlass.cascade.tools_named import all_soundings, asking_phases, wards_of
+from windlass.cascade.tools_named import all_soundings, wards_of
 from windlass.cascade.validators import InlineValidator, find_validator
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
@@ -38,9 +40,9 @@ class Forecast:
 
     `tokens` by the running model's counter; dollars are US dollars (None: no price is
     known for one of the models). `most_dollars` assumes that every allowed turn of every
-    allowed attempt fills its window and its reply, without a cache. `priced_as` tells of
-    each model at whose prices it is told: its own, where it is hosted. `search` is the
-    model that searches the web for tools (None: none). Its calls, and those of cascades that are
+    allowed attempt fills its window and its reply, without a cache, and that a phase in a loop
+    runs as often as it may. `priced_as` tells of each model at whose prices it is told: its own,
+    where it is hosted. `search` is the model that searches the web for tools (None: none). Its calls, and those of cascades that are
     tools, are not bounded and not counted here.
     """
 
@@ -61,9 +63,10 @@ def _runs(run: CascadeRun, times: int = 1) -> Iterator[tuple[CascadeRun, int]]:
     soundings = run.cascade.soundings
     times *= sum(soundings.rounds) if soundings else 1
     yield run, times
-    for phase in run.cascade.phases:
-        for position in range(len(phase.sub_cascades)):
-            yield from _runs(open_child(run, phase, position), times)
+    for index, phase in enumerate(run.cascade.phases):
+        visits = most_visits(run.cascade.phases, index)
+        for position in range(len(phase.sub_cascades) if visits else 0):
+            yield from _runs(open_child(run, phase, position), times * visits)
 
 
 def _tries(phase: Phase) -> Iterable[tuple[str | None, int]]:
@@ -128,14 +131,18 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     messages = tuple(entry.message for entry in shown.entries)
     bound = _Bound(price_as)
     for of_run, times in family:
-        for phase in asking_phases(of_run.cascade):
-            _add_phase(bound, of_run, phase, times)
-            _add_validator(bound, of_run, phase, times)
+        phases = of_run.cascade.phases
+        for index, phase in enumerate(phases):
+            if phase.tool is None:
+                visits = times * most_visits(phases, index)
+                _add_phase(bound, of_run, phase, visits)
+                _add_validator(bound, of_run, phase, visits)
     for of_run, times in family:
         for place, soundings in all_soundings(of_run.cascade).items():
             is_phase = len(place) > 1
-            phase = of_run.cascade.phases[int(place[1]) if is_phase else -1]
-            _add_evaluator(bound, of_run, phase, soundings, times if is_phase else 1)
+            index = int(place[1]) if is_phase else -1
+            visits = times * most_visits(of_run.cascade.phases, index) if is_phase else 1
+            _add_evaluator(bound, of_run, of_run.cascade.phases[index], soundings, visits)
     name = bound.priced_as[phase_run.info.name]
     hosted = request_tokens(FamilyCounter(name), messages, phase_run.allowed)
     return Forecast(
@@ -186,7 +193,7 @@ def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
         attempts = phase.rules.max_attempts if judged else 1
         retrying = [ward for _, _, ward in wards_of(phase) if ward.mode == "retry"]
         attempts += sum(ward.max_attempts - 1 for ward in retrying)
-        closing = bool(phase.tackle)
+        closing = bool(phase.tackle) or are_chosen(phase.handoffs)
         # Each reply may be cut at its limit, and goes on once then.
         turns = 2 * attempts * (phase.rules.max_turns + closing + repairs)
         turns += phase.tackle == "manifest"
