@@ -120,18 +120,23 @@ def cascades() -> str:
     )
 
 
-def linked(value: Any, definitions: Mapping[str, Any]) -> Iterator[str]:
-    """The objects that a piece of schema refers to, each before those that it refers to."""
+def linked(
+    value: Any, definitions: Mapping[str, Any], within: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """The objects that a piece of schema refers to, each before those that it refers to.
+
+    It stands `within` these: one that refers to itself is named once.
+    """
     if isinstance(value, Mapping):
-        if "$ref" in value:
-            name = value["$ref"].rpartition("/")[2]
+        name = value.get("$ref", "").rpartition("/")[2]
+        if name and name not in within:
             yield name
-            yield from linked(definitions[name]["properties"], definitions)
+            yield from linked(definitions[name]["properties"], definitions, (*within, name))
         for inner in value.values():
-            yield from linked(inner, definitions)
+            yield from linked(inner, definitions, within)
     elif isinstance(value, list):
         for inner in value:
-            yield from linked(inner, definitions)
+            yield from linked(inner, definitions, within)
 
 
 def table_of(part: Mapping[str, Any]) -> str:

@@ -323,8 +323,8 @@ class AnswerNeeded(PersonNeeded):
     """A phase asks a person something, and nobody answers.
 
     `tool` is the tool that needs approval (None: the model asks), and `call` names the one call
-    that does; `options` are the answers to choose from, if it has some. `why` says what is wrong
-    with the answer that was given.
+    that does; `options` are the answers to choose from, if it has some, and `context` is what a
+    person should know. `why` says what is wrong with the answer that was given.
     """
 
     def __init__(
@@ -336,11 +336,13 @@ class AnswerNeeded(PersonNeeded):
         tool: str | None = None,
         call: str | None = None,
         why: str | None = None,
+        context: str = "",
     ) -> None:
-        self.question, self.options = question, list(options)
+        self.question, self.options, self.context = question, list(options), context
         self.tool, self.call, self.why = tool, call, why
         asked = {"phase": phase, "question": question, "tool": tool, "call": call}
-        self.details = {**asked, "options": self.options, "why": why}
+        more = {"context": context} if context else {}
+        self.details = {**asked, "options": self.options, "why": why, **more}
         self.notes = {"question": self.details}
         listed = f" ({', '.join(self.options)})" if self.options else ""
         listed += f" [call {call}]" if call else ""

@@ -277,10 +277,21 @@ class TestSoundings:
             ({"factor": 2.5}, "factor", "expected a whole number, not 2.5"),
             ({"max_parallel": 0}, "max_parallel", "must be at least 1, not 0"),
             ({"factor": 3, "evaluator_instructions": None}, "", "nothing says which attempt wins"),
-            ({"pareto_frontier": {}}, "", "'pareto_frontier' is not part of Windlass: soundings"),
-            ({"cost_aware_evaluation": {}}, "", "'cost_aware_evaluation' is not part of Windlass"),
-            ({"evaluator": "human"}, "evaluator", "'human': no person picks among soundings"),
-            ({"evaluator": {}}, "evaluator", "an evaluator is one of 'model', 'function' and"),
+            ({"pareto_frontier": {}}, "", "'pareto_frontier' is not part of Windlass: whoever"),
+            (
+                {"cost_aware_evaluation": {"cost_weight": -1}},
+                "cost_aware_evaluation.cost_weight",
+                "must be at least 0, not -1",
+            ),
+            ({"model_strategy": "randm"}, "model_strategy", "'randm' is not known here; did you"),
+            ({"models": {"a/b": {"facto": 1}}}, "models.a/b", "unknown key 'facto'; did you mean"),
+            ({"models": {"a/b": {"factor": 33}}}, "models.a/b.factor", "must be at most 32"),
+            (
+                {"evaluator": {"human": {}, "function": "f"}},
+                "evaluator",
+                "an evaluator is one of 'model', 'function', 'validator' and 'human'",
+            ),
+            ({"evaluator": {}}, "evaluator", "an evaluator is one of 'model', 'function'"),
             ({"evaluator": {"model": "a/b", "function": "f"}}, "evaluator", "an evaluator is one"),
             ({"evaluator": "my:"}, "evaluator", "'my:' is not a dotted path; "),
             (
@@ -289,12 +300,6 @@ class TestSoundings:
                 "'v:' is not a dotted path",
             ),
             ({"validator": "v:"}, "validator", "'v:' is not a dotted path; "),
-            (
-                {"aggregate": True},
-                "",
-                "'evaluator_instructions' cannot be combined with 'aggregate'",
-            ),
-            ({"models": ["a/b", "c/d"]}, "", "'models' lists 2, but 'factor' makes 1 of them run"),
             (
                 {"evaluator_instructions": "{{ x }}"},
                 "evaluator_instructions",

@@ -12,6 +12,7 @@ import pytest
 import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.support.engine_asking import ASKS, WHICH
+from tests.support.engine_resume import resumed
 from tests.tasks.making import atomic
 from windlass.engine.events import PhaseEnded, QuestionAsked
 from windlass.engine.people.questions import Question
@@ -220,3 +221,114 @@ async def test_soundings_sub_cascades_and_tasks_wait_too(house: House, tmp_path:
     assert (first.status, first.notes["question"]["question"]) == ("waiting", "Which city?")
     again = await windlass.resume_task("t1", answers=["Bern"], **options)
     assert (again.status, again.output) == ("completed", "done")
+
+
+# ---- the tools of other runners that ask ------------------------------------------------------
+
+DECIDES = cascade(
+    phase("a", tackle=["ask_human", "request_decision", "ask_human_custom"]),
+    phase("b", instructions="Do b. It is {{ state.a }}."),
+)
+CHOICES = [{"id": "go", "label": "Go on", "description": "as it is"}, {"id": "no", "label": "Stop"}]
+
+
+def deciding(tool: str, **arguments: Any) -> dict[str, Any]:
+    return {"a": [calls(call(tool, json.dumps(arguments))), "done"]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told", "state"),
+    [
+        ("go", {"id": "go", "label": "Go on"}, "go"),
+        ("Stop", {"id": "no", "label": "Stop"}, "no"),
+        ("2", {"id": "no", "label": "Stop"}, "no"),
+        ("tomorrow", {"custom": "tomorrow"}, "tomorrow"),
+    ],
+)
+async def test_a_decision_is_one_of_its_options_or_another_answer(
+    house: House, answer: str, told: Any, state: str
+) -> None:
+    script = deciding("request_decision", question="Go?", options=CHOICES, context="All is set.")
+    ran = await house.run(DECIDES, script, answers=[answer])
+    assert json.loads(results(ran)[0]) == told
+    assert ran.result.state == {"a": state}
+    assert ran.model.requests[-1].messages[-1].text == f"Do b. It is {state}."
+    (asked,) = [each for each in ran.events if isinstance(each, QuestionAsked)]
+    assert (asked.options, asked.context) == (("Go on", "Stop"), "All is set.\nGo on: as it is")
+
+
+async def test_a_decision_may_allow_no_other_answer(house: House) -> None:
+    script = deciding("request_decision", question="Go?", options=CHOICES, allow_custom=False)
+    ran = await house.run(DECIDES, script, answers=["tomorrow"])
+    assert ran.result.status == "waiting"
+    assert "is none of its options: 'Go on', 'Stop'" in ran.result.notes["question"]["why"]
+
+
+async def test_layout_is_left_out_and_the_model_is_told(house: House) -> None:
+    script = deciding(
+        "request_decision", question="Go?", options=["x"], html="<b>", severity="high"
+    )
+    ran = await house.run(DECIDES, script, answers=["x"])
+    note, _, answer = results(ran)[0].partition("\n")
+    assert note == "[left out: html, severity; a person is asked in text]"
+    assert json.loads(answer) == {"id": "x", "label": "x"}
+    assert ran.decisions("layout")[0]["arguments"] == ["html", "severity"]
+
+
+async def test_a_custom_question_shows_its_data(house: House) -> None:
+    script = deciding(
+        "ask_human_custom",
+        question="Which?",
+        options=["a", "b"],
+        images=["x.png"],
+        data={"rows": 3},
+        layout_hint="grid",
+    )
+    ran = await house.run(DECIDES, script, answers=["b"])
+    assert results(ran) == ["[left out: layout_hint; a person is asked in text]\nb"]
+    (asked,) = [each for each in ran.events if isinstance(each, QuestionAsked)]
+    assert "Pictures: x.png" in asked.context
+    assert '"rows": 3' in asked.context
+
+
+async def test_a_hint_and_a_context_are_shown_with_a_question(house: House) -> None:
+    script = deciding("ask_human", question="Sure?", context="It costs.", ui_hint="confirmation")
+    ran = await house.run(DECIDES, script, answers={"Sure?": "yes"})
+    assert results(ran) == ["yes"]
+    assert ran.result.state == {"a": "yes"}
+    (asked,) = [each for each in ran.events if isinstance(each, QuestionAsked)]
+    assert (asked.options, asked.context) == (("yes", "no"), "It costs.")
+
+
+async def test_a_question_whose_time_is_over_is_answered_so(house: House) -> None:
+    async def nobody(_: Question) -> str:
+        await asyncio.sleep(60)
+        return "go"
+
+    script = deciding("request_decision", question="Go?", options=CHOICES, timeout_seconds=0.2)
+    whole = cascade(phase("a", tackle=["request_decision"]))
+    ran = await house.run(whole, script, on_question=nobody)
+    assert results(ran) == ["[no answer: nobody answered within 0.2 s]"]
+    assert ran.result.state == {}
+    assert ran.decisions("time over")[0]["name"] == "request_decision"
+
+
+async def test_the_time_of_a_question_counts_while_its_run_waits(house: House) -> None:
+    script = deciding("request_decision", question="Go?", options=CHOICES, timeout_seconds=0.3)
+    whole = cascade(phase("a", tackle=["request_decision"]))
+    waiting = await house.run(whole, script, session_id="s")
+    assert waiting.result.status == "waiting"
+    await asyncio.sleep(0.4)
+    late, sent = await resumed(house, lambda _: "done", tools=())
+    assert late.status == "completed"
+    assert "[no answer" in sent[0].messages[-1].text
+
+
+async def test_a_decision_is_answered_when_its_run_is_resumed(house: House) -> None:
+    script = deciding("request_decision", question="Go?", options=CHOICES)
+    waiting = await house.run(DECIDES, script, session_id="s")
+    assert waiting.result.status == "waiting"
+    result, sent = await resumed(house, lambda _: "done", tools=(), answers=["go"])
+    assert result.status == "completed"
+    assert result.state == {"a": "go"}
+    assert [request.messages[-1].role for request in sent] == ["tool", "user"]

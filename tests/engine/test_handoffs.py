@@ -422,6 +422,22 @@ class TestGoingOn:
         assert (kinds.count("route"), kinds.count("visit")) == (6, 4), "each is recorded once"
         assert not [found for found in store.verify() if found.severity == "damage"]
 
+    async def test_a_person_is_asked_in_each_visit_and_once(self, house: House) -> None:
+        made = cascade(phase("a", handoffs=["a", "end"], tackle=["ask_human"]))
+        ask = calls(call("ask_human", '{"question": "Once more?"}'))
+
+        def script(request: Request) -> Any:
+            last = request.messages[-1]
+            if last.role != "tool":
+                return ask
+            return to("a" if last.text == "yes" else "end", f"You say {last.text}.")
+
+        ran = await house.run(made, script, answers=["yes"], session_id="s")
+        assert ran.result.status == "waiting", "the second visit asks anew"
+        result, asked = await resumed(house, script, tools=(), answers=["yes", "no"])
+        assert len(asked) == 1, "only the call that reads the second answer"
+        assert (result.status, result.output) == ("completed", "You say no.")
+
     async def test_a_fork_comes_to_the_same_visit(self, house: House) -> None:
         script = self.script()
         ran = await house.run(self.LOOP, script, session_id="s")

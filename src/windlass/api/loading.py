@@ -34,7 +34,7 @@ def modules_of(file: object, *, trust: bool | None = None) -> Modules:
 def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registry:
     """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
     from windlass.engine.choosing.search_context import search_context
-    from windlass.engine.people.questions import ask_human
+    from windlass.engine.people.question_tools import ASKING
     from windlass.engine.phase.callouts import callout
     from windlass.engine.phase.remembering import remember, search_memory
     from windlass.engine.turn.recall import recall
@@ -45,7 +45,7 @@ def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registr
 
     registry = builtin(modules)
     registry.partial = "tools" in settings.untrusted
-    kept = (ask_human, callout, recall, search_context, search_memory)
+    kept = (*ASKING, callout, recall, search_context, search_memory)
     for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
         registry.register(replace(make_tool(own), effects="none"))
     registry.register(replace(make_tool(remember), effects="idempotent"))

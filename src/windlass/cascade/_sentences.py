@@ -49,8 +49,8 @@ def _named(key: str) -> str:
 
 
 REFUSED: Final[Mapping[str, str]] = {
-    "pareto_frontier": "soundings are judged by their outputs alone, whatever they cost",
-    "cost_aware_evaluation": "soundings are judged by their outputs alone, whatever they cost",
+    "pareto_frontier": "whoever picks among soundings weighs their cost; write"
+    " 'cost_aware_evaluation': true",
 }
 """Keys of other runners that Windlass does not take, and why."""
 
@@ -90,7 +90,14 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "memory": "the name of a bank, a list of them, or an object such as {'read': ['notes']}",
     "soundings": "an object such as {'factor': 3, 'evaluator_instructions': 'The clearest one.'}",
     "reforge": "an object such as {'honing_prompt': 'Cut a third.'}",
-    "evaluator": "a model, a function, or an object such as {'validator': 'my_checks:short'}",
+    "evaluator": "'human', 'hybrid', a model, a function, or an object such as {'validator':"
+    " 'my_checks:short'}",
+    "human": "an object such as {'timeout_seconds': 600}",
+    "human_eval": "an object such as {'timeout_seconds': 600}",
+    "models": "a list of models, or an object such as {'openai/gpt-4o': {'factor': 2}}",
+    "cost_aware_evaluation": "true, false, or an object such as {'cost_weight': 0.3}",
+    "decision_points": "true, false, or an object such as {'routing': {'no': '_retry'}}",
+    "human_input": "true, false, the question, or an object such as {'question': 'Is it good?'}",
     "aggregate": "true, false, or an object such as {'instructions': 'Make one text of them.'}",
     "callouts": "an object such as {'decision': '^DECISION:'}",
     "sub_cascades": "an object with 'ref'",
@@ -129,6 +136,8 @@ def part_at(path: Path) -> str:
     """The last key of `path`: list positions do not change what stands there."""
     if path[:1] and path[0] in _BY_NAME and len(path) == 2:  # noqa: PLR2004 - the user's own name
         return _named(str(path[0]))
+    if path[-2:-1] == ("models",):
+        return "models"
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 

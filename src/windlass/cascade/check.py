@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
+from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, DecisionPoints
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
@@ -188,6 +189,7 @@ class _Checker:
             yield from self.choosing(index, phase)
         yield from self.handoffs(index, phase)
         yield from self.phase_tools(index, phase)
+        yield from self.decisions(index, phase)
 
     def name(self, index: int, name: str) -> Iterator[Mistake]:
         path: Path = ("phases", index, "name")
@@ -396,9 +398,26 @@ class _Checker:
 
     def of_children(self, index: int) -> list[str]:
         """What the sub-cascades that have run add to `outputs`."""
-        run = {*self.before(index), self.names[index]}
+        run = {*self.before(index), *self.names[index : index + 1]}
         children = self.children.items()
         return [name for at, names in children if self.names[at] in run for name in names]
+
+    # ---- people ----------------------------------------------------------------------
+
+    def decisions(self, index: int, phase: Phase) -> Iterator[Mistake]:
+        """Where an answer leads that is neither a phase nor an action."""
+        if phase.tool is not None:
+            for key in ("decision_points", "human_input"):
+                if getattr(phase, key):
+                    text = "this phase runs a tool; 'routing' says where its result leads"
+                    yield self.mistake(("phases", index, key), text)
+        known = {*self.names, *GOES_ON, *ABORTS, *AGAIN}
+        points = phase.decision_points
+        for key, action in points.routing.items() if isinstance(points, DecisionPoints) else ():
+            if action not in known:
+                near = did_you_mean(action, [*self.known(), *ACTIONS])
+                text = f"{action!r} is neither a phase nor an action; {near}"
+                yield self.mistake(("phases", index, "decision_points", "routing", key), text)
 
     # ---- tools -----------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from windlass.cascade._idle_keys import idle_decision_keys, idle_sounding_keys
 from windlass.cascade._sentences import shown
 from windlass.cascade._tool_checks import idle_keys
 from windlass.cascade.layers import injectors_of
@@ -36,14 +37,12 @@ class _Misread(NamedTuple):
 
 
 def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
-    """A warning for each key that may be meant as it is read here, or in the other sense.
-
-    So is one that says something of which the phase has nothing.
-    """
+    """A warning for each key that may be meant in another sense, or has no effect."""
     if loaded.partial is None:
         return ()
     told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
-    told += unused_rules(loaded.partial)
+    told += [*unused_rules(loaded.partial), *idle_sounding_keys(loaded.partial)]
+    told += idle_decision_keys(loaded.partial)
     return sort_mistakes([*told, *undeclared_inputs(loaded), *idle_keys(loaded)])
 
 

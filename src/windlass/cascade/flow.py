@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from windlass.cascade.decision_points import asked_ways
 from windlass.cascade.deterministic import DEFAULT
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
@@ -26,9 +27,19 @@ def ways_on(phase: Phase) -> tuple[str, ...]:
     return tuple(dict.fromkeys(on))
 
 
+def leads_from(phase: Phase) -> tuple[str, ...]:
+    """All that the phase says may come next: its handoffs, and where a person may lead."""
+    return tuple(dict.fromkeys((*ways_on(phase), *asked_ways(phase.name, phase.decision_points))))
+
+
 def is_graph(phases: Iterable[Phase]) -> bool:
     """Whether a phase says where it goes on, so that the order of the file says nothing."""
     return any(map(ways_on, phases))
+
+
+def may_jump(phases: Sequence[Phase]) -> bool:
+    """Whether phases may run in another order than that of the file."""
+    return is_graph(phases) or any(asked_ways(each.name, each.decision_points) for each in phases)
 
 
 def ways(phases: Sequence[Phase]) -> dict[str, tuple[str, ...]]:
@@ -38,13 +49,14 @@ def ways(phases: Sequence[Phase]) -> dict[str, tuple[str, ...]]:
     {'a': ('b',), 'b': ()}
     """
     names = [phase.name for phase in phases]
-    if not is_graph(phases):
-        return {name: tuple(names[at : at + 1]) for at, name in enumerate(names, start=1)}
+    in_order = not is_graph(phases)
     known = {*names} - {END}
-    return {
-        phase.name: tuple(name for name in dict.fromkeys(ways_on(phase)) if name in known)
-        for phase in phases
-    }
+    found: dict[str, tuple[str, ...]] = {}
+    for at, phase in enumerate(phases, start=1):
+        after = names[at : at + 1] if in_order else []
+        leads = dict.fromkeys((*after, *leads_from(phase)))
+        found[phase.name] = tuple(name for name in leads if name in known)
+    return found
 
 
 def may_end(phase: Phase, phases: Sequence[Phase]) -> bool:
@@ -71,13 +83,15 @@ def may_have_run(phases: Sequence[Phase], index: int) -> tuple[str, ...]:
     """The phases that may have run before the one at `index`, in the order of the file.
 
     It is among them where a way leads back to it. Of a phase that never runs all others are:
-    nothing that it says of them is wrong.
+    nothing that it says of them is wrong. Behind the last index these are all that may run.
     """
     names = [phase.name for phase in phases]
-    if not is_graph(phases):
+    if not may_jump(phases):
         return tuple(names[:index])
-    own, leads = names[index], ways(phases)
-    run = reachable(phases)
+    leads, run = ways(phases), reachable(phases)
+    if index == len(names):
+        return tuple(name for name in names if name in run)
+    own = names[index]
     if own not in run:
         return tuple(name for name in names if name != own)
     return tuple(name for name in names if name in run and own in _from(leads[name], leads))

@@ -32,6 +32,7 @@ from windlass.cascade._field_values import (
     working_pattern,
     working_schema,
 )
+from windlass.cascade.decision_points import AskedAfter, Points
 from windlass.cascade.deterministic import DEFAULT, WithTool, fallback_name
 from windlass.cascade.handoffs import ROUTE_TO, Handoff, Handoffs, are_chosen, targets_of
 from windlass.cascade.inputs_schema import InputsSchema
@@ -352,6 +353,13 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
     handoffs: Handoffs = ()
     """The phases that may come next: names, or objects with target and description. A model that
     has to choose calls `route_to`; nothing chosen is the first. `end` ends the run."""
+
+    decision_points: Points | None = None
+    """A person decides what comes next where the output asks for it in a `<decision>` block of JSON
+    with question and options: true, or an object with options."""
+
+    human_input: AskedAfter | None = None
+    """A person is asked after the phase: true, the question, or an object with options."""
 
     context: PhaseContext | None = None
     """Selective context. Absent: the phase sees all that was said before it (a snowball)."""

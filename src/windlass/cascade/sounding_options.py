@@ -1,12 +1,26 @@
-"""Soundings in a cascade file: several attempts side by side, and who picks among them."""
+"""Soundings in a cascade file: several attempts side by side, and what becomes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Final, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import AfterValidator, Field, Strict, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    Field,
+    Strict,
+    Tag,
+    model_validator,
+)
 
+from windlass.cascade._sounding_spellings import (
+    MOST_SOUNDINGS,
+    soundings_in_long_form,
+    varied_in_long_form,
+)
+from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval, OnTimeout, Wait
+from windlass.cascade.wards import Ward
 from windlass.declared import (
     Count,
     Model,
@@ -19,45 +33,114 @@ from windlass.declared import (
     refuse,
 )
 
-MOST_SOUNDINGS: Final = 32
-"""The most attempts that one round of soundings makes side by side."""
-
 Attempts: TypeAlias = Annotated[int, Strict(), Field(ge=1, le=MOST_SOUNDINGS)]
 
-Variations: TypeAlias = Annotated[
+MutationMode: TypeAlias = Literal["approach", "augment", "rewrite"]
+
+
+# ---- how attempts differ ---------------------------------------------------------------------
+
+_Switch: TypeAlias = Annotated[
     Annotated[YesNo, Tag("<yes>")] | Annotated[Names, Tag("<list>")], by_form("<yes>", "<list>")
 ]
-"""Whether attempts vary, or the texts by which they do."""
 
 
-class Evaluator(Model):
-    """Who picks among soundings: one of the three."""
+class Varied(Model):
+    """How the attempts of a round are asked in different words; the first one never is."""
 
-    model: Text | None = None
-    """A model that reads all outputs, as provider/name."""
+    mutate: _Switch = False
+    """Whether attempts vary; a list stands for true with these `mutations`."""
 
-    function: Text | None = None
-    """A tool or `module:function` that is given the list `outputs` and answers the place of the
-    best in it, from 0."""
+    mutation_mode: MutationMode = "approach"
+    """How: approach puts a text behind the instructions, augment one before them, rewrite has a
+    model write them anew, which is one more call an attempt."""
 
-    validator: Text | None = None
-    """A validator as in `loop_until`: the first output that it accepts wins."""
+    mutations: Annotated[Sequence[Text], AfterValidator(tuple)] = ()
+    """The texts, taken in turn; for rewrite what the model is told to do (default: eight built-in
+    ones for each mode)."""
 
-    @model_validator(mode="after")
-    def _one_of_them(self) -> Evaluator:
-        if sum(name is not None for name in (self.model, self.function, self.validator)) != 1:
-            raise refuse("an evaluator is one of 'model', 'function' and 'validator'; write one")
-        return self
+    @model_validator(mode="before")
+    @classmethod
+    def _varied(cls, written: Any) -> Any:
+        return varied_in_long_form(written)
+
+
+class AttemptSettings(Model):
+    """How many attempts a model is given, and how it is asked."""
+
+    factor: Attempts | None = None
+    """How many attempts are its own (default: one, or by turns)."""
+
+    temperature: Annotated[float, Strict(), Field(ge=0, le=2)] | None = None
+    """How freely it chooses its words, from 0 to 2, in place of what the phase says."""
+
+    max_output_tokens: Count | None = Field(
+        default=None, validation_alias=AliasChoices("max_output_tokens", "max_tokens")
+    )
+    """The most tokens of one reply, in place of what the phase says."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """What attempts with it have in place of the phase's own."""
+        return self.model_dump(exclude_none=True, exclude={"factor"})
+
+
+class AttemptModel(AttemptSettings):
+    """A model that makes some of the attempts."""
+
+    model: Text
+    """The model, as provider/name."""
+
+
+_OfModel: TypeAlias = Annotated[
+    Annotated[Attempts, Tag("<number>")] | Annotated[AttemptSettings, Tag("<object>")],
+    by_form("<number>", "<object>"),
+]
+"""What a mapping says of a model: its number of attempts, or an object."""
+
+
+def _as_models(
+    written: Sequence[str | AttemptModel] | Mapping[str, AttemptSettings | int | None],
+) -> tuple[AttemptModel, ...]:
+    """Models as objects. Those of a mapping have their numbers of attempts."""
+    if not isinstance(written, Mapping):
+        return tuple(
+            AttemptModel(model=each) if isinstance(each, str) else each for each in written
+        )
+    found: list[AttemptModel] = []
+    for name, says in written.items():
+        settings = AttemptSettings(factor=says) if isinstance(says, int) else says
+        kept = settings.model_dump(exclude_unset=True) if settings else {}
+        found.append(AttemptModel(**{"factor": 1, **kept}, model=name))
+    return tuple(found)
+
+
+_Models: TypeAlias = Annotated[
+    Annotated[dict[Text, _OfModel | None], Tag("<object>")]
+    | Annotated[Sequence[WordOr[AttemptModel]], Tag("<list>")],
+    by_form("<list>", "<object>"),
+    AfterValidator(_as_models),
+]
+
+
+# ---- what becomes of them --------------------------------------------------------------------
 
 
 def _as_evaluator(value: str | Evaluator) -> Evaluator:
     if isinstance(value, Evaluator):
         return value
-    if "/" in value:
-        return Evaluator(model=value)
-    if value in ("human", "hybrid"):
-        raise refuse(f"{value!r}: no person picks among soundings; name a model or a function")
-    return Evaluator(function=value)
+    return Evaluator(model=value) if "/" in value else Evaluator(function=value)
+
+
+def _as_cost_aware(value: bool | CostAware) -> CostAware | None:
+    if isinstance(value, bool):
+        return CostAware() if value else None
+    return value if value.enabled else None
+
+
+def _as_threshold(value: str | Ward) -> str:
+    """The validator of a threshold, also of one that is written as a ward is."""
+    return value.validator if isinstance(value, Ward) else value
 
 
 class Aggregate(Model):
@@ -70,7 +153,7 @@ class Aggregate(Model):
     """The model that is asked, as provider/name (default: the phase's)."""
 
 
-class Reforge(Model):
+class Reforge(Varied):
     """Rounds after the soundings in which the best so far is refined."""
 
     honing_prompt: Text
@@ -82,41 +165,53 @@ class Reforge(Model):
     factor_per_step: Attempts = 2
     """Attempts in each round."""
 
-    mutate: Variations = False
-    """Whether the attempts of a round vary, as in `soundings`."""
-
     evaluator_override: Text | None = None
     """What the evaluator looks for in these rounds, in place of `evaluator_instructions`."""
 
-    threshold: Text | None = None
-    """A validator: the rounds end when it accepts the best output so far."""
+    threshold: Annotated[WordOr[Ward], AfterValidator(_as_threshold)] | None = None
+    """A validator, or an object with `validator`: the rounds end when it accepts the best output
+    so far."""
+
+    @property
+    def good_enough(self) -> str | None:
+        """The validator that ends the rounds (None: there is none)."""
+        return None if self.threshold is None else _as_threshold(self.threshold)
 
 
-class Soundings(Model):
+class Soundings(Varied):
     """Several attempts at a phase side by side, of which the best is the phase's."""
 
     factor: Attempts = 1
-    """How many attempts (32 at most)."""
+    """How many attempts (32 at most); 1 is none but the phase itself. What `models` say of their
+    own goes before it."""
 
     max_parallel: Count = 3
     """How many of them run at once."""
 
     evaluator: Annotated[WordOr[Evaluator], AfterValidator(_as_evaluator)] | None = None
-    """Who picks: an object with model, function or validator; a word is a model if it has a
-    slash, else a function. Absent: the phase's model, by `evaluator_instructions`."""
+    """Who picks: an object with model, function, validator or human; a word is `human`, `hybrid`
+    (a model shortens the list for a person), a model if it has a slash, else a function. Absent
+    or `llm`: the phase's model, by `evaluator_instructions`."""
 
     evaluator_instructions: Text | None = None
-    """What a model that picks looks for; a template."""
+    """What a model that picks looks for; a template. A person and `aggregate` need none."""
 
     validator: Text | None = None
     """A validator: outputs that it refuses do not compete, unless it refuses all."""
 
-    mutate: Variations = False
-    """Whether attempts vary: true (ways of thinking in turn) or a list of texts, each put behind
-    the instructions. The first attempt keeps them as they are."""
+    models: _Models = ()
+    """Models of the attempts, in place of the phase's: a list that is handed out by
+    `model_strategy`, or an object that says how many attempts each makes, as in
+    `{'openai/gpt-4o': {factor: 2}}`."""
 
-    models: Annotated[Sequence[Text], AfterValidator(tuple)] = ()
-    """Models that are given to the attempts in turn, in place of the phase's."""
+    model_strategy: Literal["round_robin", "round-robin", "random"] = "round_robin"
+    """How a list of `models` is handed out: in turn, or drawn by a seed of the session."""
+
+    cost_aware_evaluation: (
+        Annotated[Switchable[CostAware], AfterValidator(_as_cost_aware)] | None
+    ) = None
+    """Tells whoever picks what each attempt cost, and how much that counts: true, or an object
+    with weights."""
 
     aggregate: Switchable[Aggregate] = False
     """Join all outputs instead of picking one: true, or an object with instructions and model."""
@@ -124,24 +219,46 @@ class Soundings(Model):
     reforge: Reforge | None = None
     """Rounds that refine the best."""
 
+    mode: Literal["evaluate", "aggregate"] | None = None
+    """Another spelling: `aggregate` is `aggregate: true`."""
+
+    aggregator_instructions: Text | None = None
+    """Another spelling of `aggregate.instructions`, with `mode: aggregate`."""
+
+    aggregator_model: Text | None = None
+    """Another spelling of `aggregate.model`, with `mode: aggregate`."""
+
+    human_eval: HumanEval | None = None
+    """Another spelling of `evaluator.human`."""
+
+    llm_prefilter: Count | None = None
+    """Another spelling of `evaluator.human.llm_prefilter`."""
+
+    timeout_seconds: Wait | None = None
+    """Another spelling of `evaluator.human.timeout_seconds`."""
+
+    on_timeout: OnTimeout | None = None
+    """Another spelling of `evaluator.human.on_timeout`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_long_form(cls, written: Any) -> Any:
+        return soundings_in_long_form(written)
+
     @model_validator(mode="after")
     def _consistent(self) -> Soundings:
-        if self.aggregate is not False:
-            for key in ("evaluator", "evaluator_instructions", "reforge"):
-                if getattr(self, key) is not None:
-                    raise refuse(
-                        f"{key!r} cannot be combined with 'aggregate', which picks no winner"
-                    )
-        elif self.evaluator is None and self.evaluator_instructions is None:
+        picked = self.evaluator or self.evaluator_instructions or self.aggregate is not False
+        if not picked and sum(self.rounds) > 1:
             raise refuse(
                 "nothing says which attempt wins; write 'evaluator_instructions', an 'evaluator',"
                 " or 'aggregate': true"
             )
-        if len(self.models) > self.factor:
-            raise refuse(
-                f"'models' lists {len(self.models)}, but 'factor' makes {self.factor} of them run"
-            )
         return self
+
+    @property
+    def are_several(self) -> bool:
+        """Whether there is more to do than to run the phase as it is."""
+        return sum(self.rounds) > 1 or bool(self.models)
 
     @property
     def picks(self) -> Evaluator:
@@ -149,6 +266,12 @@ class Soundings(Model):
         return (
             Evaluator.model_construct() if self.evaluator is None else _as_evaluator(self.evaluator)
         )
+
+    @property
+    def cost_counts(self) -> CostAware | None:
+        """How much the cost counts (None: nothing)."""
+        cost = self.cost_aware_evaluation
+        return cost if isinstance(cost, CostAware) else None
 
     @property
     def joins(self) -> Aggregate | None:
@@ -161,7 +284,15 @@ class Soundings(Model):
     def rounds(self) -> tuple[int, ...]:
         """How many attempts each round makes, those of reforge behind the first."""
         refining = self.reforge
-        return (self.factor, *(refining.steps * (refining.factor_per_step,) if refining else ()))
+        if refining is None or self.joins is not None:
+            return (self.factor,)
+        return (self.factor, *refining.steps * (refining.factor_per_step,))
+
+    @property
+    def attempt_models(self) -> tuple[AttemptModel, ...]:
+        """The models in the order in which a round takes them, each as often as it says."""
+        models = _as_models(self.models)
+        return tuple(each for each in models for _ in range(each.factor or 1))
 
     @property
     def judges(self) -> dict[str, str]:
@@ -171,7 +302,7 @@ class Soundings(Model):
             "validator": self.validator,
             "evaluator.function": picks.function,
             "evaluator.validator": picks.validator,
-            "reforge.threshold": self.reforge.threshold if self.reforge else None,
+            "reforge.threshold": self.reforge.good_enough if self.reforge else None,
         }
         return {key: name for key, name in found.items() if name is not None}
 
@@ -180,7 +311,8 @@ class Soundings(Model):
         """The models that see content of the phase beside its own."""
         joins = self.joins
         others = (self.picks.model, joins.model if joins else None)
-        return (*self.models, *(name for name in others if name is not None))
+        named = (each.model for each in _as_models(self.models))
+        return (*named, *(name for name in others if name is not None))
 
     @property
     def templates(self) -> dict[str, str]:

@@ -124,8 +124,10 @@ class Progress:
                     f" {event.tokens_out:,} out, {event.seconds:.1f} s{cost}",
                     "cyan",
                 )
-            case QuestionAsked(phase, question):
+            case QuestionAsked(phase, question, context=context):
                 self._line(f"  {phase} asks: {shorten(question, 4_000)}", "bold")
+                for line in shorten(context, 40_000).splitlines():
+                    self._line(f"    {line}", "dim")
             case ToolStarted(_, name, arguments):
                 self._line(f"  tool {name}({shorten(arguments, 160)})", "yellow")
             case ToolEnded(_, name, error, summary, pictures):

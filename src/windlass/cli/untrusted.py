@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from windlass.cascade.children import ReadyCascade
+from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.tools_named import servers_named
 from windlass.cli.output import progress
@@ -102,7 +103,8 @@ def strip_untrusted(cascade: Cascade, registry: Registry, settings: Settings) ->
     def of_phase(phase: Phase) -> Phase:
         over: dict[str, Any] = {}
         if phase.tackle != "manifest":
-            over["tackle"] = tuple(name for name in phase.tackle if known(name))
+            made = {ROUTE_TO} if phase.handoffs else set[str]()
+            over["tackle"] = tuple(name for name in phase.tackle if name in made or known(name))
             if over["tackle"] != tuple(phase.tackle):
                 over["tool_choice"] = None
         approve = tuple(name for name in phase.rules.approve if known(name))

@@ -85,6 +85,8 @@ class PhaseMessages:
     """Its view of what was said before, in blocks."""
     own: list[Item]
     """The messages said in it, its instructions first."""
+    task: str = ""
+    """Its instructions as its cascade words them."""
     position_cost: Mapping[str, Any] | None = None
     """The cost of the place of injected sources, and of the other place."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from windlass.cascade.flow import MOST_VISITS, is_graph, ways_on
+from windlass.cascade.flow import MOST_VISITS, is_graph, leads_from, ways_on
 from windlass.cascade.handoffs import END
 from windlass.cascade.model import Phase
 from windlass.engine._session_state import Ran, Route, Visit
@@ -61,10 +61,11 @@ def _begin_visit(run: CascadeRun, phase: Phase) -> bool:
 def _next_phase(run: CascadeRun, phase: Phase) -> Phase | None:
     """The phase that comes next (None: the run is over); in a graph the record says why."""
     phases, name = list(run.cascade.phases), phase.name
-    if not is_graph(phases):
+    route = run.session.route
+    if route is None and not is_graph(phases):
         at = [each.name for each in phases].index(name) + 1
         return phases[at] if at < len(phases) else None
-    ways, route = ways_on(phase), run.session.route
+    ways = leads_from(phase) if route is not None else ways_on(phase)
     if route is None and not ways:
         return None
     route = route or Route(ways[0], "only" if len(ways) == 1 else "first")

@@ -77,13 +77,14 @@ async def run_cascade(run: CascadeRun) -> Result:
 
         async def work() -> Ending:
             await add_server_tools(run, servers)
-            if cascade.soundings is not None and run.sounding is None:
+            if cascade.soundings and cascade.soundings.are_several and run.sounding is None:
                 return await run_sounded_cascade(run, cascade.soundings, run_cascade)
             return await walk_phases(run, run_one)
 
         async def run_one(phase: Phase) -> Ending:
             _tell_start(run, phase)
-            attempt = run_sounded if phase.soundings is not None else run_phase
+            sounded = phase.soundings is not None and phase.soundings.are_several
+            attempt = run_sounded if sounded else run_phase
             if phase.tool is not None:
                 attempt = run_tool_phase
             own = run.within(Allowance(f"phase {phase.name!r}", **phase.rules.limits))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from windlass.cascade.children import Place, ReadyCascade, output_names
 from windlass.cascade.deterministic import stands_for
-from windlass.cascade.flow import is_graph, may_have_run
+from windlass.cascade.flow import may_have_run, may_jump
 from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule
 from windlass.engine._phase_run import Generation, PhaseRun
@@ -21,6 +21,27 @@ from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
 from windlass.text.templates import NotRun
 from windlass.wire.thinking import takes_choice
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How a sounding is asked in its own words."""
+
+    orders: tuple[str, ...] = ()
+    """By which a model writes the instructions anew, one after the other."""
+    before: tuple[Part, ...] = ()
+    """Parts that stand before the instructions."""
+    after: tuple[Part, ...] = ()
+    """Parts that stand behind them."""
+
+    def joined(self, other: Wording) -> Wording:
+        """Both, the other one inside of what stands around the instructions already."""
+        orders, before = self.orders + other.orders, self.before + other.before
+        return Wording(orders, before, self.after + other.after)
+
+
+AS_WRITTEN: Final = Wording()
+"""The words of the cascade."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,14 +64,14 @@ class CascadeRun(Run):
     parent_phase: str | None = None
     sounding: int | None = None
     """Its index among the soundings of a whole cascade, which `parent` is (None: it is none)."""
-    appended: tuple[Part, ...] = ()
-    """Parts appended to the instructions of the first phase."""
+    wording: Wording = AS_WRITTEN
+    """How the first phase is asked where it is a sounding."""
 
     def template_values(self) -> dict[str, Any]:
         """What templates see; of phases that may have run and have not, outputs print nothing."""
         values, session = Run.template_values(self), self.session
         phases = self.cascade.phases
-        if not is_graph(phases):
+        if not may_jump(phases):
             return values
         here = session.visit.phase
         index = next((at for at, each in enumerate(phases) if each.name == here), 0)

@@ -102,13 +102,17 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True)
 class QuestionAsked:
-    """A person is asked something: by the model, or whether `tool` may run, in the call `call`."""
+    """A person is asked something: by the model, or whether `tool` may run, in the call `call`.
+
+    `context` is what the person should know to answer.
+    """
 
     phase: str
     question: str
     options: tuple[str, ...]
     tool: str | None = None
     call: str | None = None
+    context: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,13 +83,39 @@ class Asks(RowDetails, kind="question"):
     call: str | None
     options: Sequence[str]
     why: str | None
+    context: str = ""
+
+
+class PersonDecided(RowDetails, kind="decision point"):
+    """A person answered what an output asked, and the `action` that follows.
+
+    `answer` is None where nobody answered in time.
+    """
+
+    question: str
+    answer: str | None
+    action: str
+
+
+class DecisionUnread(RowDetails, kind="decision unread"):
+    """An output asks a person for a decision in a block that cannot be read, and why."""
+
+    why: str
+    block: str
+
+
+class LayoutLeftOut(RowDetails, kind="layout"):
+    """A call that asks a person says how a page looks; these arguments are left out."""
+
+    tool: str
+    arguments: Sequence[str]
 
 
 class Routed(RowDetails, kind="route"):
     """After a phase `target` comes next, one of its `ways` on; `end` ends the run.
 
-    `by` chose it: the `model`, the `output`, a tool's `result` or its `error`, or nobody, as it is
-    the `only` or the `first` way.
+    `by` chose it: the `model`, the `output`, a `person`, a tool's `result` or its `error`, or
+    nobody, as it is the `only` or the `first` way.
     """
 
     target: str
@@ -314,6 +340,17 @@ class SystemPrompt(RowDetails, nodes={NodeType.SYSTEM}):
 # ---- soundings -------------------------------------------------------------------------------
 
 
+class Reworded(RowDetails, kind="rewording"):
+    """A model was asked to write the instructions of a sounding anew by an `order`.
+
+    `answer` are the new ones. `failed`: they stay as the cascade words them.
+    """
+
+    order: str
+    answer: str = ""
+    failed: bool = False
+
+
 class SoundingEnded(RowDetails, kind="sounding"):
     """How a sounding ended; `round` 0 is that of the phase itself, the others are refinements.
 
@@ -347,9 +384,10 @@ class SoundingsDecided(RowDetails, kind="soundings"):
 class Evaluation(RowDetails, kind="evaluation"):
     """A step of the decision which sounding is taken.
 
-    A validator finds a `sounding` valid or not; a function has `picked` one; the first that stands
-    is the `fallback`; or a model was `asked`, and this is its `answer`. It was shown the soundings
-    in this `order`, which was drawn by `seed`, or `joins` so many of them.
+    A validator finds a `sounding` valid or not; a function or a person has `picked` one; one is the
+    `fallback`, as nobody picked; of some a model has `kept` these for a person; or a model was
+    `asked`, and this is its `answer`. It was shown the soundings in this `order`, which was drawn
+    by `seed`, or `joins` so many of them.
     """
 
     sounding: int | None = None
@@ -361,6 +399,7 @@ class Evaluation(RowDetails, kind="evaluation"):
     seed: str | None = None
     order: Sequence[int] | None = None
     joins: int | None = None
+    kept: Sequence[int] | None = None
 
 
 class ValidatorAsked(RowDetails, kind="validator"):
@@ -521,6 +560,8 @@ TELL_OF_WINDOWS: Final = frozenset(
         ReducedInGroups,
         Resumed,
         ThinkingLeftOut,
+        Reworded,
+        LayoutLeftOut,
     )
 )
 """The kinds of decisions that tell why a window is as it is."""

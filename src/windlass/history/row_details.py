@@ -218,12 +218,13 @@ class ToolResult(RowDetails, nodes={NodeType.TOOL_RESULT}, always={"error", "too
 
 
 class Answer(RowDetails, kind="answer", always={"step", "at", "name", "arguments", "tool"}):
-    """What a person answered to a call of `ask_human`; `text` is the question with the answer.
+    """What a person answered to a call that asks one; `text` is the question with the answer.
 
-    The call is told by its turn (None: an earlier version wrote it), its position there, from 0,
-    the tool, and its arguments; `call` is the id that it had. Earlier versions told of a call by
-    its id alone: then position, name and arguments are None. `tool` is the tool that a person
-    let run or not (None: the model asked).
+    A phase that asks by itself has a call, too, of a name that no tool has. The call is told by its
+    turn (None: an earlier version wrote it), its position there, from 0, the tool, and its
+    arguments; `call` is the id that it had. Earlier versions told of a call by its id alone: then
+    position, name and arguments are None. `tool` is the tool that a person let run or not (None:
+    the model asked).
     """
 
     text: str
@@ -243,6 +244,10 @@ class Answer(RowDetails, kind="answer", always={"step", "at", "name", "arguments
 
 class Approval(Answer, kind="approval"):
     """What a person said of a tool that needs approval: `yes`, `no`, or why it may not run."""
+
+
+class TimeOver(Answer, kind="time over"):
+    """Nobody answered in the time that a question had; the answer is empty."""
 
 
 class Validation(RowDetails, nodes={NodeType.VALIDATION}):
@@ -284,6 +289,7 @@ _ALL: Final[Sequence[type[RowDetails]]] = (
     ToolResult,
     Answer,
     Approval,
+    TimeOver,
     Validation,
     WardJudged,
 )

@@ -22,6 +22,8 @@ from windlass.history.base import (
 from windlass.history.callout_rows import find_callouts
 from windlass.history.decisions import (
     TELL_OF_WINDOWS,
+    DecisionUnread,
+    PersonDecided,
     Routed,
     SoundingsDecided,
     ToolCalled,
@@ -33,7 +35,9 @@ from windlass.history.decisions import (
 )
 from windlass.history.details import NotChosen, WindowSelection
 from windlass.history.row_details import (
+    Answer,
     ReplyDetails,
+    TimeOver,
     ToolAttemptFailed,
     Validation,
     WardJudged,
@@ -207,12 +211,23 @@ def _fates(rows: Iterable[StoredRow], phase: str | None) -> list[str]:
 
 
 def _verdicts(after: Iterable[StoredRow], call: CallView) -> Iterator[str]:
-    """What validators and the schema said of the reply, before the phase was called again."""
+    """What validators, the schema and people said of the reply, before the next call."""
     for row in (stored.row for stored in after if stored.row.phase == call.phase):
         if row.sounding_index == call.sounding_index and ReplyDetails.read(row) is not None:
             return
-        if any(kind.read(row) is not None for kind in (ValidatorAsked, Validation, WardJudged)):
+        if any(kind.read(row) is not None for kind in _OF_REPLY):
             yield note_text(row)
+
+
+_OF_REPLY: Final = (
+    ValidatorAsked,
+    Validation,
+    WardJudged,
+    PersonDecided,
+    DecisionUnread,
+    Answer,
+    TimeOver,
+)
 
 
 def _pre_wards(before: Iterable[StoredRow], call: CallView) -> Iterator[str]:

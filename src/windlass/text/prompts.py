@@ -225,6 +225,12 @@ EVALUATOR_SYSTEM: Final = (
     " attempt is better than the others."
 )
 
+PREFILTER_SYSTEM: Final = (
+    "You choose among several attempts at one task, of which a person will pick one. Answer with a"
+    ' JSON object {{"keep": [numbers]}} that holds the numbers of the best attempts, at most {most}'
+    " of them."
+)
+
 JOIN_SYSTEM: Final = (
     "You are given several attempts at one task. Do with them what is asked, and answer with the"
     " result alone."
@@ -296,6 +302,11 @@ def refine_text(best: str, honing: str) -> str:
     fence = fence_of(best, honing)
     told = fenced("Best Answer So Far", best, fence)
     return f"{told}\n\n{fence_line('How To Improve It', fence)}\n{honing}"
+
+
+def decision_text(question: str, answer: str) -> str:
+    """What is said in a phase when a person has answered what it asks after it."""
+    return f"[Decision of a person]\n{question}\n{answer}"
 
 
 def cut_text(text: str, chars: int) -> str:

@@ -62,7 +62,8 @@ class ToolContext:
     `modules` knows which files Python could run: they are not written to.
     `http_allow` are the hosts that `http_get` may ask, and `http_limit` those beyond which
     it never goes (empty: no such limit).
-    `ask` puts a question to the person who runs this, with the answers to choose from.
+    `ask` puts a question to the person who runs this, with the answers to choose from, and by
+    keyword what else a question has.
     `recall` gives the original text behind a reference of this session, or with a second text
     the part of it that a model asks for; it raises KeyError where the reference is unknown, and
     ValueError where the part is. `search_folder` is the folder `web_search` looks in, and
@@ -87,7 +88,7 @@ class ToolContext:
     closed: Path | None = None
     modules: Modules = field(default_factory=Modules)
     recall: Callable[..., str] | None = None
-    ask: Callable[[str, tuple[str, ...]], str] | None = None
+    ask: Callable[..., str] | None = None
     search_folder: Path | None = None
     search: WebSearch | None = None
     http_allow: tuple[str, ...] = ()

@@ -1,47 +1,81 @@
-"""Asking a person the questions of a turn, before any of its tools runs."""
+"""Asking a person: the questions of a turn, before any of its tools runs, and those of a phase."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from windlass.engine._call_needs import CallPhase
 from windlass.engine._phase_run import PhaseTools
 from windlass.engine._session_run import Run
 from windlass.engine.events import QuestionAsked
-from windlass.engine.people.questions import YES, Question, ask_human
+from windlass.engine.people.question_tools import ASKING, request_decision
+from windlass.engine.people.questions import YES, Question
 from windlass.engine.resume.journal import AskingCall
 from windlass.errors import AnswerNeeded, UsageError
+from windlass.history.decisions import Asks, LayoutLeftOut
+from windlass.history.row_details import TimeOver
 from windlass.history.step import Step
-from windlass.messages import ToolCall
+from windlass.messages import ToolCall, canonical_json
 from windlass.tools.base import Tool, ToolOutput
 from windlass.tools.runner import run_tool, wrong_arguments
 
+_A_MOMENT = 0.2
+"""Seconds in which an answer is taken that is there already, where time is over."""
 
-async def _answer(run: Run, asking: AskingCall, question: Question) -> str:
+
+async def ask_person(run: Run, question: Question, asks: str, *about: Any) -> str | None:
+    """What a person answers to a question that a phase asks by itself; None: time is over.
+
+    `asks` names what is asked for, and `about` are JSON values that the question is about: what
+    is recorded answers the same question about the same. Raises AnswerNeeded.
+    """
+    place = run.journal.next_step(Step(question.phase, run.record.sounding_index, asks=asks))
+    told = canonical_json([question.text, question.options, *about])
+    return await _answer(run, AskingCall(place, 0, ToolCall(asks, asks, told)), question)
+
+
+async def _answer(run: Run, asking: AskingCall, question: Question) -> str | None:
     """The answer to a question of a call: from the record, else of whoever is asked now.
 
-    Raises AnswerNeeded.
+    None: nobody answered in time. Raises AnswerNeeded.
     """
     answer = run.journal.answer_to(asking)
     if answer is None:
-        answer = await _ask_person(run, question)
-    text = f"{question.text} {answer}"
-    run.record.decide(question.phase, text, asking.answered(text, question.tool, answer))
-    return answer
+        run.record.set_time(None)
+        answer = await _asked_now(run, question)
+    if answer:
+        text = f"{question.text} {answer}"
+        run.record.decide(question.phase, text, asking.answered(text, question.tool, answer))
+        return answer
+    text = f"{question.text} [nobody answered within {question.timeout_s:g} s]"
+    call, at, arguments = asking.call, asking.position, asking.arguments
+    over = TimeOver(text, call.id, "", asking.turn, at, call.name, arguments)
+    run.tell(question.phase, text, over)
+    return None
 
 
-async def _ask_person(run: Run, question: Question) -> str:
-    """Ask a person, and tell the listeners of the question. Raises AnswerNeeded."""
+async def _asked_now(run: Run, question: Question) -> str:
+    """Ask a person, and tell the listeners of the question; empty: time is over.
+
+    The time of a question counts from when it was first asked, also by a run that waited for it.
+    Raises AnswerNeeded.
+    """
     asked = question.phase, question.text, question.options, question.tool, question.call
-    run.emit(QuestionAsked(*asked))
-    why = None
+    run.emit(QuestionAsked(*asked, context=question.context))
+    left, why, answer = _time_left(run, question), None, None
     try:
-        answer = await run.answers.answer_to(question)
+        answering = run.answers.answer_to(question)
+        answer = await asyncio.wait_for(answering, None if left is None else max(left, _A_MOMENT))
+    except TimeoutError:
+        return ""
     except UsageError as error:
-        answer, why = None, str(error)
+        why = str(error)
+    if answer is None and why is None and left is not None and left <= 0:
+        return ""
     if answer is None:
         raise AnswerNeeded(
             phase=question.phase,
@@ -50,8 +84,25 @@ async def _ask_person(run: Run, question: Question) -> str:
             tool=question.tool,
             call=question.call,
             why=why,
+            context=question.context,
         )
     return answer
+
+
+def _time_left(run: Run, question: Question) -> float | None:
+    """Seconds in which a question may still be answered (None: it waits)."""
+    if question.timeout_s is None:
+        return None
+    rows = (stored.row for stored in run.record.store.rows(run.record.session_id))
+    before = [
+        row.timestamp
+        for row in rows
+        if row.phase == question.phase
+        and (asks := Asks.read(row)) is not None
+        and asks.question == question.text
+    ]
+    now = run.record.clock()
+    return question.timeout_s - (now - min(before, default=now))
 
 
 class Asker(Protocol):
@@ -82,21 +133,53 @@ async def answers_to(
         refused = await _refusal_of(run, phase_run, asking, tool)
         if refused is not None:
             answers[at] = refused
-        elif tool.function is ask_human:
+        elif tool.function in ASKING:
             answers[at] = await _answer_of(run, phase_run, asking, tool)
     return answers
 
 
 async def _answer_of(run: Run, phase_run: Asker, asking: AskingCall, tool: Tool) -> ToolOutput:
-    """What a person answers to a call of `ask_human`, or why there is no question in it."""
+    """What a person answers to a call of a tool that asks, or why there is no question in it.
+
+    The answer stands in the state under the name of the phase, an option by its id.
+    """
     asked: list[Question] = []
 
-    def ask(question: str, options: tuple[str, ...]) -> str:
-        asked.append(Question(phase_run.phase.name, question, options))
+    def ask(question: str, options: tuple[str, ...], **more: Any) -> str:
+        asked.append(Question(phase_run.phase.name, question, options, **more))
         return ""
 
-    output = await run_tool(tool, asking.call, replace(phase_run.tools.context, ask=ask))
-    return ToolOutput(await _answer(run, asking, asked[0])) if asked else output
+    call, left_out = _without_layout(asking.call, tool)
+    output = await run_tool(tool, call, replace(phase_run.tools.context, ask=ask))
+    if not asked:
+        return output
+    question, note = asked[0], ""
+    if left_out:
+        note = f"[left out: {', '.join(left_out)}; a person is asked in text]\n"
+        text = f"{call.name}: {', '.join(left_out)} left out; a person is asked in text"
+        run.tell(question.phase, text, LayoutLeftOut(call.name, left_out))
+    answer = await _answer(run, asking, question)
+    if answer is None:
+        return ToolOutput(f"{note}[no answer: nobody answered within {question.timeout_s:g} s]")
+    known = dict(zip(question.options, question.ids, strict=False))
+    phase_run.tools.context.state[question.phase] = known.get(answer, answer)
+    if tool.function is request_decision:
+        ident = known.get(answer)
+        chosen = {"custom": answer} if ident is None else {"id": ident, "label": answer}
+        answer = json.dumps(chosen, ensure_ascii=False)
+    return ToolOutput(note + answer)
+
+
+def _without_layout(call: ToolCall, tool: Tool) -> tuple[ToolCall, list[str]]:
+    """A call without the arguments that its tool does not take, and their names."""
+    try:
+        given = call.parsed()
+    except ValueError:
+        return call, []  # what is wrong with it is told where it runs
+    known = tool.spec.parameters.get("properties", {})
+    left_out = [name for name in given if name not in known]
+    kept = {name: value for name, value in given.items() if name in known}
+    return (replace(call, arguments=json.dumps(kept)) if left_out else call), left_out
 
 
 async def _refusal_of(
@@ -116,7 +199,7 @@ async def _refusal_of(
     text = f"May the tool {name} run with {_shown(asking.arguments)}?"
     ident = asking.name_in(run.record.session_id)
     question = Question(phase, text, YES, name, ident, known_as)
-    answer = await _answer(run, asking, question)
+    answer = await _answer(run, asking, question) or "no"
     if answer == "yes":
         return None
     why = "" if answer == "no" else f": {answer}"

@@ -1,7 +1,4 @@
-"""Questions to the person who runs this, and where answers come from.
-
-`ask_human` asks one, and so does a tool that a phase runs with approval only.
-"""
+"""Questions to the person who runs this, and where answers come from."""
 
 from __future__ import annotations
 
@@ -12,8 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from windlass.errors import ToolError, UsageError, did_you_mean
-from windlass.tools.base import ToolContext
+from windlass.errors import UsageError, did_you_mean
 
 YES: Final = ("yes", "no")
 """The options where a tool needs approval; another answer is a no that says why."""
@@ -25,6 +21,9 @@ class Question:
 
     `tool` is the tool that needs approval (None: the model asks by `ask_human`), `call` names the
     one call that asks for it, and `known_as` is what the tool is called beside its name.
+    `context` is what a person should know to answer, `ids` are other names of the options, in their
+    order. `is_open`: an answer that is none of the options counts as it is. After `timeout_s`
+    seconds nobody need answer (None: the question waits).
     """
 
     phase: str
@@ -33,6 +32,10 @@ class Question:
     tool: str | None = None
     call: str | None = None
     known_as: tuple[str, ...] = ()
+    context: str = ""
+    ids: tuple[str, ...] = ()
+    is_open: bool = False
+    timeout_s: float | None = None
 
     def answered(self, given: object) -> str:
         """The answer as it counts: an option by its text or its number, from 1.
@@ -50,8 +53,11 @@ class Question:
         if not self.options:
             return text
         for number, option in enumerate(self.options, start=1):
-            if text.casefold() == option.strip().casefold() or text == str(number):
+            names = (option, *self.ids[number - 1 : number])
+            if text == str(number) or text.casefold() in {n.strip().casefold() for n in names}:
                 return option
+        if self.is_open:
+            return text
         listed = ", ".join(map(repr, self.options))
         raise UsageError(f"the answer {text!r} to {self.text!r} is none of its options: {listed}")
 
@@ -195,18 +201,3 @@ def _plain(answer: Any, number: int) -> Any:
         f"answer {number} must be a text, or an object with 'question' and 'answer', not"
         f" {str(answer)[:60]!r}"
     )
-
-
-def ask_human(context: ToolContext, question: str, options: list[str] | None = None) -> str:
-    """Ask the person you work for a question, and wait for the answer.
-
-    Args:
-        context: What the run provides.
-        question: The question, which must be clear without the conversation.
-        options: The answers to choose from; leave out for a free answer.
-    """
-    if context.ask is None:
-        raise ToolError("ask_human works only inside a run")
-    if not question.strip():
-        raise ToolError("the question is empty: write what you want to know")
-    return context.ask(question, tuple(options or ()))

@@ -15,11 +15,13 @@ from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, PhaseEnded
+from windlass.engine.people.deciding import decide_after
 from windlass.engine.phase._attempts import run_attempts
 from windlass.engine.phase.extraction import extract_state
 from windlass.engine.phase.guarding import Guard
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.phase.routing import route_of
+from windlass.engine.turn.record import Recorder
 from windlass.engine.turn.windows import lasting_edits
 from windlass.errors import (
     AnswerNeeded,
@@ -95,12 +97,15 @@ async def settle(
     """Have a phase carried out and record its outcome; returns how it ended, and its output."""
     with failure_recorded(run, phase.name):
         tried = await trying
+        run.session.route = route_of(phase, tried.phase_run, tried.output)
+        said = tried.output.message.text if tried.output else ""
+        decided = await decide_after(run, phase, tried.phase_run, said)
     name, record, session = phase.name, run.record, run.session
+    changes = [*tried.changes, *decided]
     phase_run, ending, output = tried.phase_run, tried.ending, tried.output
     session.state.update(phase_run.now.state)
     session.edits.update(lasting_edits(phase_run))
     session.last_phase = phase_run
-    session.route = route_of(phase, phase_run, output)
     outcome = Outcome(
         ending.status,
         record.clock(),
@@ -110,11 +115,17 @@ async def settle(
         details=details(output),
         reason=ending.reason,
     )
-    record.append(outcomes=[outcome], state=[*phase_run.now.state.changes(name), *tried.changes])
-    session.state.update({change.key: change.value for change in tried.changes})
+    record.append(outcomes=[outcome], state=[*phase_run.now.state.changes(name), *changes])
+    session.state.update({change.key: change.value for change in changes})
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
     return ending, output
+
+
+def record_question(record: Recorder, name: str, needed: AnswerNeeded) -> None:
+    """Record what a phase asks a person, and that nobody has answered."""
+    asked = needed.question, needed.tool, needed.call, needed.options, needed.why, needed.context
+    record.decide(name, str(needed), Asks(*asked))
 
 
 @contextmanager
@@ -146,8 +157,7 @@ def _record_failure(run: CascadeRun, name: str, error: WindlassError) -> None:
             if isinstance(needed, Unsure):
                 run.tell(name, str(needed), Waits(needed.place, needed.tools))
             elif isinstance(needed, AnswerNeeded):  # who watches was told of the question
-                asked = needed.question, needed.tool, needed.call, needed.options, needed.why
-                record.decide(name, str(needed), Asks(*asked))
+                record_question(record, name, needed)
             run.emit(PhaseEnded(name, "waiting", ""))
         case _:
             failed = Outcome("failed", now, name, error=str(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from windlass.engine._phase_run import (
     StateCopy,
     TurnState,
 )
-from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
+from windlass.engine.cascade_run import AS_WRITTEN, CascadePhaseRun, CascadeRun, Wording
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.search_context import search_session
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
@@ -33,6 +33,7 @@ from windlass.engine.phase._beginning import open_driver, server_clear_of
 from windlass.engine.phase._manifest import tools_of
 from windlass.engine.phase.callouts import call_out, refresh_callouts
 from windlass.engine.phase.remembering import memory_callbacks
+from windlass.engine.phase.rewriting import rewrite
 from windlass.engine.phase.routing import menu_of, route_tool, routes
 from windlass.engine.phase.rule_texts import goal_of, moments_in
 from windlass.engine.phase.sources import gather, snowball_of
@@ -46,7 +47,7 @@ from windlass.history.base import (
     NodeType,
 )
 from windlass.history.decisions import SwitchedOff, SystemPrompt
-from windlass.messages import Message, Part, Text, user
+from windlass.messages import Message, Text, user
 from windlass.providers.base import ModelInfo
 from windlass.text.templates import holds, render
 from windlass.tools.base import ToolContext
@@ -68,6 +69,8 @@ class Opening:
     """Its view of what was said before, in blocks."""
     instructions: Message
     """The first message said in it."""
+    task: str = ""
+    """Its instructions as its cascade words them."""
     injected: tuple[Entry, ...] = ()
     """The messages that its sources brought."""
     injection: PhaseInjected | None = None
@@ -79,12 +82,12 @@ class Opening:
 
 
 async def begin_phase(
-    run: CascadeRun, phase: Phase, appended: Sequence[Part] = (), message: str | None = None
+    run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN, message: str | None = None
 ) -> CascadePhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions.
 
-    What is `appended` to the instructions is a sounding's own. `message` is what a person says in
-    place of the instructions, as it is.
+    `wording` is a sounding's own. `message` is what a person says in place of the instructions,
+    as it is.
     """
     ran = [each.phase for each in run.session.ran]
     rule = compile_rule(run.cascade, phase, run.settings, ran)
@@ -95,7 +98,12 @@ async def begin_phase(
         or holds(source.condition, **values, where=f"{where(source.place)}, its condition")
         for source in rule.sources
     ]
-    instructions = message or _instructions(run, phase, values)
+    task = message or _instructions(run, phase, values)
+    if phase.name == run.cascade.phases[0].name:
+        wording = run.wording.joined(wording)
+    instructions = task
+    for order in wording.orders:
+        instructions = await rewrite(run, phase, instructions, order)
     system, injection = _system_prompt(run, phase, info, instructions)
     snowball: tuple[Entry, ...] = ()
     if rule.mode != "selective":
@@ -121,14 +129,15 @@ async def begin_phase(
         await choose(run, phase_run, instructions, gathered, snowball)
         refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
 
-    of_run = run.appended if phase.name == run.cascade.phases[0].name else ()
     menu = menu_of(phase) if message is None else ()
-    said = with_asks_in_words(run, phase, user(instructions, *menu, *of_run, *appended))
+    asked = user(*wording.before, instructions, *menu, *wording.after)
+    said = with_asks_in_words(run, phase, asked)
     goal = goal_of(run, phase) if message is None else None
     opening = Opening(
         rule,
         Blocks(system) if rule.mode == "auto" else blocks,  # until it has chosen
         said if goal is None else said.with_parts(*said.parts, Text(goal)),
+        task,
         injected=gathered.input + gathered.sources,
         injection=injection,
         choose=choose_context if rule.mode == "auto" else None,
@@ -173,7 +182,7 @@ def _ends_run(run: CascadeRun, phase: Phase) -> bool:
     Of soundings each reads what the first wrote.
     """
     last = run.parent is None and ends(phase, run.cascade.phases)
-    return last and phase.soundings is None
+    return last and not (phase.soundings and phase.soundings.are_several)
 
 
 def _is_judged(run: CascadeRun, phase: Phase) -> bool:
@@ -202,7 +211,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
         info=info,
         injected=tuple(entry.item for entry in injected if entry.item.phase == phase.name),
         trace_id=row.trace_id,
-        messages=PhaseMessages(opening.blocks, own),
+        messages=PhaseMessages(opening.blocks, own, opening.task),
         now=TurnState(state, run.session.visit.after_turn),
         tools=PhaseTools(context),
         window=PhaseWindow(Driver(Conversation(), run.caches.of(info)), newest_within),

@@ -1,4 +1,4 @@
-"""Who wins among soundings: a validator, a function or a model picks, or a model joins them.
+"""Who wins among soundings: a person or something else picks, or a model joins them.
 
 Nothing that was paid for is lost here: where nobody picks, the first that stands is taken (in a
 round of reforge the best so far), and the record says why.
@@ -11,18 +11,23 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Final
 
+from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval
 from windlass.cascade.model import Phase
-from windlass.cascade.sounding_options import Evaluator
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.people.asking import ask_person
 from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.validating import judge
 from windlass.engine.phase.verdicts import arguments_of
+from windlass.engine.soundings.shown import NONE_OF_THEM, ShownSounding, question_about
+from windlass.engine.soundings.spent import cost_texts
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import (
     PersonNeeded,
+    PhaseFailed,
     RunLimitReached,
     StepDiffers,
     StoreError,
@@ -36,6 +41,7 @@ from windlass.safety.foreign import parse_json
 from windlass.text.prompts import (
     EVALUATOR_SYSTEM,
     JOIN_SYSTEM,
+    PREFILTER_SYSTEM,
     cut_text,
     fence_end,
     fence_line,
@@ -102,18 +108,42 @@ async def is_accepted(run: CascadeRun, phase: Phase, sounding: Sounding, validat
     return verdict.valid
 
 
+@dataclass(frozen=True, slots=True)
+class Picking:
+    """Who picks, and what counts: what is looked for, and the cost (None: it does not count)."""
+
+    picks: Evaluator
+    looked_for: str | None = None
+    cost: CostAware | None = None
+
+    def told(self, standing: Sequence[Sounding]) -> tuple[str | None, dict[int, str]]:
+        """What is asked of whoever picks, and what each attempt cost, by its index."""
+        totals = {each.index: each.run.totals for each in standing}
+        weighs, costs = cost_texts(totals, self.cost)
+        return "\n\n".join(filter(None, (self.looked_for, weighs))) or None, costs
+
+
 async def evaluate(
-    run: CascadeRun,
-    phase: Phase,
-    picks: Evaluator,
-    standing: Sequence[Sounding],
-    looked_for: str | None,
+    run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
 ) -> Sounding:
-    """The best of those that stand; one alone wins unasked, the first where nobody picks."""
-    first = standing[0]
+    """The best of those that stand; one alone wins unasked, the first where nobody picks.
+
+    Raises PhaseFailed where a person takes none, and AnswerNeeded where nobody answers.
+    """
+    first, picks = standing[0], picking.picks
     if len(standing) == 1:
         run.tell(phase.name, f"sounding {first.index} is the only one left", Evaluation())
         return first
+    if picks.human is not None:
+        return await _pick_by_person(run, phase, picking, picks.human, standing)
+    return await _pick_unasked(run, phase, picking, standing)
+
+
+async def _pick_unasked(
+    run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
+) -> Sounding:
+    """The one that a validator, a function or a model picks, else the first."""
+    first, picks = standing[0], picking.picks
     if picks.validator is not None:
         for each in standing:
             if await is_accepted(run, phase, each, picks.validator):
@@ -122,9 +152,9 @@ async def evaluate(
     else:
         try:
             if picks.function is not None:
-                answer = await _picked_by_function(run, phase, picks.function, standing)
+                answer = await _picked_by_function(run, phase, picking, standing)
             else:
-                answer = await _picked_by_model(run, phase, picks.model, standing, looked_for)
+                answer = await _picked_by_model(run, phase, picking, standing)
         except StoreError:
             raise
         except WindlassError as error:
@@ -137,13 +167,108 @@ async def evaluate(
     return first
 
 
+async def _pick_by_person(
+    run: CascadeRun,
+    phase: Phase,
+    picking: Picking,
+    human: HumanEval,
+    standing: Sequence[Sounding],
+) -> Sounding:
+    """The one that a person picks, of those that a model leaves where it shortens the list."""
+    if human.llm_prefilter is not None and human.llm_prefilter < len(standing):
+        standing = await _shortened(run, phase, picking, standing, human.llm_prefilter)
+    asked, costs = picking.told(standing)
+    shown = [
+        ShownSounding(each.index, each.text, each.pictures, costs.get(each.index))
+        for each in standing
+    ]
+    question = question_about(phase.name, shown, asked, human)
+    answer = await ask_person(run, question, "evaluator", [each.index for each in standing])
+    if answer == NONE_OF_THEM:
+        raise PhaseFailed(f"phase {phase.name!r}: a person takes none of {len(standing)} soundings")
+    if answer is not None:
+        taken = standing[question.options.index(answer)]
+        text = f"a person picks {answer}: sounding {taken.index}"
+        run.record.decide(phase.name, text, Evaluation(picked=taken.index))
+        return taken
+    late = f"nobody picked within {human.timeout_seconds:g} s"
+    match human.on_timeout:
+        case "abort":
+            raise PhaseFailed(f"phase {phase.name!r}: {late}")
+        case "llm_fallback":
+            run.tell(phase.name, f"{late}; a model picks", Evaluation())
+            return await _pick_unasked(run, phase, picking, standing)
+        case "random":
+            drawing = random.Random(_seed_of(run, phase, standing))  # noqa: S311
+            taken, how = drawing.choice(standing), "which is drawn"
+        case "first":
+            taken, how = standing[0], "the first that stands"
+    text = f"{late}; sounding {taken.index}, {how}, is taken"
+    run.tell(phase.name, text, Evaluation(fallback=taken.index))
+    return taken
+
+
+async def _shortened(
+    run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding], most: int
+) -> Sequence[Sounding]:
+    """So many of those that stand, which a model leaves for a person; all where it fails."""
+    asked, costs = picking.told(standing)
+    indexes = [each.index for each in standing]
+    listed = {"type": "array", "items": {"enum": indexes}, "minItems": 1, "maxItems": most}
+    schema = {
+        "type": "object",
+        "properties": {"keep": listed},
+        "required": ["keep"],
+        "additionalProperties": False,
+    }
+    role = PREFILTER_SYSTEM.format(most=most)
+    model = picking.picks.model
+    try:
+        question = _question(run, phase, model, standing, role=role, asked=asked, costs=costs)
+        answer = await _ask(run, phase, model, question, details=Evaluation(), schema=schema)
+        kept = read_kept(answer, indexes, most)
+    except (StoreError, StepDiffers):
+        raise
+    except WindlassError as error:
+        kept = f"the evaluator failed: {error}"
+    if isinstance(kept, str):
+        run.tell(phase.name, f"{kept}; a person sees all soundings", Evaluation())
+        return standing
+    text = f"a person sees soundings {', '.join(map(str, kept))}"
+    run.record.decide(phase.name, text, Evaluation(kept=kept))
+    return [each for each in standing if each.index in kept]
+
+
+def read_kept(answer: str, known: Sequence[int], most: int) -> list[int] | str:
+    """The numbers in an answer, in order, or why it names none.
+
+    >>> read_kept('{"keep": [2, 0]}', [0, 1, 2], 2)
+    [0, 2]
+    """
+    try:
+        value = parse_json(answer)
+    except ValueError:
+        value = None
+    named = value.get("keep") if isinstance(value, Mapping) else value
+    if isinstance(named, list):
+        kept = [index for index in known if index in named]
+        if kept and len(kept) == len(named) <= most:
+            return kept
+    shown = " ".join(answer.split())[:60]
+    return f"the evaluator answered {shown}, which is no list of {most} of {known} at most"
+
+
 async def _picked_by_function(
-    run: CascadeRun, phase: Phase, name: str, standing: Sequence[Sounding]
+    run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
 ) -> int | str | None:
     """The index a function picks (None: a tie), or why its answer says none."""
+    name = picking.picks.function
+    assert name is not None
     tool = run.registry.resolve(name) if ":" in name else run.registry.get(name)
     outputs = [each.text for each in standing]
-    given = {"outputs": outputs, "state": dict(run.session.state), "input": dict(run.input)}
+    costs = [each.run.totals.cost for each in standing]
+    given: dict[str, Any] = {"outputs": outputs, "costs": costs}
+    given |= {"state": dict(run.session.state), "input": dict(run.input)}
     arguments = arguments_of(tool, given, phase.name, "outputs")
     call = ToolCall("evaluation", tool.spec.name, json.dumps(arguments, default=str))
     first = standing[0].tried
@@ -183,13 +308,11 @@ def read_winner(answer: str, known: Sequence[int]) -> int | str | None:
 async def _picked_by_model(
     run: CascadeRun,
     phase: Phase,
-    model: str | None,
+    picking: Picking,
     standing: Sequence[Sounding],
-    looked_for: str | None,
 ) -> int | str | None:
     """The index a model picks (None: a tie), or why no answer of it says one; asked twice."""
-    drawn = (run.record.seed, phase.name, *(each.index for each in standing))
-    seed = hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]
+    model, seed = picking.picks.model, _seed_of(run, phase, standing)
     shown = list(standing)
     random.Random(seed).shuffle(shown)  # noqa: S311  # an order that can be drawn again
     indexes = sorted(each.index for each in standing)
@@ -200,7 +323,9 @@ async def _picked_by_model(
         "additionalProperties": False,
     }
     details = Evaluation(seed=seed, order=[each.index for each in shown])
-    question = _question(run, phase, model, shown, role=EVALUATOR_SYSTEM, asked=looked_for)
+    asked, costs = picking.told(standing)
+    role = EVALUATOR_SYSTEM
+    question = _question(run, phase, model, shown, role=role, asked=asked, costs=costs)
     answer = await _ask(run, phase, model, question, details=details, schema=schema)
     winner = read_winner(answer, indexes)
     if isinstance(winner, str):
@@ -208,6 +333,12 @@ async def _picked_by_model(
         answer = await _ask(run, phase, model, again, details=details, schema=schema)
         winner = read_winner(answer, indexes)
     return f"the evaluator {winner}" if isinstance(winner, str) else winner
+
+
+def _seed_of(run: CascadeRun, phase: Phase, standing: Sequence[Sounding]) -> str:
+    """The seed of what is drawn among soundings; a resumed run has the same."""
+    drawn = (run.record.seed, phase.name, *(each.index for each in standing))
+    return hashlib.sha256(repr(drawn).encode()).hexdigest()[:16]
 
 
 async def join_outputs(
@@ -244,13 +375,16 @@ def _question(
     *,
     role: str,
     asked: str | None,
+    costs: Mapping[int, str] = MappingProxyType({}),
 ) -> tuple[Message, ...]:
-    """The question to a model about outputs, each cut where it could not take all of them."""
+    """The question to a model about outputs, each cut where it could not take all of them.
+
+    What they cost stands in their headings.
+    """
     _, info = run.resolve(_model_of(run, phase, model))
     first = shown[0].tried
     assert first is not None
-    task = next(part for part in first.phase_run.instructions.message.parts)
-    texts = (task.text if isinstance(task, Text) else "", asked or "")
+    texts = (first.phase_run.messages.task, asked or "")
     fence = fence_of(run.record.seed, *texts, *(each.text for each in shown))
     asks = task_text(*texts, fence)
     room = info.input_room(ANSWER_TOKENS)
@@ -258,7 +392,8 @@ def _question(
     while True:
         parts: list[Part] = [Text(asks)]
         for each in shown:
-            header = fence_line(f"Attempt {each.index}", fence)
+            cost = f", {costs[each.index]}" if each.index in costs else ""
+            header = fence_line(f"Attempt {each.index}{cost}", fence)
             parts.append(Text(f"{header}\n{cut_text(each.text, longest)}"))
             parts += [*_pictures(info, each), Text(fence_end(fence))]
         question = (system(told_of_fence(role, fence)), user(*parts))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.model import Phase
@@ -13,14 +12,14 @@ from windlass.cascade.sounding_options import Soundings
 from windlass.engine._subcascades import open_below, phase_output, take_state
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
-from windlass.engine.phase.phase import Tried
+from windlass.engine.phase.phase import Tried, record_question
 from windlass.engine.phase.sources import last_said
 from windlass.engine.result import Result
 from windlass.engine.soundings.evaluating import Sounding
+from windlass.engine.soundings.planned import Planned
 from windlass.engine.soundings.soundings import SoundedPhase, with_answers
-from windlass.errors import RunLimitReached, person_needed
+from windlass.errors import AnswerNeeded, RunLimitReached, person_needed
 from windlass.history.base import Ending, StateChange
-from windlass.messages import Part
 from windlass.window.entries import Item
 
 
@@ -50,12 +49,11 @@ class _SoundedCascade(SoundedPhase):
         self,
         index: int,
         number: int,
-        model: str | None,
-        appended: Sequence[Part],
+        planned: Planned,
         emit: Callable[[Event], None],
     ) -> Sounding:
         """One attempt in a session of its own; what it used is added to the whole."""
-        own = open_attempt(self.run, index, model, appended, emit)
+        own = open_attempt(self.run, index, planned, emit)
         tried, session_id = None, own.record.session_id
         try:
             result = await self._attempt(own)
@@ -74,6 +72,15 @@ class _SoundedCascade(SoundedPhase):
         named = own.generation_of(own.cascade.phases[-1]).model
         self._tell_of(ended, self.run, number, model=named, session_id=session_id)
         return ended
+
+    async def _best(
+        self, found: Sequence[Sounding], looked_for: str | None, key: str = ""
+    ) -> Sounding:
+        try:
+            return await super()._best(found, looked_for, key)
+        except AnswerNeeded as needed:  # no phase ends here that would tell it
+            record_question(self.run.record, self.phase.name, needed)
+            raise
 
     async def _extracted(self, _output: Item) -> Sequence[StateChange]:
         """Nothing: each attempt took its own; the state is that of the first that stands."""
@@ -100,14 +107,10 @@ class _SoundedCascade(SoundedPhase):
 
 
 def open_attempt(
-    run: CascadeRun,
-    index: int,
-    model: str | None,
-    appended: Sequence[Part],
-    emit: Callable[[Event], None],
+    run: CascadeRun, index: int, planned: Planned, emit: Callable[[Event], None]
 ) -> CascadeRun:
     """The run of one attempt at a cascade, with nothing done yet."""
-    changes: dict[str, Any] = {} if model is None else {"model": model}
+    changes = dict(planned.settings)
     own = open_below(
         run,
         f"s{index}",
@@ -115,7 +118,7 @@ def open_attempt(
         copy.deepcopy(dict(run.input)),
         on_event=emit,
         sounding=index,
-        appended=tuple(appended),
+        wording=planned.wording,
     )
     own.session.state.update(copy.deepcopy(run.session.state))
     return replace(own, caches=run.caches.fork(), notices=run.notices)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import cycle, islice
 from typing import Any
 
 from windlass.cascade.model import Phase
-from windlass.cascade.sounding_options import Evaluator, Reforge, Soundings, Variations
+from windlass.cascade.sounding_options import Reforge, Soundings, Varied
 from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
@@ -37,7 +36,14 @@ from windlass.engine.phase.phase import (
     try_phase,
 )
 from windlass.engine.phase.phase_setup import begin_phase
-from windlass.engine.soundings.evaluating import Sounding, evaluate, is_accepted, join_outputs
+from windlass.engine.soundings.evaluating import (
+    Picking,
+    Sounding,
+    evaluate,
+    is_accepted,
+    join_outputs,
+)
+from windlass.engine.soundings.planned import Planned, plan_round
 from windlass.errors import (
     PersonNeeded,
     PhaseFailed,
@@ -61,9 +67,9 @@ from windlass.history.decisions import (
     SoundingsDecided,
     SoundingsWrite,
 )
-from windlass.messages import Part, Text, assistant
+from windlass.messages import Part, Text, assistant, user
 from windlass.safety.fairness import wait_for_turn
-from windlass.text.prompts import VARIATIONS, refine_text
+from windlass.text.prompts import refine_text
 from windlass.text.templates import render
 from windlass.window.entries import Item
 
@@ -97,7 +103,7 @@ class SoundedPhase:
         """All rounds, and what they came to. Raises PhaseFailed where nothing stands."""
         run, wanted = self.run, self.wanted
         self._warn_of_writes()
-        first = await self._round(0, wanted.factor, wanted.mutate)
+        first = await self._round(0, wanted.factor, wanted)
         self._check_not_all_failed(first)
         if wanted.joins is not None:
             return await self._joined(wanted.joins)
@@ -120,12 +126,12 @@ class SoundedPhase:
         """The best after the rounds of reforge; in each the best so far competes."""
         place = self._written_at("reforge.honing_prompt")
         for number in range(1, reforge.steps + 1):
-            if await self._is_good_enough(best, reforge.threshold):
+            if await self._is_good_enough(best, reforge.good_enough):
                 break
             where = self.run.cascade.where(place)
             honing = render(reforge.honing_prompt, **self.run.template_values(), where=where)
-            appended: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
-            found = await self._round(number, reforge.factor_per_step, reforge.mutate, appended)
+            refined: list[Part] = [Text(refine_text(best.text, honing)), *best.pictures]
+            found = await self._round(number, reforge.factor_per_step, reforge, refined)
             standing = [each for each in found if each.stands]
             if not standing:
                 text = f"all refinements of round {number} failed; sounding {best.index} stands"
@@ -155,7 +161,9 @@ class SoundedPhase:
         where = self.run.cascade.where(self._written_at(key or "evaluator_instructions"))
         if looked_for is not None:
             looked_for = render(looked_for, **self.run.template_values(), where=where)
-        return await evaluate(self.run, self.phase, self._picks, standing, looked_for)
+        wanted = self.wanted
+        picking = Picking(wanted.picks, looked_for, wanted.cost_counts)
+        return await evaluate(self.run, self.phase, picking, standing)
 
     async def _not_refused(self, found: list[Sounding], validator: str) -> list[Sounding]:
         """The soundings that the validator accepts; all of them where it accepts none."""
@@ -177,8 +185,7 @@ class SoundedPhase:
         joined = [each.index for each in standing]
         self.decided = SoundingsDecided(joined=joined, factor=self.wanted.factor)
         run.tell(name, f"{len(standing)} soundings are joined", self.decided)
-        question = phase_run.instructions.message
-        question = question.with_parts(*question.parts[:1])
+        question = user(phase_run.messages.task)
         rows = [
             run.record.row(NodeType.USER, question, phase=name, turn=0, attempt=1),
             run.record.row(
@@ -201,24 +208,24 @@ class SoundedPhase:
     # ---- one round -------------------------------------------------------------------
 
     async def _round(
-        self, number: int, factor: int, mutate: Variations, appended: Sequence[Part] = ()
+        self, number: int, factor: int, varied: Varied, refined: Sequence[Part] = ()
     ) -> list[Sounding]:
         """So many attempts side by side, each to its end; the first of each model goes ahead."""
-        begun, models = len(self.all), self._models(factor)
-        varied = variations(mutate, factor)
+        begun = len(self.all)
+        seed = repr((self.run.record.seed, self.phase.name, number))
+        planned = plan_round(self.wanted, varied, factor, seed, refined)
         slots, sent = asyncio.Semaphore(self.wanted.max_parallel), dict[str, asyncio.Event]()
         waiting = list[PersonNeeded]()
 
-        async def one(index: int, model: str | None, variation: str | None) -> None:
-            leads = (model or "") not in sent
-            gate = sent.setdefault(model or "", asyncio.Event())
-            parts = [*appended, *([Text(variation)] if variation else [])]
+        async def one(index: int, attempt: Planned) -> None:
+            leads = attempt.model not in sent
+            gate = sent.setdefault(attempt.model, asyncio.Event())
             if not leads:
                 await gate.wait()
             async with slots:
                 try:
                     told = self._tell_only_unusual(gate)
-                    ended = await self._run_sounding(index, number, model, parts, told)
+                    ended = await self._run_sounding(index, number, attempt, told)
                 except PersonNeeded as needed:
                     waiting.append(needed)  # what the others are sent is not sent in vain
                     return
@@ -228,8 +235,8 @@ class SoundedPhase:
 
         try:
             async with asyncio.TaskGroup() as group:
-                for place, (model, variation) in enumerate(zip(models, varied, strict=True)):
-                    group.create_task(one(begun + place, model, variation))
+                for place, attempt in enumerate(planned):
+                    group.create_task(one(begun + place, attempt))
         except BaseExceptionGroup as several:
             raise several.exceptions[0] from several
         if waiting:
@@ -241,13 +248,12 @@ class SoundedPhase:
         self,
         index: int,
         number: int,
-        model: str | None,
-        appended: Sequence[Part],
+        planned: Planned,
         emit: Callable[[Event], None],
     ) -> Sounding:
         """One attempt with a run of its own; what it used is added to the whole."""
         name = self.phase.name
-        changes: dict[str, Any] = {} if model is None else {"model": model}
+        changes = dict(planned.settings)
         if self.wanted.joins is not None:
             changes["output_extraction"] = None  # it is of what is made of all
         phase, whole = self.phase.model_copy(update=changes), self.run.cascade
@@ -259,7 +265,7 @@ class SoundedPhase:
         error: WindlassError | None = None
         try:
             await Guard(own, phase).check_input()
-            tried = await try_phase(own, phase, begin_phase(own, phase, appended))
+            tried = await try_phase(own, phase, begin_phase(own, phase, planned.wording))
         except (PersonNeeded, StepDiffers, StoreError):
             raise
         except WindlassError as failure:
@@ -290,9 +296,6 @@ class SoundedPhase:
         what = "sounding" if not number else f"refinement {number}, sounding"
         details = SoundingEnded(number, ended.index, model, session_id)
         by.tell(self.phase.name, f"{what} {ended.index}: {how}", details)
-
-    def _models(self, factor: int) -> list[str | None]:
-        return list(islice(cycle(self.wanted.models or (None,)), factor))
 
     def _tell_only_unusual(self, gate: asyncio.Event) -> Callable[[Event], None]:
         """Of attempts side by side only what is out of the ordinary is told.
@@ -359,10 +362,6 @@ class SoundedPhase:
     def _phases(self) -> Sequence[Phase]:
         return (self.phase,)
 
-    @property
-    def _picks(self) -> Evaluator:
-        return self.wanted.picks
-
     def _written_at(self, key: str) -> str:
         names = [phase.name for phase in self.run.cascade.phases]
         return f"{self.place.format(names.index(self.phase.name))}.{key}"
@@ -391,15 +390,3 @@ def fork_for_sounding(
         caches=run.caches.fork(),
         emit=emit,
     )
-
-
-def variations(mutate: Variations, factor: int) -> list[str | None]:
-    """The text appended to the instructions of each attempt; the first has none.
-
-    >>> variations(["Be brief.", "Be bold."], 4)
-    [None, 'Be brief.', 'Be bold.', 'Be brief.']
-    """
-    if mutate is False or mutate == ():
-        return [None] * factor
-    texts = VARIATIONS if mutate is True else mutate
-    return [None, *islice(cycle(texts), factor - 1)]

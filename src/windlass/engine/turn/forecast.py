@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain, cycle, islice
-from typing import Any
 
 from windlass.caching.rates import cost, priced_as
 from windlass.cascade.compile import compile_rule
@@ -14,7 +13,7 @@ from windlass.cascade.flow import most_visits
 from windlass.cascade.handoffs import are_chosen
 from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase
-from windlass.cascade.sounding_options import Soundings
+from windlass.cascade.sounding_options import AttemptModel, Soundings, Varied
 from windlass.cascade.tools_named import all_soundings, wards_of
 from windlass.cascade.validators import InlineValidator, find_validator
 from windlass.engine._subcascades import open_child
@@ -69,12 +68,25 @@ def _runs(run: CascadeRun, times: int = 1) -> Iterator[tuple[CascadeRun, int]]:
             yield from _runs(open_child(run, phase, position), times * visits)
 
 
-def _tries(phase: Phase) -> Iterable[tuple[str | None, int]]:
-    """Each model that a phase may run with (None: its own), and how often it may."""
-    if phase.soundings is None:
+def _tries(phase: Phase) -> Iterable[tuple[AttemptModel | None, int]]:
+    """Each model that a phase may run with (None: its own), and how often it may.
+
+    Of models that are drawn, each may be drawn every time.
+    """
+    soundings = phase.soundings
+    if soundings is None:
         return [(None, 1)]
-    models, rounds = phase.soundings.models or (None,), phase.soundings.rounds
+    models, rounds = soundings.attempt_models or (None,), soundings.rounds
+    if soundings.model_strategy == "random":
+        return [(each, sum(rounds)) for each in dict.fromkeys(models)]
     return Counter(chain.from_iterable(islice(cycle(models), n) for n in rounds)).items()
+
+
+def _rewrites(phase: Phase) -> int:
+    """How often a model may write the instructions of an attempt anew."""
+    soundings = phase.soundings
+    varied: tuple[Varied | None, ...] = (soundings, soundings.reforge) if soundings else ()
+    return int(any(each and each.mutate and each.mutation_mode == "rewrite" for each in varied))
 
 
 def _evaluator_calls(soundings: Soundings) -> tuple[str | None, int]:
@@ -83,7 +95,11 @@ def _evaluator_calls(soundings: Soundings) -> tuple[str | None, int]:
         return soundings.joins.model, int(soundings.joins.instructions is not None)
     picks = soundings.picks
     asks = picks.function is None and picks.validator is None
-    return picks.model, 2 * asks * len(soundings.rounds)  # it may mend each answer
+    times = 2  # it may mend its answer
+    if picks.human is not None:  # a model shortens the list, or picks when time is over
+        falls_back = picks.human.timeout_seconds and picks.human.on_timeout == "llm_fallback"
+        times = (picks.human.llm_prefilter is not None) + (2 if falls_back else 0)
+    return picks.model, times * asks * len(soundings.rounds)
 
 
 async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
@@ -110,9 +126,9 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
             f"a dry run shows the first request, and before it the phase {first.name!r} runs the"
             f" tool {first.tool!r}, which a dry run does not"
         )
-    models = first.soundings.models if first.soundings else ()
+    models = first.soundings.attempt_models if first.soundings else ()
     if first.tackle == "manifest" or models:
-        changes: dict[str, Any] = {"model": models[0]} if models else {}
+        changes = models[0].changes if models else {}
         changes |= {"tackle": ()} if first.tackle == "manifest" else {}
         first = first.model_copy(update=changes)
         run = replace(run, cascade=whole.model_copy(update={"phases": (first, *phases[1:])}))
@@ -131,10 +147,10 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     messages = tuple(entry.message for entry in shown.entries)
     bound = _Bound(price_as)
     for of_run, times in family:
-        phases = of_run.cascade.phases
-        for index, phase in enumerate(phases):
+        listed = of_run.cascade.phases
+        for index, phase in enumerate(listed):
             if phase.tool is None:
-                visits = times * most_visits(phases, index)
+                visits = times * most_visits(listed, index)
                 _add_phase(bound, of_run, phase, visits)
                 _add_validator(bound, of_run, phase, visits)
     for of_run, times in family:
@@ -185,7 +201,7 @@ def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
     """Add the calls of a phase that may run so many times."""
     for model, tries in _tries(phase):
         times = runs * tries
-        tried = phase if model is None else phase.model_copy(update={"model": model})
+        tried = phase if model is None else phase.model_copy(update=model.changes)
         generation = run.generation_of(tried)
         _, info = run.resolve(generation.model)
         repairs = generation.output_schema is not None
@@ -197,6 +213,7 @@ def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
         # Each reply may be cut at its limit, and goes on once then.
         turns = 2 * attempts * (phase.rules.max_turns + closing + repairs)
         turns += phase.tackle == "manifest"
+        turns += _rewrites(phase)
         most = generation.max_output_tokens
         bound.add(info, times * turns, info.input_room(most), most)
         choosing = compile_rule(run.cascade, phase, run.settings).choosing

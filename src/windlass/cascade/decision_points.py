@@ -1,0 +1,92 @@
+"""What a person is asked after a phase: a decision that its output asks for, or a word on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+from pydantic import AfterValidator, AliasChoices, Field, Tag
+
+from windlass.cascade.evaluators import Wait
+from windlass.declared import Model, Text, YesNo, by_form
+
+GOES_ON: Final = frozenset({"_continue", "continue", "next", "_next"})
+ABORTS: Final = frozenset({"_abort", "abort"})
+AGAIN: Final = frozenset({"_retry", "retry", "self", "_self"})
+"""What a decision may lead to besides a phase: the run goes on, it ends as failed, or the phase
+runs again."""
+
+ACTIONS: Final = ("_continue", "_abort", "_retry", "self", "next")
+"""These words as they are usually written."""
+
+
+class DecisionPoints(Model):
+    """A `<decision>` block of JSON in the phase's output asks a person, and the answer routes."""
+
+    enabled: YesNo = True
+    """Whether such a block asks."""
+
+    trigger: Literal["output", "error", "both"] = "output"
+    """What asks: only the output does."""
+
+    routing: Mapping[Text, Text] = Field(default_factory=dict[str, str])
+    """Where the choice of an option leads, by its id: a phase, `_continue` (the default), `_retry`
+    or `self` (the phase runs again), `_abort` (the run fails). `custom` is any other answer."""
+
+    timeout_seconds: Wait | None = None
+    """Seconds after which the run goes on without an answer (default: it waits)."""
+
+    ui: Any = None
+    """How a page looks that asks; Windlass asks in text, and warns."""
+
+
+class HumanInput(Model):
+    """A person is asked something after the phase; the answer is in the state by its name."""
+
+    question: Text | None = Field(default=None, validation_alias=AliasChoices("question", "prompt"))
+    """The question (default: what there is to say to the output)."""
+
+    options: Annotated[Sequence[Text], AfterValidator(tuple)] = ()
+    """The answers to choose from (default: any answer)."""
+
+    timeout_seconds: Wait | None = None
+    """Seconds after which the run goes on without an answer (default: it waits)."""
+
+
+def _as_points(value: bool | DecisionPoints) -> DecisionPoints | None:
+    if isinstance(value, bool):
+        return DecisionPoints() if value else None
+    return value if value.enabled else None
+
+
+def _as_input(value: bool | str | HumanInput) -> HumanInput | None:
+    if isinstance(value, HumanInput):
+        return value
+    if isinstance(value, str):
+        return HumanInput(question=value)
+    return HumanInput() if value else None
+
+
+Points: TypeAlias = Annotated[
+    Annotated[YesNo, Tag("<yes>")] | Annotated[DecisionPoints, Tag("<object>")],
+    by_form("<yes>", "<object>"),
+    AfterValidator(_as_points),
+]
+"""True, or an object with options."""
+
+AskedAfter: TypeAlias = Annotated[
+    Annotated[YesNo, Tag("<yes>")]
+    | Annotated[Text, Tag("<word>")]
+    | Annotated[HumanInput, Tag("<object>")],
+    by_form("<yes>", "<word>", "<object>"),
+    AfterValidator(_as_input),
+]
+"""True, the question, or an object with options."""
+
+
+def asked_ways(name: str, points: DecisionPoints | bool | None) -> tuple[str, ...]:
+    """The phases to which a decision after the phase of that name may lead by `routing`."""
+    if not isinstance(points, DecisionPoints):
+        return ()
+    leads = [each for each in points.routing.values() if each not in GOES_ON | ABORTS]
+    return tuple(dict.fromkeys(name if each in AGAIN else each for each in leads))
