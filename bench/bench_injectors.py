@@ -124,6 +124,7 @@ def made(attempts: int, volatile: str) -> dict[str, Any]:
                 "tool_choice": "look_up",
                 "rules": {
                     "loop_until": "never",
+                    "loop_until_silent": True,
                     "max_turns": 2,
                     "max_attempts": attempts,
                     "on_exhausted": "continue",

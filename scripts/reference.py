@@ -86,13 +86,14 @@ def settings() -> str:
 def settings_table(table: type[declared.Model]) -> str:
     """The settings of a table: name, value, default, meaning."""
     lines = ["| key | value | default | meaning |", "|---|---|---|---|"]
+    meanings = table.meanings()
     for name, field in table.model_fields.items():
         default = "required" if field.is_required() else ""
         if isinstance(field.default, bool):
             default = f"`{field.default}`".lower()
         elif isinstance(field.default, str | int | float | Path):
             default = f"`{field.default}`"
-        meaning = " ".join((field.description or "").split())
+        meaning = " ".join(meanings[name].split())
         lines.append(f"| `{name}` | {value_of(name, field)} | {default} | {meaning} |")
     return "\n".join([*lines, ""])
 
@@ -128,8 +129,8 @@ def linked(
     It stands `within` these: one that refers to itself is named once.
     """
     if isinstance(value, Mapping):
-        name = value.get("$ref", "").rpartition("/")[2]
-        if name and name not in within:
+        name = value.get("$ref", "").removeprefix("#/$defs/")
+        if name in definitions and name not in within:
             yield name
             yield from linked(definitions[name]["properties"], definitions, (*within, name))
         for inner in value.values():

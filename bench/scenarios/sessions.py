@@ -308,7 +308,11 @@ def loop() -> Session:
                     "name": "mend",
                     "instructions": "Make the tests pass. " + content.prose(2_400, 71),
                     "tackle": ["run_tests"],
-                    "rules": {"loop_until": "all_pass", "max_attempts": ATTEMPTS},
+                    "rules": {
+                        "loop_until": "all_pass",
+                        "loop_until_silent": True,
+                        "max_attempts": ATTEMPTS,
+                    },
                 }
             ],
         },

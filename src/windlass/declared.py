@@ -5,9 +5,14 @@ Cascades and settings are both declared in files; what may stand in either is de
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from inspect import cleandoc, getsource
+from itertools import pairwise
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -19,6 +24,7 @@ from pydantic import (
     Discriminator,
     Field,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     Strict,
     StringConstraints,
     Tag,
@@ -95,10 +101,58 @@ WordOr: TypeAlias = Annotated[
 """An object, or the one word that stands for it."""
 
 
+@cache
+def meanings_in(kind: type) -> Mapping[str, str]:
+    """The prose under each field of a class, by the field's name; not that of its bases.
+
+    It is read from the source, which takes too long for every start.
+    """
+    written = _classes_of(kind.__module__).get(kind.__name__)
+    return {
+        under.target.id: cleandoc(prose.value.value)
+        for under, prose in pairwise(written.body if written else ())
+        if isinstance(under, ast.AnnAssign)
+        and isinstance(under.target, ast.Name)
+        and isinstance(prose, ast.Expr)
+        and isinstance(prose.value, ast.Constant)
+        and isinstance(prose.value.value, str)
+    }
+
+
+@cache
+def _classes_of(module: str) -> Mapping[str, ast.ClassDef]:
+    tree = ast.parse(getsource(sys.modules[module]))
+    return {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+
+
 class Model(BaseModel):
     """What all declared objects share: frozen, and no key that is not declared."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @classmethod
+    def meanings(cls) -> Mapping[str, str]:
+        """What each field means, in prose, by its name."""
+        found: dict[str, str] = {}
+        for kind in reversed(cls.__mro__):
+            if issubclass(kind, Model):
+                found |= meanings_in(kind)
+        described = {key: field.description for key, field in cls.model_fields.items()}
+        return found | {key: text for key, text in described.items() if text is not None}
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """The schema, with what each field means."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        meanings = cls.meanings()
+        for name, field in cls.model_fields.items():
+            if name in meanings:
+                key = field.serialization_alias or name
+                properties[key]["description"] = meanings[name]
+        return schema
 
 
 EXPECTED: Final = "expected"

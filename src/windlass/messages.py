@@ -171,9 +171,9 @@ class ToolSpec:
 class Message:
     """One message, frozen and equal by content.
 
-    The result of a tool that no model called has no `tool_call_id`. `failed` marks the result of a
-    tool call that failed. A lone empty text is dropped, but not
-    beside tool calls: there `""` is not null.
+    The result of a tool that no model called has its name and no `tool_call_id`. `failed` marks the
+    result of a tool call that failed. A lone empty text is dropped, but not beside tool calls:
+    there `""` is not null.
     """
 
     role: Role
@@ -208,7 +208,7 @@ class Message:
     @property
     def is_uncalled(self) -> bool:
         """Whether it is the result of a tool that ran without a model's call."""
-        return self.role == "tool" and self.tool_call_id is None
+        return self.role == "tool" and self.tool_call_id is None and self.name is not None
 
     @property
     def canonical(self) -> str:

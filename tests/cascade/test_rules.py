@@ -76,9 +76,10 @@ def test_a_validator_may_name_what_it_judges_beside_a_declared_input() -> None:
     )
     assert check(from_python(made)) == ()
     assert perhaps_misread(from_python(made)) == ()
-    wrong = {**made, "validators": {"own": {"instructions": "{{ verdict }}"}}}
-    (mistake,) = check(from_python(wrong))
-    assert "validators.own.instructions: a template cannot use 'verdict'" in mistake.text
+    wrong = {**made, "validators": {"own": {"instructions": "{{ verdict }} {{ outputs.b }}"}}}
+    name, phase_ = (mistake.text for mistake in check(from_python(wrong)))
+    assert "validators.own.instructions: outputs.b: there is no phase 'b'; known: a" in phase_
+    assert "validators.own.instructions: a template cannot use 'verdict'" in name
 
 
 def test_a_cascade_with_validators_is_equal_to_itself_written_out() -> None:

@@ -35,8 +35,7 @@ def warnings(*phases: dict[str, Any]) -> list[str]:
         ("- {name: a, tool: }", "3: phase 'a', tool: expected text; nothing is written here"),
         (
             "- {name: a, tool: list_files, instructions: x}",
-            "3: phase 'a', tool: cannot be combined with 'instructions': a phase asks a model or runs"
-            " a tool",
+            "3: phase 'a', tool: cannot be combined with 'instructions': a phase asks a model or",
         ),
         (
             "- {name: a, instructions: x, timeout: 3}",
@@ -49,8 +48,7 @@ def warnings(*phases: dict[str, Any]) -> list[str]:
         ("- {name: a, tool: 'sql:q.sql'}", "3: phase 'a', tool: no such file: 'q.sql'"),
         (
             "- {name: a, tool: 'shell:x.sh'}",
-            "3: phase 'a', tool: commands of a shell are not run; put them into a function of your own"
-            " and name it as 'module:function'",
+            "3: phase 'a', tool: commands of a shell are not run; put them into a function of your",
         ),
         ("- {name: a, tool: 'python:load'}", "write it as 'python:package.module.function'"),
         ("- {name: a, tool: list_files, timeout: soon}", "write seconds as a number, or '30s'"),
@@ -106,6 +104,7 @@ def test_keys_without_effect_are_warned_of() -> None:
         f"phase 'a', wards.turn[0]: {idle}"
     ]
     ward = {"validator": "satisfied", "mode": "retry"}
+    useless = "has no effect with mode 'blocking', only with 'retry'"
     noted = "nothing can be tried again here: a refusal is only noted, as with 'advisory'"
     assert warnings({"name": "a", "instructions": "x", "wards": {"pre": [ward]}}) == [
         f"phase 'a', wards.pre[0].mode: {noted}"
@@ -119,9 +118,7 @@ def test_keys_without_effect_are_warned_of() -> None:
             "instructions": "x",
             "wards": {"post": [{"validator": "satisfied", "max_attempts": 2}]},
         }
-    ) == [
-        "phase 'a', wards.post[0].max_attempts: has no effect with mode 'blocking', only with 'retry'"
-    ]
+    ) == [f"phase 'a', wards.post[0].max_attempts: {useless}"]
     routed = {**tool, "routing": {"empty": "b"}}
     assert "after which the run ends" in warnings(routed, {"name": "b", "instructions": "x"})[0]
 

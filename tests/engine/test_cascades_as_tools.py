@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+import windlass
 from tests.engine.harness import House, asked_by, call, calls, phase
 from tests.support.engine_resume import Gone, Model, resumed
 from tests.support.engine_sub_cascades import write
 from windlass.errors import CascadeError
+from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
 
 TOPIC = {"topic": "what to look up"}
@@ -75,6 +77,33 @@ class TestTool:
         assert (await house.run(named, asks)).result.output == "Found 42 pages"
         folder = main(house, phase("a", tackle=["lookup"]))
         assert (await house.run(folder, asks)).result.output == "Found 42 pages"
+
+    async def test_folders_of_tools_may_be_the_users(self, house: House) -> None:
+        lookup(house)
+        made = write(house, "main.json", phase("a", tackle=["lookup"]))
+        ran = await house.run(made, asks, tools=[str(house.folder / "tools")])
+        assert ran.result.output == "Found 42 pages"
+        with pytest.raises(CascadeError, match="there is no tool 'lookup'"):
+            await house.run(made, asks)
+
+    async def test_a_fork_with_changes_finds_its_tools(
+        self, house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lookup(house)
+        file = main(house, phase("a", tackle=["lookup"]))
+        ran = await house.run(file, asks)
+        (elsewhere := tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(elsewhere)
+        result = await windlass.fork(
+            ran.session,
+            at=2,
+            changes={"description": "other"},
+            model="scripted/x",
+            store=house.store,
+            root=house.folder,
+            providers={"scripted": Scripted(asks)},
+        )
+        assert result.output == "Found 42 pages"
 
     async def test_a_file_without_inputs_schema_is_no_tool(self, house: House) -> None:
         write(house, "tools/notes.json", phase("b"))

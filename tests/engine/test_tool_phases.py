@@ -7,10 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from tests.engine.harness import House, cascade, phase
+from tests.engine.harness import House, call, calls, cascade, phase
 from tests.support import steps
 from tests.support.engine_resume import resumed
+from windlass.cli.app import app
+from windlass.errors import UsageError
+from windlass.report.explanation import explain_call
 from windlass.wire.base import Request
 
 READ = "tests.support.steps:read_orders"
@@ -239,7 +243,8 @@ async def test_a_person_may_refuse_the_tool(house: House) -> None:
 async def test_a_query_beside_the_cascade_is_run(house: House, tmp_path: Path) -> None:
     (tmp_path / "sales.csv").write_text("region,amount\nnorth,3\nsouth,4\nnorth,5\n")
     (tmp_path / "totals.sql").write_text(
-        "SELECT region, sum(amount)::INT AS total FROM sales WHERE region = '{{ region }}' GROUP BY 1"
+        "SELECT region, sum(amount)::INT AS total FROM sales"
+        " WHERE region = '{{ region }}' GROUP BY 1"
     )
     file = tmp_path / "c.yaml"
     file.write_text(
@@ -248,7 +253,8 @@ async def test_a_query_beside_the_cascade_is_run(house: House, tmp_path: Path) -
     )
     ran = await house.run(file, {}, {"region": "north"})
     assert ran.result.output == (
-        '{"columns": ["region", "total"], "rows": [{"region": "north", "total": 8}], "row_count": 1}'
+        '{"columns": ["region", "total"], "rows": [{"region": "north", "total": 8}],'
+        ' "row_count": 1}'
     )
 
 
@@ -267,3 +273,172 @@ async def test_inputs_know_what_ran_before(house: House) -> None:
     )
     assert steps.ran == ["a, ok a"]
     assert ran.result.status == "completed"
+
+
+async def test_the_state_has_a_result_as_a_value(house: House) -> None:
+    ran = await house.run(
+        cascade(
+            step("load", inputs={"path": "a"}),
+            {
+                "name": "report",
+                "instructions": "Do report. {{ state.output_load.orders | length }}"
+                "{% if state.last_deterministic_error %} failed{% endif %}"
+                "{{ state.last_deterministic_error.error }}",
+            },
+        )
+    )
+    assert ran.seen("report")[-1][1] == "Do report. 2"
+    assert "output_load" not in ran.result.state
+
+
+async def test_explain_tells_what_ran_before_a_call(house: House) -> None:
+    steps.failures.append("first")
+    load = step("load", inputs={"path": "a"}, retry={"backoff": "none"}, routing={"default": "b"})
+    ran = await house.run(cascade(load, phase("b")))
+    notes = explain_call(ran.store, ran.session, 1).notes
+    assert 'phase \'load\' runs read_orders with {"path":"a"}' in notes
+    assert any("failed (attempt 1 of 3): OSError: first" in each for each in notes)
+    assert any("its result says 'read'" in each for each in notes)
+
+
+async def test_a_tool_phase_in_a_loop_runs_anew_each_time(house: House) -> None:
+    made = cascade(
+        step("load", inputs={"path": "{{ state.next | default('a') }}"}, handoffs=["judge"]),
+        phase("judge", handoffs=["load", "end"]),
+    )
+    again = calls(call("route_to", '{"target": "load"}'))
+    stop = calls(call("route_to", '{"target": "end"}'), text="enough")
+    ran = await house.run(made, {"judge": [again, stop]})
+    assert steps.ran == ["a", "a"]
+    assert ran.result.status == "completed"
+
+
+async def test_each_run_of_a_sounded_cascade_runs_its_tools(house: House) -> None:
+    made = cascade(
+        step("load", inputs={"path": "a"}),
+        phase("report"),
+        soundings={"factor": 2, "evaluator_instructions": "The better."},
+    )
+    ran = await house.run(made, lambda _: '{"winner": 1}')
+    assert steps.ran == ["a", "a"]
+    assert ran.result.state == {"read": "a"}
+
+
+async def test_a_sub_cascade_may_run_a_tool(house: House, tmp_path: Path) -> None:
+    (tmp_path / "child.yaml").write_text(
+        "cascade_id: child\nphases:\n"
+        f"  - {{name: load, tool: '{READ}', inputs: {{path: '{{{{ input.path }}}}'}}}}\n"
+    )
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "cascade_id: c\nphases:\n  - name: report\n    sub_cascades: [{ref: child.yaml}]\n"
+        "    instructions: Do report. {{ outputs.child.json.status }}"
+        " {{ outputs.load.json.status }}\n"
+    )
+    ran = await house.run(file, {}, {"path": "a"})
+    assert ran.seen("report")[-1][1] == "Do report. read read"
+
+
+async def test_a_phase_that_chooses_may_choose_a_result(house: House) -> None:
+    made = cascade(
+        step("load", inputs={"path": "a"}),
+        phase("talk"),
+        phase("report", context={"mode": "auto", "anchors": {"from_phases": ["load"]}}),
+    )
+    ran = await house.run(made)
+    assert ran.result.status == "completed"
+    assert any('"status": "read"' in text for _, text in ran.seen("report"))
+
+
+async def test_only_the_output_of_a_tool_phase_may_stay(house: House) -> None:
+    made = cascade(
+        step("load", inputs={"path": "a"}, context_retention="output_only"), phase("report")
+    )
+    ran = await house.run(made)
+    assert len([text for _, text in ran.seen("report") if '"status": "read"' in text]) == 1
+
+
+async def test_a_value_is_extracted_from_a_result(house: House) -> None:
+    found = {"pattern": '"status": "(\\w+)"', "store_as": "status"}
+    ran = await house.run(cascade(step("load", inputs={"path": "a"}, output_extraction=found)))
+    assert ran.result.state["status"] == "read"
+
+
+def test_a_dry_run_says_that_it_runs_no_tool(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "cascade_id: c\nphases:\n  - {name: load, tool: list_files}\n"
+        "  - {name: report, instructions: Do report.}\n"
+    )
+    told = CliRunner().invoke(app, ["run", str(file), "--dry-run"])
+    assert isinstance(told.exception, UsageError)
+    assert "before it the phase 'load' runs the tool 'list_files'" in str(told.exception)
+
+
+async def test_a_recorded_failure_is_not_made_again(house: House) -> None:
+    steps.failures += ["second", "first"]
+    retry = {"max_attempts": 2, "backoff": "none"}
+    made = cascade(
+        step("load", inputs={"path": "a"}, retry=retry, on_error="repair"), phase("repair")
+    )
+
+    def gone(_: object) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await house.run(made, gone, session_id="s")
+    result, (request,) = await resumed(house, ok, (), trust=True)
+    assert result.status == "completed"
+    assert steps.ran == ["a", "a"]
+    assert result.state["last_deterministic_error"]["error"] == "OSError: second"
+    assert request.messages[-2].text == "OSError: second"
+
+
+async def test_the_attempt_that_ended_a_run_is_made_again(house: House) -> None:
+    steps.failures.append("no such file")
+    made = cascade(step("load", inputs={"path": "a"}), phase("report"))
+    failed = await house.run(made, {}, session_id="s")
+    assert failed.result.status == "failed"
+    result, _ = await resumed(house, ok, (), trust=True)
+    assert result.status == "completed"
+    assert steps.ran == ["a", "a"]
+    assert not list(house.open_store().verify())
+
+
+async def test_a_refusal_is_not_asked_for_again(house: House) -> None:
+    retry = {"max_attempts": 3, "backoff": "none"}
+    rules = {"approve": ["read_orders"]}
+    load = step("load", inputs={"path": "a"}, rules=rules, retry=retry, on_error="no")
+
+    def gone(_: object) -> str:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await house.run(
+            cascade(load, phase("no")), gone, session_id="s", approve={"read_orders": False}
+        )
+    result, _ = await resumed(house, ok, (), trust=True)
+    assert list(result.outputs) == ["load", "no"]
+    assert steps.ran == []
+
+
+async def test_a_cascade_that_is_a_tool_may_be_run(house: House, tmp_path: Path) -> None:
+    (tmp_path / "shorten.yaml").write_text(
+        "cascade_id: shorten\ninputs_schema: {text: What to shorten.}\nphases:\n"
+        "  - {name: cut, instructions: 'Do cut. {{ input.text }}'}\n"
+    )
+    file = tmp_path / "c.yaml"
+    file.write_text(
+        "cascade_id: c\ntools: [shorten.yaml]\nphases:\n"
+        "  - {name: short, tool: shorten, inputs: {text: '{{ input.text }}'}}\n"
+        "  - {name: report, instructions: 'Do report. {{ outputs.short }}'}\n"
+    )
+    ran = await house.run(file, {"cut": ["brief"]}, {"text": "long"})
+    assert ran.seen("cut")[-1][1] == "Do cut. long"
+    assert ran.seen("report")[-1][1] == "Do report. brief"
+
+
+async def test_a_tool_that_takes_a_number_gets_one(house: House) -> None:
+    twice = step("twice", "tests.support.steps:twice", inputs={"number": "{{ input.count }}"})
+    ran = await house.run(cascade(twice), {}, {"count": 21})
+    assert ran.result.output == "42"

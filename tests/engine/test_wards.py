@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.support import steps
 from tests.support.engine_resume import resumed
+from windlass.cli.app import app
 from windlass.errors import WardRefused
 from windlass.wire.base import Request
 
@@ -145,3 +147,20 @@ async def test_a_ward_may_ask_a_model(house: House) -> None:
     assert str(ran.result.error) == "phase 'write': what it says is blocked: polite: it is rude"
     ran = await house.run(guarded(pre=["polite"]) | {"validators": made["validators"]}, script)
     assert "its input is blocked: polite: it is rude" in str(ran.result.error)
+
+
+def test_a_dry_run_counts_what_wards_may_ask(tmp_path: Path) -> None:
+    def most_calls(wards: str) -> int:
+        file = tmp_path / "c.yaml"
+        file.write_text(
+            "cascade_id: c\nvalidators: {polite: {instructions: 'Polite? {{ content }}'}}\n"
+            "phases:\n"
+            f"  - {{name: write, instructions: Write., rules: {{max_turns: 1}}, wards: {wards}}}\n"
+        )
+        told = CliRunner().invoke(app, ["run", str(file), "--dry-run", "--json"])
+        return int(json.loads(told.output)["most_calls"])
+
+    without = most_calls("{}")
+    assert most_calls("{pre: [polite]}") == without + 1
+    retry = "{validator: polite, mode: retry, max_attempts: 2}"
+    assert most_calls(f"{{post: [{retry}]}}") > without + 2

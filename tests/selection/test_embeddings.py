@@ -8,7 +8,8 @@ import pytest
 import windlass.selection.wordllama
 from tests.selection.talks import Meanings
 from windlass.errors import UsageError
-from windlass.selection.vectors import Threshold, embed_texts, read_threshold, unrelated_cosine
+from windlass.selection.threshold import Threshold, read_threshold
+from windlass.selection.vectors import embed_texts, unrelated_cosine
 from windlass.selection.wordllama import WordLlamaEmbedder, installed
 
 needs_model = pytest.mark.skipif(not installed(), reason="the extra 'embeddings' is not installed")

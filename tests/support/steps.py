@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from windlass.tools.base import ToolContext
+from windlass.messages import ToolSpec
+from windlass.tools.base import Tool, ToolContext
 from windlass.tools.registry import tool
 
 ran: list[str] = []
@@ -70,3 +71,14 @@ def short(output: str) -> dict[str, object]:
     """It is short."""
     judged.append(output)
     return {"valid": len(output) < 20, "reason": "it is too long"}
+
+
+def _twice(number: int) -> int:
+    return 2 * number
+
+
+twice = Tool(
+    ToolSpec("twice", "Twice.", {"type": "object", "properties": {"number": {"type": "integer"}}}),
+    _twice,
+)
+"""A tool that is handed its arguments as they are, as those of an MCP server are."""

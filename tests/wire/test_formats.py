@@ -350,3 +350,28 @@ def test_paths() -> None:
     assert anthropic.path("m", stream=False) == "/messages"
     assert gemini.path("m", stream=False) == "/models/m:generateContent"
     assert gemini.path("m", stream=True) == "/models/m:streamGenerateContent?alt=sse"
+
+
+@every_format
+@pytest.mark.parametrize("mark", [(), ((2, 0),), ((4, 0),)])
+def test_a_result_that_no_model_asked_for_is_the_users(
+    wire: str, mark: tuple[tuple[int, int], ...]
+) -> None:
+    said = [
+        system("Be brief."),
+        user("[Phase load ran the tool look(). Its result:]"),
+        Message("tool", (Text("two orders"),), name="look"),
+        user("[Phase check ran the tool look(). It failed:]"),
+        Message("tool", (), name="look", failed=True),
+        user("What is there?"),
+    ]
+    request = ask(*said, model=MODELS[wire][0], breakpoints=mark)
+    assert [message.role for message in request.messages] == ["system", *["user"] * 5]
+    body = FORMATS[wire].body(request)
+    assert problems(wire, body, request.model) == []
+    SDK[wire](body)
+    sent = json.dumps(body)
+    assert "two orders" in sent
+    assert "(empty)" in sent
+    assert "functionResponse" not in sent
+    assert "tool_result" not in sent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
+    from windlass.tools.base import Tool
     from windlass.tools.registry import Registry
 
 
@@ -33,24 +35,32 @@ def modules_of(file: object, *, trust: bool | None = None) -> Modules:
 
 def make_registry(settings: Settings, tools: Tools, modules: Modules) -> Registry:
     """Builtins, tools of the history, plugins, the user's own tools; a cascade adds its own."""
-    from windlass.engine.choosing.search_context import search_context
+    from windlass.tools.registry import builtin
+
+    registry = builtin(modules)
+    registry.partial = "tools" in settings.untrusted
+    for each in _tools_of_history():
+        registry.register(each)
+    registry.load_entry_points()
+    return add_tools(registry, (*(() if registry.partial else settings.tools), *tools))
+
+
+@cache
+def _tools_of_history() -> tuple[Tool, ...]:
     from windlass.engine.people.question_tools import ASKING
-    from windlass.engine.phase.callouts import callout
-    from windlass.engine.phase.remembering import remember, search_memory
+    from windlass.engine.session_tools import callout, remember, search_context, search_memory
     from windlass.engine.turn.recall import recall
     from windlass.injectors.scratchpad import describe_picture, look_again
     from windlass.injectors.skills import use_skill
     from windlass.injectors.todo import plan, todo
-    from windlass.tools.registry import builtin, make_tool
+    from windlass.tools.registry import make_tool
 
-    registry = builtin(modules)
-    registry.partial = "tools" in settings.untrusted
     kept = (*ASKING, callout, recall, search_context, search_memory)
-    for own in (*kept, describe_picture, look_again, plan, todo, use_skill):
-        registry.register(replace(make_tool(own), effects="none"))
-    registry.register(replace(make_tool(remember), effects="idempotent"))
-    registry.load_entry_points()
-    return add_tools(registry, (*(() if registry.partial else settings.tools), *tools))
+    reading = (*kept, describe_picture, look_again, plan, todo, use_skill)
+    return (
+        *(replace(make_tool(own), effects="none") for own in reading),
+        replace(make_tool(remember), effects="idempotent"),
+    )
 
 
 def add_tools(registry: Registry, tools: Tools) -> Registry:

@@ -47,7 +47,7 @@ def form_mistakes(partial: PartialCascade, index: int, phase: Phase) -> Iterator
 def way_mistakes(
     partial: PartialCascade, index: int, phase: Phase, known: list[str]
 ) -> Iterator[Mistake]:
-    """The phases to which a tool phase goes on and that there are not; `known` are those that are."""
+    """The phases to which a tool phase goes on and that are not among those `known`."""
     base: Path = ("phases", index)
     targets: dict[Path, str] = {
         (*base, "routing", key): target for key, target in phase.routing.items()

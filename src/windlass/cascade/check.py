@@ -164,7 +164,7 @@ class _Checker:
                     yield self.mistake(self.sounding_path(path, key), problem)
         for name, validator in self.cascade.validators.items():
             place: Path = ("validators", name, "instructions")
-            yield from self.template(place, validator.instructions, len(self.names))
+            yield from self.template(place, validator.instructions, None)
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -380,6 +380,12 @@ class _Checker:
                 if name.name not in names:
                     text = f"a template cannot use {name.name!r}; {did_you_mean(name.name, names)}"
                     yield self.in_template(path, template, name.line, text)
+            elif path[0] == "validators":  # any phase may name it
+                every = [*self.known(), *(each for them in self.children.values() for each in them)]
+                if name.name not in every:
+                    near = did_you_mean(name.name, every)
+                    text = f"outputs.{name.name}: there is no phase {name.name!r}; {near}"
+                    yield self.in_template(path, template, name.line, text)
             elif index is None:
                 text = f"outputs.{name.name}: the system prompt of all phases can use no output"
                 yield self.in_template(path, template, name.line, text)
@@ -388,7 +394,7 @@ class _Checker:
                 yield self.in_template(path, template, name.line, text)
 
     def no_output(self, name: str, index: int) -> str:
-        if [name] == self.names[index : index + 1]:
+        if name == self.names[index]:
             return "the output of a phase is not known while it runs"
         if name in self.names:
             return self.never_before(name)

@@ -21,8 +21,6 @@ SHELL: Final = "shell:"
 
 DEFAULT: Final = "default"
 """The key of `routing` that stands for all others."""
-LAST_ERROR: Final = "last_deterministic_error"
-"""The state key that says what the newest tool phase with an `on_error` failed by."""
 
 ASKING: Final = frozenset(
     {
@@ -126,7 +124,9 @@ Amount: TypeAlias = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Span: TypeAlias = Annotated[
     Amount,
     BeforeValidator(as_seconds),
-    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string", "minLength": 1}]}
+    ),
 ]
 """Seconds as a number, or text such as `30s`, `5m` and `1h`; held as seconds."""
 

@@ -415,6 +415,8 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
             return data
         if "name" in body:
             raise refuse(f"what stands under 'on_error' is called {fallback_name(name)!r}")
+        if isinstance(body.get("on_error"), Mapping):
+            raise refuse("a phase under 'on_error' has no such phase itself; name one there")
         return {**data, "on_error": {**body, "name": fallback_name(name)}}
 
     @property

@@ -7,13 +7,10 @@ phase is the affair of `layers`.
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache, partial
-from inspect import cleandoc, getsource
-from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_origin
 
 from pydantic import AfterValidator, Field, Strict, create_model, model_validator
@@ -27,6 +24,7 @@ from windlass.declared import (
     Text,
     WordOr,
     YesNo,
+    meanings_in,
     refuse,
     without_repeats,
 )
@@ -41,7 +39,7 @@ from windlass.selection.options import (
     SIMILARITY_THRESHOLD,
     Strategy,
 )
-from windlass.selection.vectors import read_threshold
+from windlass.selection.threshold import read_threshold
 from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
 from windlass.window.policies import shared as policies
 from windlass.window.profiles import Commit, Profile
@@ -176,23 +174,14 @@ def meanings_of(options: type) -> Mapping[str, str]:
 
     The first paragraph says it in one sentence.
     """
+    groups, written = groups_of(options), meanings_in(options)
     meanings: dict[str, str] = {}
-    for under, prose in pairwise([*_body_of(options), ast.Pass()]):
-        if not (isinstance(under, ast.AnnAssign) and isinstance(under.target, ast.Name)):
-            continue
-        name = under.target.id
-        if name in groups_of(options):
-            meanings |= meanings_of(groups_of(options)[name])
-        elif isinstance(prose, ast.Expr) and isinstance(prose.value, ast.Constant):
-            meanings[name] = cleandoc(str(prose.value.value))
+    for each in fields(options):
+        if each.name in groups:
+            meanings |= meanings_of(groups[each.name])
+        elif each.name in written:
+            meanings[each.name] = written[each.name]
     return meanings
-
-
-def _body_of(group: type) -> list[ast.stmt]:
-    """The statements of a class as they are written."""
-    (written,) = ast.parse(getsource(group)).body
-    assert isinstance(written, ast.ClassDef)
-    return written.body
 
 
 BLOCK_PARTS: Final[dict[type, type[Model]]] = {}

@@ -25,6 +25,8 @@ def json_schema() -> dict[str, Any]:
         short = {**field, "description": f"The same as `{key}`, in short."}
         source["properties"][other] = short
         source.setdefault("allOf", []).append({"not": {"required": [key, other]}})
+    fields = parts["Phase"]["properties"]
+    fields["on_error"] = _with_body(fields["on_error"], fields)
     schema["properties"] = {
         "$schema": {"type": "string", "description": "Names this schema, for editors."},
         **_sorted_by_need(schema),
@@ -36,6 +38,20 @@ def json_schema() -> dict[str, Any]:
         **schema,
         "title": "Windlass cascade",
     }
+
+
+def _with_body(field: dict[str, Any], fields: dict[str, Any]) -> dict[str, Any]:
+    """`on_error` of a phase: its body is a phase without a name and without such a body."""
+    same = fields.keys() - {"name", "on_error"}
+    body: dict[str, Any] = {
+        "type": "object",
+        "properties": {key: {"$ref": f"#/$defs/Phase/properties/{key}"} for key in sorted(same)},
+        "additionalProperties": False,
+    }
+    body["properties"]["on_error"] = {"type": "string", "minLength": 1}
+    forms = [form for form in field["anyOf"] if form.get("type") == "null"]
+    word = {"type": "string", "minLength": 1}
+    return {**field, "anyOf": [word, body, *forms]}
 
 
 class _Plain(GenerateJsonSchema):

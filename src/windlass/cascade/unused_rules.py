@@ -7,6 +7,7 @@ from typing import Final
 
 from windlass.cascade.load import PartialCascade
 from windlass.cascade.model import Phase
+from windlass.cascade.tools_named import wards_of
 from windlass.errors import Mistake
 
 _WITHOUT_JUDGE: Final = "nothing refuses an output of this phase: it has no 'loop_until'"
@@ -22,7 +23,8 @@ def unused_rules(partial: PartialCascade) -> Iterator[Mistake]:
 def _unused(partial: PartialCascade, phase: Phase) -> Iterator[tuple[str, str]]:
     rules = phase.rules
     judged = rules.loop_until is not None or partial.cascade.settings_for(phase).output_schema
-    if rules.retry_instructions is not None:
+    retries = any(ward.mode == "retry" and place == "post" for place, _, ward in wards_of(phase))
+    if rules.retry_instructions is not None and not retries:
         if not judged:
             yield "retry_instructions", f"{_WITHOUT_JUDGE} and no 'output_schema'"
         elif rules.max_attempts == 1:

@@ -63,15 +63,20 @@ def find_validator(
     own: Mapping[str, InlineValidator], tools: Registry, name: str
 ) -> InlineValidator | Tool:
     """The validator of that name; `own` are those of the cascade. Raises UsageError."""
-    if name in own:
-        return own[name]
+    if (asking := asking_validator(own, tools, name)) is not None:
+        return asking
     if ":" in name or name in tools.names():
         return tools.get(name)
-    if name in JUDGES:
-        return JUDGES[name]
     if name in CHECKS:
         return make_tool(CHECKS[name])
     raise UsageError(f"there is no validator {name!r}; {near_validators(own, tools, name)}")
+
+
+def asking_validator(
+    own: Mapping[str, InlineValidator], tools: Registry, name: str
+) -> InlineValidator | None:
+    """The validator of that name where it asks a model; no module is loaded to know it."""
+    return own.get(name) or (None if name in tools.names() else JUDGES.get(name))
 
 
 def near_validators(own: Mapping[str, InlineValidator], tools: Registry, name: str) -> str:

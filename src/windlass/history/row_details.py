@@ -264,7 +264,7 @@ class Validation(RowDetails, nodes={NodeType.VALIDATION}):
 
 
 class WardJudged(RowDetails, kind="ward"):
-    """A ward judged a text: the input before a phase (`pre`), a reply (`turn`) or the output (`post`).
+    """A ward judged a text: a phase's input (`pre`), a reply (`turn`) or its output (`post`).
 
     `position` counts the wards of that place from 0, `digest` is of the text.
     """

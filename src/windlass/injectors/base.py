@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from windlass.injectors.variation import PLAIN, Style
-from windlass.memory.banks import Memory
 from windlass.messages import ToolSpec
+
+if TYPE_CHECKING:
+    from windlass.memory.banks import Memory
 
 LOOK: Final = "look_again"
 """The tool that shows a picture or a file again."""

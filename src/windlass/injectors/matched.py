@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from windlass.errors import UsageError
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
 from windlass.injectors.markdown import MarkdownFile, read_page, shown_path
-from windlass.memory.banks import Memory
 from windlass.memory.matching import best_matches
 from windlass.memory.passages import Files, Passage
+
+if TYPE_CHECKING:
+    from windlass.memory.banks import Memory
 
 
 @dataclass

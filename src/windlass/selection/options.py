@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.selection.vectors import Threshold, read_threshold
+from windlass.selection.threshold import Threshold, read_threshold
 
 Strategy: TypeAlias = Literal["heuristic", "semantic", "llm", "hybrid"]
 STRATEGIES: Final[tuple[Strategy, ...]] = get_args(Strategy)

@@ -22,7 +22,11 @@ class SettingValue:
     name: str
     value: Any
     origin: str
-    help: str
+
+    @property
+    def help(self) -> str:
+        """What the setting means."""
+        return SettingFields.meanings()[self.name]
 
 
 Layer: TypeAlias = Mapping[str, SettingValue]
@@ -32,11 +36,6 @@ Keys: TypeAlias = tuple[str, ...]
 
 Place: TypeAlias = Callable[[Keys], tuple[str, int | None]]
 """Gives the source of a value and its line there, from 1; None where the source has no lines."""
-
-
-def setting_value(name: str, value: Any, origin: str) -> SettingValue:
-    """The value of a setting with the setting's help."""
-    return SettingValue(name, value, origin, SettingFields.model_fields[name].description or "")
 
 
 def in_source(source: str) -> Place:
@@ -67,7 +66,7 @@ def read_layer(values: Mapping[str, Any], folder: Path, place: Place) -> dict[st
         source, line = place((name,))
         return source if line is None else f"{source}:{line}"
 
-    return {name: setting_value(name, getattr(fields, name), origin(name)) for name in given}
+    return {name: SettingValue(name, getattr(fields, name), origin(name)) for name in given}
 
 
 def merged(far: Layer, near: Layer) -> dict[str, SettingValue]:

@@ -25,7 +25,6 @@ from windlass.settings._checked_sources import (
     in_source,
     merged,
     read_layer,
-    setting_value,
 )
 from windlass.settings._origins import read_file, read_variables, with_vendor_addresses
 from windlass.settings.fields import SettingFields
@@ -100,7 +99,7 @@ class Settings(SettingFields):
     def _of(cls, layers: Mapping[str, Layer], *, folder: Path, **more: Any) -> Settings:
         defaults = SettingFields.model_validate({}, context=folder)
         in_force = {
-            name: setting_value(name, getattr(defaults, name), "default")
+            name: SettingValue(name, getattr(defaults, name), "default")
             for name in SettingFields.model_fields
         }
         chosen: Layer = {}

@@ -8,6 +8,7 @@ history; what `outputs` offers is fetched by functions it is handed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -51,9 +52,12 @@ judged, under two names, and the cascade's input as text."""
 RECORDED: Final = ("history", "lineage")
 """What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
 
+LAST_ERROR: Final = "last_deterministic_error"
+"""The state key that says what the newest tool phase with an `on_error` failed by."""
 OUTPUT_OF: Final = "output_"
 """What stands before a phase's name in the key of the state that is its output."""
 
+_LIKE_JSON: Final = re.compile(r'\s*(?:[\[{"].*|true|false|null)\s*', re.DOTALL)
 _SHOWN: Final = 80
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})
 
@@ -221,7 +225,8 @@ class NotRun(jinja2.ChainableUndefined):
 class _State(dict[str, Any]):
     """The state as a template sees it: `state.output_PHASE` is the output of that phase, too.
 
-    A key of the state goes before. To a condition (`is_lenient`) a key that was never set counts
+    As long as no tool phase has failed, `last_deterministic_error` prints nothing. A key of the
+    state goes before. To a condition (`is_lenient`) a key that was never set counts
     as nothing: a phase may or may not set it, and whether it did is what conditions ask.
     """
 
@@ -236,6 +241,8 @@ class _State(dict[str, Any]):
         name = key.removeprefix(OUTPUT_OF) if isinstance(key, str) else key
         if name != key and name in self._outputs:
             return _value_of(self._outputs[name])
+        if key == LAST_ERROR:
+            return jinja2.ChainableUndefined(name=key)
         if self._is_lenient:
             return jinja2.ChainableUndefined(name=key)
         raise KeyError(key)
@@ -394,6 +401,20 @@ def holds(
 def is_true(rendered: str) -> bool:
     """Whether the rendered text of a condition means true."""
     return rendered.strip().lower() not in _FALSE
+
+
+def as_value(text: str) -> Any:
+    """A rendered text, read as JSON where it looks like it; numbers stay text.
+
+    >>> as_value('{"a": 1}'), as_value("true"), as_value("12"), as_value("[draft]")
+    ({'a': 1}, True, '12', '[draft]')
+    """
+    if not _LIKE_JSON.fullmatch(text):
+        return text
+    try:
+        return parse_json(text)
+    except ValueError:
+        return text
 
 
 def _line_of(error: BaseException) -> int | None:

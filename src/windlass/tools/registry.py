@@ -14,7 +14,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Any, Final, TypeVar, overload
 
@@ -284,21 +284,31 @@ class Registry:
 
     def add_marked(self, module: ModuleType) -> None:
         """Register every function of a loaded module that is marked with `@tool`."""
-        # Looked up without getattr: an object with __getattr__ would answer to every name.
-        marked = [
-            value
-            for value in vars(module).values()
-            if isinstance(inspect.getattr_static(value, _MARK, None), _Mark)
-        ]
-        if not marked:
-            raise UsageError(f"module {module.__name__!r} has no function marked with @tool")
-        for function in marked:
-            self.register(make_tool(function))
+        for each in _marked_tools(module):
+            self.register(each)
+
+
+def _marked_tools(module: ModuleType) -> tuple[Tool, ...]:
+    # Looked up without getattr: an object with __getattr__ would answer to every name.
+    marked = [
+        value
+        for value in vars(module).values()
+        if isinstance(inspect.getattr_static(value, _MARK, None), _Mark)
+    ]
+    if not marked:
+        raise UsageError(f"module {module.__name__!r} has no function marked with @tool")
+    return tuple(make_tool(function) for function in marked)
 
 
 def builtin(modules: Modules | None = None) -> Registry:
     """A registry of all builtin tools. Their optional packages are imported when they run."""
     registry = Registry(modules)
-    for module in BUILTIN_MODULES:
-        registry.add_marked(importlib.import_module(f"windlass.tools.{module}"))
+    for each in _builtin_tools():
+        registry.register(each)
     return registry
+
+
+@cache
+def _builtin_tools() -> tuple[Tool, ...]:
+    modules = (importlib.import_module(f"windlass.tools.{name}") for name in BUILTIN_MODULES)
+    return tuple(each for module in modules for each in _marked_tools(module))

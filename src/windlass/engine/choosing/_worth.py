@@ -150,6 +150,8 @@ def _later_calls(run: CascadeRun, phase_run: CascadePhaseRun, later: Sequence[Ph
     """The calls of later phases that may go on from what this one sees."""
     calls = 0
     for phase in later:
+        if phase.tool is not None:
+            continue
         model = run.settings.model_for(run.cascade.settings_for(phase).model)
         if model != phase_run.generation.model:
             break

@@ -122,6 +122,8 @@ def _calls_to_come(run: CascadeRun, phase_run: CascadePhaseRun) -> int:
         return 0
     calls, model = 0, phase_run.generation.model
     for phase in sure_after(phases, name):
+        if phase.tool is not None:  # it sees nothing, and calls nobody
+            continue
         rule = compile_rule(run.cascade, phase, run.settings)
         whole = rule.mode != "selective" and rule.newest_turns is None and not rule.sliding
         soundings = phase.soundings

@@ -10,8 +10,8 @@ from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.tools_named import memory_of, missing_bank
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.choosing.search_context import SEARCH
 from windlass.engine.events import Noted
+from windlass.engine.session_tools import SEARCH
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import send
 from windlass.history.decisions import ToolsChosen

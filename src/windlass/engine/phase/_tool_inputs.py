@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,15 +13,12 @@ from windlass.cascade.tools_named import RUN_SQL
 from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import UsageError
 from windlass.messages import ToolCall, canonical_json
-from windlass.safety.foreign import parse_json
-from windlass.text.templates import RECORDED, find_names, render
+from windlass.text.templates import RECORDED, as_value, find_names, render
 from windlass.tools.base import Tool
 from windlass.tools.registry import make_tool
 
 CALL: Final = "tool_phase"
 """The id of the call that a tool phase makes."""
-
-_LIKE_JSON: Final = re.compile(r'\s*(?:[\[{"].*|true|false|null)\s*', re.DOTALL)
 
 
 def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
@@ -30,10 +26,35 @@ def call_of(run: CascadeRun, phase: Phase, tool: Tool) -> ToolCall:
     arguments = rendered_inputs(run, phase)
     if phase.tool is not None and phase.tool.startswith(SQL):
         arguments = {"query": _query(run, phase, arguments)}
-    return ToolCall(CALL, tool.spec.name, canonical_json(arguments))
+    return ToolCall(CALL, tool.spec.name, canonical_json(with_numbers(arguments, tool)))
 
 
-def sql_tool(run: CascadeRun, phase: Phase) -> Tool | None:
+def with_numbers(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
+    """The arguments with numbers in place of their texts, where the tool takes a number.
+
+    A tool that is a function reads its own arguments.
+    """
+    properties: Mapping[str, Any] = tool.spec.parameters.get("properties", {})
+    taken = dict(arguments)
+    for name, value in arguments.items() if tool.parse is None else ():
+        kind = properties.get(name, {}).get("type")
+        if isinstance(value, str) and (number := _number(value, kind)) is not None:
+            taken[name] = number
+    return taken
+
+
+def _number(text: str, kind: object) -> int | float | None:
+    """The number that a text is, where one of this kind is taken (None: it is none)."""
+    read = {"integer": int, "number": float}.get(str(kind))
+    if read is None:
+        return None
+    try:
+        return read(text)
+    except ValueError:
+        return None
+
+
+def sql_tool(phase: Phase) -> Tool | None:
     """What runs the query of a `sql:` phase; None: it runs another tool."""
     if phase.tool is None or not phase.tool.startswith(SQL):
         return None
@@ -69,20 +90,6 @@ def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
         name: rendered(value, f"phases[{index}].inputs.{name}")
         for name, value in phase.inputs.items()
     }
-
-
-def as_value(text: str) -> Any:
-    """A rendered text, read as JSON where it looks like it; numbers stay text.
-
-    >>> as_value('{"a": 1}'), as_value("true"), as_value("12"), as_value("[draft]")
-    ({'a': 1}, True, '12', '[draft]')
-    """
-    if not _LIKE_JSON.fullmatch(text):
-        return text
-    try:
-        return parse_json(text)
-    except ValueError:
-        return text
 
 
 def _recorded(run: CascadeRun, template: str) -> dict[str, object]:

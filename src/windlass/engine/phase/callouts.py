@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from windlass.engine._phase_run import PhaseRun
-from windlass.engine._session_run import Run
-from windlass.errors import ToolError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.callout_rows import (
     callout_metadata,
@@ -25,9 +22,12 @@ from windlass.history.callout_rows import (
 from windlass.history.decisions import By
 from windlass.messages import Message
 from windlass.safety.patterns import compile_pattern
-from windlass.tools.base import ToolContext
 from windlass.window.assemble import assemble
 from windlass.window.entries import Item
+
+if TYPE_CHECKING:
+    from windlass.engine._phase_run import PhaseRun
+    from windlass.engine._session_run import Run
 
 THIS: Final = "this"
 """Stands for the message that makes the call."""
@@ -41,23 +41,6 @@ _FOR_EVER: Final = float("inf")
 
 _COPIES: Final = frozenset({"callout", "recall", "remember", "search_memory"})
 """Tools whose results repeat what stands elsewhere; patterns leave them alone."""
-
-
-async def callout(context: ToolContext, ref: str, name: str) -> str:
-    """Mark a message as important: it is kept whole in view, and later phases find it by its name.
-
-    Args:
-        context: What the run provides; not shown to the model.
-        ref: The message: a reference such as result_1a2b3c4d5e6f7a8b, the name of a tool for its
-            newest result, "last" for the newest message, "this" for what you say with this call.
-        name: What it is to be called, in a word or a few.
-    """
-    if context.callout is None:
-        raise ToolError("callout works only inside a run")
-    try:
-        return context.callout(ref, name)
-    except UsageError as error:
-        raise ToolError(str(error)) from error
 
 
 def refresh_callouts(run: Run, phase_run: PhaseRun) -> None:

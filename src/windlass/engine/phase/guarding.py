@@ -1,4 +1,4 @@
-"""Wards at work: validators before a phase, after each of its replies, and before its output counts.
+"""Wards at work: validators of what goes into a phase, of its replies, and of its output.
 
 Each verdict is recorded; a resumed run takes it from there.
 """
@@ -64,7 +64,8 @@ class Guard:
     async def check(self, place: Place, on: Judging, text: str) -> str:
         """Have a text judged; returns why the model is to try again (empty: it need not).
 
-        All wards of the place are asked, unless nothing was said. Raises WardRefused with all that a blocking one refuses.
+        All wards of the place are asked, unless nothing was said. Raises WardRefused with all that
+        blocking ones say.
         """
         refusals = await self._judged(place, on, text) if text.strip() else []
         self._block(place, refusals)

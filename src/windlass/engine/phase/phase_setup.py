@@ -25,7 +25,7 @@ from windlass.engine._phase_run import (
 )
 from windlass.engine.cascade_run import AS_WRITTEN, CascadePhaseRun, CascadeRun, Wording
 from windlass.engine.choosing.choose import choose
-from windlass.engine.choosing.search_context import search_session
+from windlass.engine.choosing.session_search import search_session
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
 from windlass.engine.injecting.begin import open_context, open_head, skill_callback
 from windlass.engine.injecting.injected import PhaseInjected

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import memory_of
-from windlass.engine.cascade_run import CascadeRun
 from windlass.errors import StoreError, ToolError, UsageError, did_you_mean
 from windlass.memory.association import searched
 from windlass.memory.banks import Banks, Memory, check_memory, expiry_of, time_text
 from windlass.memory.matching import match_texts
-from windlass.tools.base import MemoryCallbacks, ToolContext
+from windlass.tools.base import MemoryCallbacks
+
+if TYPE_CHECKING:
+    from windlass.engine.cascade_run import CascadeRun
 
 MOST_FOUND: Final = 20
 """Memories that one search brings."""
@@ -83,35 +85,3 @@ def _check_open(bank: str, allowed: Sequence[str], verb: str) -> None:
         raise ToolError(
             f"bank {bank!r} may not be {verb} in this phase; {did_you_mean(bank, allowed)}"
         )
-
-
-async def remember(
-    context: ToolContext, text: str, bank: str, key: str = "", expires: str = ""
-) -> str:
-    """Keep a text for later sessions, in a memory bank.
-
-    Args:
-        context: What the run provides; not shown to the model.
-        text: What to remember, so that it is understood without this conversation.
-        bank: The memory bank.
-        key: A name for it; remembering the same name again makes a new version.
-        expires: When it is no longer true: an age such as 30d, or a date such as 2027-01-31.
-    """
-    return _callbacks(context).remember(text, bank, key, expires)
-
-
-async def search_memory(context: ToolContext, query: str, bank: str = "") -> str:
-    """Find what earlier sessions remembered.
-
-    Args:
-        context: What the run provides; not shown to the model.
-        query: What to look for, in a few words.
-        bank: The memory bank; left out: all that may be read.
-    """
-    return _callbacks(context).search(query, bank)
-
-
-def _callbacks(context: ToolContext) -> MemoryCallbacks:
-    if context.memory is None:
-        raise ToolError("this phase has no memory banks: name some in the cascade's 'memory'")
-    return context.memory

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from windlass.cascade.model import Phase
-from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.cascade.validators import find_validator
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.session_tier import moments_of
+from windlass.settings.modules import UntrustedError
 from windlass.text.prompts import goal_text, retry_in_own_words, retry_text
 from windlass.text.templates import render
+from windlass.tools.base import Tool
 
 
 def moments_in(
@@ -51,9 +54,11 @@ def goal_of(run: CascadeRun, phase: Phase) -> str | None:
         return _rendered(run, phase, "loop_until_prompt", run.session.state, moments_in(run, phase))
     if rules.loop_until is None:
         return None
-    found = find_validator(run.cascade.validators, run.registry, rules.loop_until)
-    own = found.description if isinstance(found, InlineValidator) else found.spec.description
-    return goal_text(rules.loop_until, " ".join((own or "").split()), rules.max_attempts)
+    about = ""
+    with suppress(UntrustedError):  # a dry run loads nothing of what nobody trusts
+        found = find_validator(run.cascade.validators, run.registry, rules.loop_until)
+        about = found.spec.description if isinstance(found, Tool) else found.description or ""
+    return goal_text(rules.loop_until, " ".join(about.split()), rules.max_attempts)
 
 
 def retry_message(

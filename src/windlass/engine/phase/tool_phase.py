@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
-from windlass.cascade.deterministic import DEFAULT, LAST_ERROR, Retry
+from windlass.cascade.deterministic import DEFAULT, Retry
 from windlass.cascade.flow import is_graph
 from windlass.cascade.handoffs import END, targets_of
 from windlass.cascade.model import Phase
@@ -26,7 +26,6 @@ from windlass.engine.phase.extraction import extract_state
 from windlass.engine.phase.guarding import Ground, Guard, ground_of
 from windlass.engine.phase.phase import Children, failure_recorded
 from windlass.engine.phase.remembering import memory_callbacks
-from windlass.engine.turn._answer import names_touched
 from windlass.engine.turn.approving import tools_to_approve
 from windlass.engine.turn.record import usage_columns
 from windlass.errors import PhaseFailed
@@ -38,8 +37,10 @@ from windlass.messages import Message, Text, ToolCall, user
 from windlass.safety.fairness import wait_for_turn
 from windlass.safety.foreign import parse_json
 from windlass.text.prompts import cut_text, tool_phase_text
+from windlass.text.templates import LAST_ERROR
 from windlass.tools.base import TIMEOUT_S, Tool, ToolOutput
 from windlass.tools.runner import run_tool
+from windlass.tools.touching import names_touched
 from windlass.window.entries import Item
 
 SUCCESS: Final = "success"
@@ -130,7 +131,7 @@ def _open(run: CascadeRun, phase: Phase) -> ToolPhase:
     Raises ContextError where a template cannot be rendered, UsageError where there is no tool.
     """
     assert phase.tool is not None
-    tool = sql_tool(run, phase) or run.registry.get(phase.tool)
+    tool = sql_tool(phase) or run.registry.get(phase.tool)
     if phase.timeout is not None:
         tool = replace(tool, timeout_s=phase.timeout)
     elif tool.timeout_s == TIMEOUT_S:
@@ -149,7 +150,9 @@ async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
     """
     phase = work.phase
     retry = phase.retry or _ONCE
-    for attempt in range(1, retry.max_attempts + 1):
+    attempt = 0
+    while True:
+        attempt += 1
         tried = await _attempt(run, work, attempt, last=attempt == retry.max_attempts)
         if not tried.output.error:
             return tried
@@ -165,7 +168,6 @@ async def _try(run: CascadeRun, work: ToolPhase) -> _Tried:
             raise PhaseFailed(text)
         if not run.record.follows_record:
             await sleep(retry.wait_before(attempt + 1))
-    raise AssertionError("a tool is tried at least once")  # pragma: no cover
 
 
 async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool) -> _Tried:
@@ -178,7 +180,8 @@ async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool
     if known is not None and known.results:
         (result,) = known.results
         work.state.update(known.state)
-        return _Tried(turn, ToolOutput(result.text, result.pictures, result.failed))
+        output = ToolOutput(result.text, result.pictures, result.failed)
+        return _Tried(turn, output, final=True)  # of attempts that fail only the last has one
     return await _run_now(run, work, turn)
 
 

@@ -14,7 +14,6 @@ from windlass.errors import (
 from windlass.history.base import (
     Reason,
 )
-from windlass.history.row_details import Validation
 from windlass.safety.foreign import find_json
 from windlass.safety.schemas import validator_for
 from windlass.text.prompts import UNFINISHED
@@ -54,11 +53,12 @@ async def judge(
         phase_run.now.state[VALIDATED] = find_json(output)
     if validator is None:
         return None if schema is None else Verdict(valid=True)
-    known: Validation | None = None
+    known: Verdict | None = None
     if recorded:
         now = phase_run.now
         turn = run.record.turn(phase_run.phase.name, now.attempt, now.turn)
-        known = run.journal.verdict(turn, output)
+        if (row := run.journal.verdict(turn, output)) is not None:
+            known = Verdict(row.valid, row.validation_reason)
     return await judge_text(run, phase_run, output, validator, known)
 
 

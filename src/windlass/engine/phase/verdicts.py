@@ -18,7 +18,6 @@ from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import PhaseFailed
 from windlass.history.decisions import ValidatorAsked
-from windlass.history.row_details import Validation
 from windlass.messages import Message, Text, ToolCall, assistant, system, user
 from windlass.safety.foreign import find_json
 from windlass.text.prompts import NO_VERDICT, VALIDATOR_SYSTEM
@@ -74,7 +73,7 @@ async def judge_text(
     phase_run: Judging,
     text: str,
     validator: str,
-    known: Validation | None = None,
+    known: Verdict | None = None,
 ) -> Verdict:
     """The verdict of the validator of this name on a text of a phase.
 
@@ -88,7 +87,7 @@ async def judge_text(
     if isinstance(found, InlineValidator):
         return await _ask_model(run, phase_run, text, validator, found)
     if known is not None and not found.cascade:
-        return Verdict(known.valid, known.validation_reason)
+        return known
     name = phase_run.phase.name
     given = {**_given(run, phase_run, text), "state": dict(phase_run.now.state)}
     arguments = arguments_of(found, given, name)

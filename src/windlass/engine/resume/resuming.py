@@ -15,6 +15,7 @@ from typing import Any
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade, tool_names
 from windlass.cascade.rules import Rule
+from windlass.cascade.tool_cascades import is_path
 from windlass.cascade.tools_named import asking_phases, judges_of, tools_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import read_journal
@@ -130,13 +131,16 @@ def fork_run(run: CascadeRun, origin: str, before: float, message: str = "") -> 
 def change_definition(recorded: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """The definition that a session recorded, with other values for some keys. Raises UsageError.
 
-    Files of sub-cascades are named from its own folder.
+    Files of sub-cascades and of tools are named from its own folder.
     """
     definition = json.loads(json.dumps({k: v for k, v in recorded.items() if k != RAN}))
     phases = {phase["name"]: phase for phase in definition["phases"]}
     if folder := recorded[RAN]["file"]:
         for sub in (sub for phase in phases.values() for sub in phase.get("sub_cascades", ())):
             sub["ref"] = str(Path(folder).resolve().parent / sub["ref"])
+        if tools := definition.get("tools"):
+            beside = Path(folder).resolve().parent
+            definition["tools"] = [str(beside / each) if is_path(each) else each for each in tools]
     for key, value in changes.items():
         name, dot, of_phase = key.rpartition(".")
         if key == "profile":

@@ -22,8 +22,9 @@ from windlass.injectors.base import FailedCall
 from windlass.injectors.retained_errors import update_failures
 from windlass.injectors.todo import plan_in
 from windlass.messages import Message, Text, ToolCall, tool
-from windlass.tools.base import Tool, ToolOutput
+from windlass.tools.base import ToolOutput
 from windlass.tools.runner import run_tools
+from windlass.tools.touching import names_touched
 
 
 async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:
@@ -195,31 +196,3 @@ def _tell_plan(run: Run, phase_run: PhaseRun) -> None:
         plan.in_line(),
         PlanKept(phase_run.now.turn, plan.as_state()),
     )
-
-
-LONGEST_NAME: Final = 500
-"""Characters of an argument that is taken for the name of what was read or written."""
-
-
-def names_touched(tool: Tool | None, call: ToolCall) -> dict[str, list[str]]:
-    """The names under `reads` and `writes`, as far as the tool declares any.
-
-    An argument that was left out counts with its default; long text is no name of
-    anything and is left out.
-    """
-    if tool is None or not (tool.reads or tool.writes):
-        return {}
-    try:
-        given = call.parsed()
-    except ValueError:
-        return {}
-    properties = tool.spec.parameters["properties"]
-    touched: dict[str, list[str]] = {}
-    for key, names in (("reads", tool.reads), ("writes", tool.writes)):
-        values = [given.get(name, properties[name].get("default")) for name in names]
-        flat = [
-            each for value in values for each in (value if isinstance(value, list) else [value])
-        ]
-        if named := [v for v in flat if isinstance(v, str) and 0 < len(v) <= LONGEST_NAME]:
-            touched[key] = named
-    return touched

@@ -15,7 +15,7 @@ from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase
 from windlass.cascade.sounding_options import AttemptModel, Soundings, Varied
 from windlass.cascade.tools_named import all_soundings, wards_of
-from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.cascade.validators import asking_validator
 from windlass.engine._subcascades import open_child
 from windlass.engine.cascade import add_server_tools, needed_servers, start_session
 from windlass.engine.cascade_run import CascadeRun
@@ -41,8 +41,8 @@ class Forecast:
     known for one of the models). `most_dollars` assumes that every allowed turn of every
     allowed attempt fills its window and its reply, without a cache, and that a phase in a loop
     runs as often as it may. `priced_as` tells of each model at whose prices it is told: its own,
-    where it is hosted. `search` is the model that searches the web for tools (None: none). Its calls, and those of cascades that are
-    tools, are not bounded and not counted here.
+    where it is hosted. `search` is the model that searches the web for tools (None: none). Its
+    calls, and those of cascades that are tools, are not bounded and not counted here.
     """
 
     models: tuple[str, ...]
@@ -147,12 +147,11 @@ async def forecast_cost(run: CascadeRun, price_as: str) -> Forecast:
     messages = tuple(entry.message for entry in shown.entries)
     bound = _Bound(price_as)
     for of_run, times in family:
-        listed = of_run.cascade.phases
-        for index, phase in enumerate(listed):
+        for index, phase in enumerate(of_run.cascade.phases):
+            visits = times * most_visits(of_run.cascade.phases, index)
             if phase.tool is None:
-                visits = times * most_visits(listed, index)
                 _add_phase(bound, of_run, phase, visits)
-                _add_validator(bound, of_run, phase, visits)
+            _add_validator(bound, of_run, phase, visits)
     for of_run, times in family:
         for place, soundings in all_soundings(of_run.cascade).items():
             is_phase = len(place) > 1
@@ -205,10 +204,7 @@ def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
         generation = run.generation_of(tried)
         _, info = run.resolve(generation.model)
         repairs = generation.output_schema is not None
-        judged = repairs or phase.rules.loop_until is not None
-        attempts = phase.rules.max_attempts if judged else 1
-        retrying = [ward for _, _, ward in wards_of(phase) if ward.mode == "retry"]
-        attempts += sum(ward.max_attempts - 1 for ward in retrying)
+        attempts = _most_attempts(phase, repairs=repairs)
         closing = bool(phase.tackle) or are_chosen(phase.handoffs)
         # Each reply may be cut at its limit, and goes on once then.
         turns = 2 * attempts * (phase.rules.max_turns + closing + repairs)
@@ -222,6 +218,14 @@ def _add_phase(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
             bound.add(run.resolve(selector)[1], times, MENU_TOKENS, MOST_ANSWERED)
 
 
+def _most_attempts(phase: Phase, *, repairs: bool) -> int:
+    """How often a phase may be tried: by its own rules, and by its wards."""
+    judged = repairs or phase.rules.loop_until is not None
+    retrying = [ward for _, _, ward in wards_of(phase) if ward.mode == "retry"]
+    own = phase.rules.max_attempts if judged else 1
+    return own + sum(ward.max_attempts - 1 for ward in retrying)
+
+
 def _add_validator(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> None:
     """Add the calls of models that judge the outputs of a phase that may run so many times."""
     rules, soundings = phase.rules, phase.soundings
@@ -229,9 +233,12 @@ def _add_validator(bound: _Bound, run: CascadeRun, phase: Phase, runs: int) -> N
     judged = rules.max_attempts * (rules.max_turns if rules.turn_prompt else 1)
     asked = [(rules.loop_until, tries * judged)] if rules.loop_until else []
     asked += [(name, tries) for name in (soundings.judges.values() if soundings else ())]
+    attempts = _most_attempts(phase, repairs=True)
+    often = {"pre": 1, "post": attempts, "turn": attempts * (rules.max_turns + 1)}
+    asked += [(ward.validator, tries * often[place]) for place, _, ward in wards_of(phase)]
     for name, times in asked:
-        found = find_validator(run.cascade.validators, run.registry, name)
-        if isinstance(found, InlineValidator):
+        found = asking_validator(run.cascade.validators, run.registry, name)
+        if found is not None:
             _, info = run.resolve(found.model or run.generation_of(phase).model)
             most = (info.input_room(VERDICT_TOKENS), VERDICT_TOKENS)
             bound.add(info, times * found.max_turns, *most)

@@ -6,10 +6,14 @@ beside the leaf tools when a run begins.
 
 from __future__ import annotations
 
-from windlass.engine.turn.record import Recorder
+from typing import TYPE_CHECKING
+
 from windlass.errors import ToolError
 from windlass.tools.base import ToolContext
 from windlass.window.originals import as_text, meant, part_of, reference
+
+if TYPE_CHECKING:
+    from windlass.engine.turn.record import Recorder
 
 
 def recall(ref: str, context: ToolContext, part: str = "") -> str:

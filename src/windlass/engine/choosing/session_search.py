@@ -1,6 +1,6 @@
-"""`search_context`: a phase searches its own session, and gets references with summaries.
+"""The search of a phase in its own session, which gives references with summaries.
 
-The tool lives here, beside `recall`, because it needs what the session knows of itself. Other
+It lies in the engine because it needs what the session knows of itself. Other
 sessions are never searched: what is to last is for memory banks.
 """
 
@@ -16,36 +16,14 @@ from windlass.engine.choosing._session_index import (
     index_of,
     only_repeats,
 )
-from windlass.errors import ToolError
 from windlass.selection.index import Index, Query
 from windlass.selection.options import Selection
 from windlass.selection.scoring import SelectionRequest, score
-from windlass.tools.base import ToolContext
 from windlass.window.originals import reference
 
-SEARCH: Final = "search_context"
-"""The tool's name."""
-MOST_RESULTS: Final = 20
 SUMMARY_CHARS: Final = 200
 _ANY_SIZE: Final = 10**9
 """Only references are given back, so that a message may be of any size."""
-
-
-def search_context(query: str, context: ToolContext, max_results: int = 5) -> str:
-    """Find what was said earlier in this session, also what is not shown any more.
-
-    Args:
-        query: What to look for, in a few words: names, paths and numbers count most.
-        context: What the run provides; not shown to the model.
-        max_results: How many messages to name, 20 at most.
-    """
-    if context.search_session is None:
-        raise ToolError("search_context works only inside a run")
-    if not query.strip():
-        raise ToolError("there is nothing to look for: give some words")
-    if not 1 <= max_results <= MOST_RESULTS:
-        raise ToolError(f"max_results must be from 1 to {MOST_RESULTS}, not {max_results}")
-    return context.search_session(query, max_results)
 
 
 def search_session(run: CascadeRun, phase_run: CascadePhaseRun, query: str, most: int) -> str:
