@@ -176,7 +176,6 @@ class TestSoundings:
         counted = ran.store.query("SELECT SUM(tokens_in) AS n FROM unified_logs")
         assert ran.result.usage.tokens_in == counted[0]["n"]
 
-
     async def test_an_inline_validator_is_the_threshold_of_reforge(self, house: House) -> None:
         said = iter(["hey", "hey", "hey!"])
 
