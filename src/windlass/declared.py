@@ -70,10 +70,10 @@ Names: TypeAlias = Annotated[
 Count: TypeAlias = Annotated[int, Strict(), Field(ge=1)]
 YesNo: TypeAlias = Annotated[bool, Strict()]
 
-FORMS: Final[dict[str, type]] = {
+FORMS: Final[dict[str, Any]] = {
     "<yes>": bool,
     "<word>": str,
-    "<number>": int,
+    "<number>": int | float,
     "<list>": Sequence,
     "<object>": object,
 }

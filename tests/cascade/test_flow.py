@@ -103,8 +103,8 @@ class TestCheck:
         assert mistakes({"name": "end"}) == []
         assert mistakes({"name": "a", "handoffs": ["end"]}, {"name": "end"}) == [
             (
-                "phase 'end', name: a phase cannot be called 'end': as a target of handoffs the word"
-                " ends the run"
+                "phase 'end', name: a phase cannot be called 'end': as a target of handoffs the"
+                " word ends the run"
             )
         ]
 

@@ -16,6 +16,7 @@ from tests.cascade.making import cascade, cascades, loaded, places
 from windlass.cascade import model
 from windlass.cascade.published_schema import ID, json_schema
 from windlass.cascade.rules import ContextSource
+from windlass.cascade.spellings import MaxInputTokens
 from windlass.errors import CascadeError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -104,7 +105,7 @@ def test_the_models_declare_no_key_that_the_schema_lacks() -> None:
         model.Rules,
         model.PhaseContext,
         ContextSource,
-        model.MaxInputTokens,
+        MaxInputTokens,
     ):
         declared = {field.serialization_alias or name for name, field in part.model_fields.items()}
         assert declared <= set(schema["$defs"][part.__name__]["properties"])

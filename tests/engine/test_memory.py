@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import shown
-from windlass.cascade.model import Cascade, MemoryBanks
+from windlass.cascade.memory_banks import MemoryBanks
+from windlass.cascade.model import Cascade
 from windlass.cascade.tools_named import memory_of
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import BANK
@@ -127,7 +128,7 @@ class TestWhichBanks:
             )
         )
         a, b, c = (memory_of(made, one) for one in made.phases)
-        assert a == MemoryBanks(read=("team",), write=("team",))
+        assert a == MemoryBanks(bank="team", keep="all")
         assert b == MemoryBanks(read=("x", "y"), write=("x", "y"))
         assert c == MemoryBanks(read=("z",), write=())
         bare = Cascade.model_validate(cascade(phase("a")))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.engine.harness import House, Ran, cascade, phase
+from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.support.engine_forecast import forecast
 from tests.support.engine_resume import resumed
 from tests.support.engine_soundings import PICK, judged, judges, picking, sounded
@@ -297,6 +297,40 @@ class TestAPerson:
         again = Ran(result, waiting.model, house.open_store())
         assert again.has_no_damage()
 
+    async def test_sees_the_same_list_when_the_run_is_resumed(self, house: House) -> None:
+        def script(request: Request) -> Any:
+            return '{"keep": [0, 2]}' if prefilters(request) else picking(0)(request)
+
+        soundings = {"evaluator": "hybrid", "llm_prefilter": 2, "cost_aware_evaluation": True}
+        whole = cascade(sounded(soundings=soundings))
+        waiting = await house.run(whole, script, session_id="s")
+        assert waiting.result.status == "waiting"
+        assert "relative cost" in waiting.result.notes["question"]["context"]
+        result, sent = await resumed(house, lambda _: "?", tools=(), answers=["2"])
+        assert (result.output, sent) == ("answer 2", [])
+
+    async def test_whose_time_was_over_is_not_asked_again(self, house: House) -> None:
+        async def nobody(_: Any) -> str:
+            await asyncio.sleep(60)
+            return "1"
+
+        human = {"timeout_seconds": 0.2, "on_timeout": "first"}
+        a = sounded(soundings={"evaluator": "human", "human_eval": human})
+        whole = cascade(a, phase("b", tackle=["ask_human"]))
+        asks = calls(call("ask_human", '{"question": "Well?"}'))
+
+        def script(request: Request) -> Any:
+            is_b = "Do b." in request.messages[-1].text
+            return asks if is_b else picking(2)(request)
+
+        ran = await house.run(whole, script, on_question=nobody_but(nobody), session_id="s")
+        assert ran.result.status == "waiting"
+        result, _ = await resumed(house, lambda _: "done", tools=(), answers=["fine"])
+        assert result.outputs == {"a": "answer 0", "b": "done"}
+        again = Ran(result, ran.model, house.open_store())
+        assert len(again.decisions("time over")) == 1
+        assert again.has_no_damage()
+
     async def test_picks_among_runs_of_a_whole_cascade(self, house: House) -> None:
         soundings = {"factor": 2, "mutate": ["variation 1"], "evaluator": "human"}
         whole = cascade(phase("a"), phase("b"), soundings=soundings)
@@ -327,6 +361,15 @@ class TestAPerson:
         assert output in (ran.result.output or "")
         assert ran.decisions("time over")[0]["name"] == "evaluator"
         assert len(judged(ran)) == (on_timeout == "llm_fallback")
+
+
+def nobody_but(late: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Who is late for the question about soundings, and has no answer to any other."""
+
+    async def answer(question: Any) -> Any:
+        return await late(question) if question.options else None
+
+    return answer
 
 
 class TestSpellings:

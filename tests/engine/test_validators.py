@@ -177,6 +177,26 @@ class TestSoundings:
         assert ran.result.usage.tokens_in == counted[0]["n"]
 
 
+    async def test_an_inline_validator_is_the_threshold_of_reforge(self, house: House) -> None:
+        said = iter(["hey", "hey", "hey!"])
+
+        def say(request: Request) -> str:
+            return loud(request) or next(said)
+
+        reforge = {"steps": 3, "factor_per_step": 1, "honing_prompt": "Up.", "threshold": "loud"}
+        soundings = {"factor": 2, "max_parallel": 1, "evaluator": "last", "reforge": reforge}
+
+        def last(outputs: list[str]) -> int:
+            """The last."""
+            return len(outputs) - 1
+
+        made = cascade(phase("a", soundings=soundings), validators=LOUD)
+        ran = await house.run(made, say, tools=[last])
+        assert ran.result.output == "hey!"
+        assert next(said, None) is None, "one round, and then it was loud enough"
+        assert [told["valid"] for told in ran.decisions("validator")] == [False, True]
+
+
 class TestShipped:
     @pytest.mark.parametrize(
         ("name", "given", "refused", "accepted"),

@@ -14,7 +14,14 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Self
 
-from windlass.api.loading import add_tools, load_cascade, load_program, modules_of
+from windlass.api.loading import (
+    PLAIN,
+    ReadingOptions,
+    add_tools,
+    load_cascade,
+    load_program,
+    modules_of,
+)
 from windlass.api.options import Tools
 from windlass.errors import StoreError, TrustNeeded, UsageError
 from windlass.settings.settings import Settings
@@ -75,10 +82,15 @@ class RecordedWork:
         return replace(self, way=f"windlass run {name} --resume {self.session_id}")
 
     def load_cascade(
-        self, cascade: Cascade | Mapping[str, Any] | str | Path, **options: Any
+        self,
+        cascade: Cascade | Mapping[str, Any] | str | Path,
+        *,
+        how: ReadingOptions = PLAIN,
+        **options: Any,
     ) -> ReadyCascade:
         """The cascade as `loading.load_cascade` gives it. Raises TrustNeeded."""
-        ready = load_cascade(cascade, self.settings, self.tools, record=self._asked, **options)
+        how = replace(how, record=self._asked)
+        ready = load_cascade(cascade, self.settings, self.tools, how=how, **options)
         self._check(list(ready.walk()))
         return ready
 

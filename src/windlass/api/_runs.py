@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
 from windlass.api._run_setup import RunSetup
-from windlass.api.loading import load_cascade
+from windlass.api.loading import ReadingOptions, load_cascade
 from windlass.api.opening import EngineCall
 from windlass.api.options import CascadeSource
 from windlass.api.sessions import Session
@@ -47,6 +47,7 @@ async def run_new(
         call.settings,
         options["tools"],
         auto=options["auto"],
+        how=ReadingOptions(lenient=options["lenient"]),
         input=input,
         warn=call.warn,
     )
@@ -76,6 +77,7 @@ async def run_resumed(
     warn_of_other_root(session, ran["root"], settings, call.warn)
     loading: dict[str, Any] = {
         "auto": options["auto"],
+        "how": ReadingOptions(lenient=options["lenient"] or ran.get("lenient", False)),
         "input": start.input,
         "warn": call.warn,
     }

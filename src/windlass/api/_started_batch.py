@@ -14,7 +14,7 @@ from windlass.api._run_setup import RunSetup
 from windlass.api.batches.inputs import BatchInput, hash_of, read_inputs
 from windlass.api.batches.results import ResultsFile, open_results
 from windlass.api.batches.workers import BatchEvent, BatchLimits, BatchResult, BatchWork, RunRow
-from windlass.api.loading import load_family
+from windlass.api.loading import ReadingOptions, load_family
 from windlass.api.opening import EngineBase, EngineCall, OnEvent
 from windlass.api.options import BatchOptions, CascadeSource
 from windlass.cascade.children import ReadyCascade, family_needs, make_ready, sources_without_parent
@@ -69,9 +69,9 @@ async def start_batch(
     watch = None if engine.options["on_event"] is None else tell
     async with engine.open_call(watch) as call:
         limits = BatchLimits.of(options)
-        tools = engine.options["tools"]
+        tools, how = engine.options["tools"], ReadingOptions(lenient=engine.options["lenient"])
         with call.in_force():
-            family, warnings = load_family(cascade, call.settings, tools)
+            family, warnings = load_family(cascade, call.settings, tools, how)
             if mistakes := sources_without_parent(family.loaded):
                 raise CascadeError(mistakes)
             rows = await asyncio.to_thread(read_inputs, inputs, family_needs(family))

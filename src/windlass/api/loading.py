@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from windlass.api.options import CascadeSource, Tools
 from windlass.errors import CascadeError, Mistake, TaskFileError
@@ -16,10 +16,27 @@ from windlass.settings.trust import is_trusted
 
 if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
+    from windlass.cascade.load import Loaded
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
     from windlass.tools.base import Tool
     from windlass.tools.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """How a cascade is read: how far its code is trusted, and what is left out of it."""
+
+    trust: bool | None = None
+    """As `modules_of` takes it; what holds for a cascade holds for those that it names."""
+    record: Path | None = None
+    """The folder of the store whose record alone names it (None: its user does)."""
+    lenient: bool = False
+    """Whether keys that are not known and tools that are not there are left out with a warning."""
+
+
+PLAIN: Final = ReadingOptions()
+"""How a cascade is read that its user named."""
 
 
 def modules_of(file: object, *, trust: bool | None = None) -> Modules:
@@ -86,18 +103,17 @@ def load_cascade(
     tools: Tools = (),
     *,
     auto: bool = False,
-    trust: bool | None = None,
-    record: Path | None = None,
+    how: ReadingOptions = PLAIN,
     input: Collection[str] | None = None,  # noqa: A002  (the DSL's word)
     warn: Callable[[str], None] | None = None,
 ) -> ReadyCascade:
     """The cascade, checked, the registry of the tools it may use, and its sub-cascades likewise.
 
-    `auto`: where it says nothing of `auto_context`, it gets it with its defaults. `trust`: as
-    `modules_of` takes it, `record` as `read_cascade`; what was not loaded is in
-    `registry.modules.unchecked`. `input` are the names of what its templates are given (None: it
-    is not to be run, so they are not asked for what they need). `warn` is told of each key that
-    other runners read in another sense, and of each name of the input that nothing looks at.
+    `auto`: where it says nothing of `auto_context`, it gets it with its defaults. Code that was
+    not loaded, as nobody trusts it, is in `registry.modules.unchecked`. `input` are the names of
+    what its templates are given (None: it is not to be run, so they are not asked for what they
+    need). `warn` is told of what was left out, of each key that may be meant in another sense, and
+    of each name of the input that nothing looks at.
     Raises CascadeError with every mistake at once.
     """
     from windlass.cascade.children import (
@@ -108,7 +124,7 @@ def load_cascade(
     )
     from windlass.cascade.needs import not_given
 
-    family, warnings = load_family(cascade, settings, tools, trust, record)
+    family, warnings = load_family(cascade, settings, tools, how)
     checked = make_ready(family, auto=auto)
     if input is not None:
         missing = not_given(family_needs(family), input)
@@ -124,14 +140,13 @@ def load_family(
     cascade: CascadeSource,
     settings: Settings,
     tools: Tools,
-    trust: bool | None = None,
-    record: Path | None = None,
+    how: ReadingOptions = PLAIN,
 ) -> tuple[CascadeFamily, list[Mistake]]:
     """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
     from windlass.cascade.children import check_family
     from windlass.cascade.dialects import perhaps_misread
 
-    family = read_cascade(cascade, settings, tools, trust=trust, record=record)
+    family = read_cascade(cascade, settings, tools, how)
     warnings = [warning for each in family.walk() for warning in perhaps_misread(each.loaded)]
     if mistakes := check_family(family, settings.mcp_servers):
         raise CascadeError(mistakes, warnings)
@@ -142,34 +157,40 @@ def read_cascade(
     cascade: CascadeSource,
     settings: Settings,
     tools: Tools = (),
-    *,
-    trust: bool | None = None,
-    record: Path | None = None,
+    how: ReadingOptions = PLAIN,
 ) -> CascadeFamily:
     """The cascade and its sub-cascades, read and not checked, each with a registry of tools.
 
-    `trust` as `modules_of` takes it: what holds for a cascade holds for those that it names.
-    `record` is the folder of the store whose record alone names it (None: its user does).
     Raises UsageError for a file that cannot be read.
     """
     from windlass.cascade.children import read_family
+    from windlass.cascade.lenient import without_unknown_tools
     from windlass.cascade.load import from_python, load
     from windlass.cascade.model import Cascade
     from windlass.cascade.tool_cascades import add_cascades, is_path
 
     def registry_of(file: object) -> Registry:
-        registry = make_registry(settings, tools, modules_of(file, trust=trust))
+        registry = make_registry(settings, tools, modules_of(file, trust=how.trust))
         own = () if registry.partial else settings.tools
         for item in (*own, *tools):
             if isinstance(item, str) and is_path(item):
                 add_cascades(registry, settings.folder / item)
-        return registry if record is None else _asking(registry, record)
+        return registry if how.record is None else _asking(registry, how.record)
 
-    registry = registry_of(cascade)
+    def read(each: str | Path) -> Loaded:
+        return load(each, lenient=how.lenient)
+
+    file: Path | None
     if isinstance(cascade, str | Path):
-        return read_family(load(cascade), registry, Path(cascade), registry_of)
-    file = cascade.file if isinstance(cascade, Cascade) else ""
-    return read_family(from_python(cascade), registry, Path(file) if file else None, registry_of)
+        file, loaded = Path(cascade), read(cascade)
+    else:
+        named = cascade.file if isinstance(cascade, Cascade) else ""
+        file = Path(named) if named else None
+        loaded = from_python(cascade, lenient=how.lenient)
+    family = read_family(loaded, registry_of(cascade), file, registry_of, read)
+    if how.lenient:
+        return family.changed(partial(without_unknown_tools, servers=settings.mcp_servers))
+    return family
 
 
 def _asking(registry: Registry, record: Path) -> Registry:
@@ -193,7 +214,7 @@ def load_program(
     """The task, checked, and the registry of the tools it may use.
 
     `auto`: where it says nothing of its windows, calls are shortened as they grow. `trust`: as
-    `modules_of` takes it, `record` as `read_cascade`; what was not loaded is in
+    `modules_of` takes it, `record` as in `ReadingOptions`; what was not loaded is in
     `registry.modules.unchecked`. `input` are the names of what its templates are given (None: they
     are not asked).
     Raises UsageError (TaskFileError with every mistake at once).

@@ -49,6 +49,7 @@ _DEFAULTS: Final[EngineOptions] = {
     "on_event": None,
     "auto": False,
     "trust": False,
+    "lenient": False,
     "limits": {},
     "allowances": (),
     "approve": (),

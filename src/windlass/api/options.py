@@ -75,6 +75,10 @@ class EngineOptions(TypedDict, total=False):
     although the folder is not marked as trusted (`windlass trust`). Also lets a session that is
     gone on with load what only its record names."""
 
+    lenient: bool
+    """Whether keys of a cascade that are not known, and tools that are not there, are left out with
+    a warning. A session that is gone on with is read as it was begun."""
+
     limits: RunLimits
     """What each run may use. What the record answers at no cost does not count."""
 

@@ -141,7 +141,7 @@ class Session:
     def _load(self, call: EngineCall) -> tuple[str | None, dict[str, Any], ReadyCascade]:
         """The session that is there already, what it was given, and the cascade, checked."""
         from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
-        from windlass.api.loading import load_cascade
+        from windlass.api.loading import ReadingOptions, load_cascade
         from windlass.engine.people.talking import chat_cascade, recorded_cascade
         from windlass.history.base import RAN
 
@@ -162,7 +162,8 @@ class Session:
         if self._by_record and known is not None:
             record = RecordedWork.of(call, known, settings)
             return known, given, record.load_cascade(source, auto=auto)
-        return known, given, load_cascade(source, settings, options["tools"], auto=auto)
+        how = ReadingOptions(lenient=options["lenient"])
+        return known, given, load_cascade(source, settings, options["tools"], auto=auto, how=how)
 
     def _limits_of(self, declared: Any) -> tuple[Allowance, ...]:
         """What holds for all messages together: the run's limits or the engine's, and declared."""

@@ -1,14 +1,14 @@
 """Where cache marks belong in a request, by the rules of its provider's prompt cache.
 
-A cache that wants marks keeps an entry only where a mark stood, and finds one only from a
-mark: Anthropic's looks back a number of blocks from each, OpenAI's looks at marks alone. So
-marks are set for two purposes: to read the longest entry that still holds (the last unchanged
-block, where an edit or many results at once put it out of reach of the end), and to leave
-entries where the next requests will branch off (the end; the block before what may be
-shortened next; the end of tools and system prompt, for other conversations). What stands behind
-the last mark is not written: so what the next request shows otherwise had better stand there.
+A cache that needs marks keeps an entry only where a mark stood, and finds one only from a mark:
+Anthropic's looks back a number of blocks from each mark, OpenAI's looks only at the marks. So marks
+are set for two purposes: to read the longest entry that still holds (the last unchanged block,
+where an edit or many results at once put it out of reach of the end), and to leave entries where
+the next requests will branch off (the end; the block before what may be shortened next; the end of
+tools and system prompt, for other conversations). Text after the last mark is not written, so that
+is the best place for anything that the next request will show differently.
 
-Pure: knows messages and what was marked before, no wire format, no tokens but by `size`.
+Pure: knows messages and earlier marks, but no wire format, and counts tokens only by `size`.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ calls; a result is marked as a whole, by its last part. Message `TOOLS` is the l
 
 TOOLS: Final = -1
 _SHORTENED_CHARS: Final = 200
-"""Results of fewer characters are left alone by the policies: no entry is worth a mark there."""
+"""Policies leave results of fewer characters alone, so no entry there is worth a mark."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkRules:
-    """What a request's marks must keep to.
+    """The rules for the marks of a request.
 
-    `most` is how many a request may write; `lookback` how many blocks are looked at from a
-    mark on, itself included (None: the mark's alone); `seen` how many marks are looked at
-    where more may stand than are written; `minimum` the fewest tokens of an entry;
-    `replies`: whether blocks of an assistant can be marked. `ttl_s` and `ttl_long_s` are how
-    many seconds an entry is kept, and can be (None: not told, or there is no such kind).
+    `most` is how many marks a request may write; `lookback` how many blocks the cache looks back
+    from a mark, including the mark's own (None: only its own); `seen` how many marks it looks at if
+    a request may hold more than it writes; `minimum` the fewest tokens of an entry; `replies`:
+    whether an assistant's blocks can be marked. `ttl_s` and `ttl_long_s` are the seconds for which
+    an entry is kept by default and at most (None: unknown, or no longer time exists).
     """
 
     most: int
@@ -77,7 +77,7 @@ def mark_rules(provider: str, model: str) -> MarkRules | None:
 
 @dataclass(frozen=True, slots=True)
 class Breakpoints:
-    """The marks of one request, and what those of the next depend on.
+    """The marks of one request, and what the marks of the next depend on.
 
     `places` are the request's marks, in order. `entries` are all places where a mark stood in
     this or an earlier request and before which nothing changed since: there may be an entry.
@@ -101,7 +101,7 @@ class Tools:
 
     @classmethod
     def of(cls, tools: Sequence[ToolSpec]) -> Tools | None:
-        """Those of a list; None where it is empty."""
+        """The `Tools` of a list; None if it is empty."""
         if not tools:
             return None
         texts = [spec.name + spec.description + canonical_json(spec.parameters) for spec in tools]
@@ -110,7 +110,7 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What is expected of a request and of those after it."""
+    """What is expected of a request and of later ones."""
 
     soon: Sequence[int] = ()
     """The positions at which later requests are likely to differ, the likeliest first."""
@@ -121,7 +121,7 @@ class Outlook:
     tail: bool = False
     """Whether the last part of the last message changes at each call and is not cached."""
     until: int | None = None
-    """How many messages are worth writing (None: all). What was written before is read."""
+    """How many messages are worth writing (None: all). Messages written before are read."""
 
 
 def marks(
@@ -141,9 +141,9 @@ def marks(
         before: The marks of the request before; `Breakpoints()` for the first.
         outlook: What is expected of it and of later requests.
         shared: How many messages at the beginning are those of the request before.
-        tools: What is to be known of its tools (None: it has none).
+        tools: Its tools (None: it has none).
 
-    Looks at what is new, and back from there: its cost does not grow with the request.
+    It looks at new messages and back from there, so its cost does not grow with the request.
     """
     until = outlook.until
     entries = before.entries[: bisect_left(before.entries, (shared, 0))]
@@ -179,7 +179,7 @@ def marks(
 
 
 def _end(messages: Sequence[Message], rules: MarkRules, *, tail: bool) -> Place | None:
-    """The end of the request, before a part that is not to be cached.
+    """The end of the request, before a part that should not be cached.
 
     A tool's result is marked as a whole where calls and results are blocks: to leave all of it
     unwritten because of its last part would cost more than that part.
@@ -203,7 +203,7 @@ def _branch(
     shared: int,
     end: Place | None,
 ) -> Place | None:
-    """Where the longest entry that still holds is read, if it is out of reach of the end."""
+    """The mark that reads the longest valid entry, if that is out of reach from the end."""
     if rules.lookback is None or not entries or end is None:
         return None
     entry = entries[-1]
@@ -217,9 +217,9 @@ def _branch(
 def _spread(
     messages: Sequence[Message], rules: MarkRules, anew: range, chosen: Sequence[Place]
 ) -> Iterator[Place]:
-    """Places for the marks that are left, spread over what is written anew.
+    """Places for the remaining marks, spread over what is written again.
 
-    Before what a model or a tool said: a user's words are never shortened.
+    They stand before messages of models and tools, because user messages are never shortened.
     """
     left = rules.most - len(chosen)
     if left <= 0:
@@ -237,7 +237,7 @@ def _spread(
 
 
 def _last(messages: Sequence[Message], end: int, rules: MarkRules) -> Place | None:
-    """The last place before position `end` that takes a mark."""
+    """The last place before position `end` that can be marked."""
     for at in range(end - 1, -1, -1):
         message = messages[at]
         part = _part(message, rules)
@@ -247,7 +247,7 @@ def _last(messages: Sequence[Message], end: int, rules: MarkRules) -> Place | No
 
 
 def _part(message: Message, rules: MarkRules) -> int | None:
-    """The last part of a message that takes a mark: neither thinking nor empty text."""
+    """The last part of a message that can be marked: neither thinking nor empty text."""
     if message.role == "tool" and rules.replies:
         return max(0, len(message.parts) - 1)
     if message.role == "assistant":
@@ -299,9 +299,10 @@ def _head(messages: Sequence[Message], rules: MarkRules, tools: Tools | None) ->
 
 
 def _reaches(messages: Sequence[Message], entry: Place, mark: Place, lookback: int) -> bool:
-    """Whether an entry is found from a mark, which looks at `lookback` blocks from itself on.
+    """Whether a mark finds an entry, by looking back `lookback` blocks from itself.
 
-    A message has at most as many blocks as parts and calls; counted so, none is too far.
+    A message has at most as many blocks as parts and calls, so counting these errs on the safe
+    side.
     """
     if mark < entry:
         return False

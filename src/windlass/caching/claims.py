@@ -1,8 +1,8 @@
-"""How far a provider's cache can be counted on: what its reports say, call by call.
+"""How far a provider's cache can be relied on, by its reports of each call.
 
-A plan counts on what the call before was sent still being cached. Where a report shows much
-less, something else holds: the provider routes elsewhere, dropped the entry, or caches nothing.
-Then nothing is counted on until a report shows that the cache holds again.
+A plan assumes that what the previous call sent is still cached. If a report shows much less, the
+provider routed the call elsewhere, dropped the entry, or caches nothing. The plan then relies on no
+cache until a report shows that it holds again.
 
 Pure: knows tokens expected and tokens reported, no prices, no messages.
 """
@@ -16,15 +16,15 @@ SHARE: Final = 0.5
 """A report falls short under this share of what was expected. Hits and misses are far apart
 (all or nothing, or an older entry), counts of unknown vocabularies are not exact."""
 GIVEN_UP: Final = 3
-"""So many calls in a row without what was expected, and no cache is counted on at all."""
+"""After so many calls in a row that fell short, plans assume no cache at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What the reports so far say.
+    """What the reports say so far.
 
-    `missed` are the calls in a row whose report fell short; `clause` tells of the last of them,
-    in one clause (empty: the cache holds).
+    `missed` is the number of calls in a row whose report fell short; `clause` describes the last of
+    them (empty: the cache holds).
     """
 
     missed: int = 0
@@ -50,12 +50,12 @@ class Trust:
         tokens_in: int,
         goes_on: bool,
     ) -> Trust:
-        """What is to be thought after a report of the call with this number.
+        """The trust after a report of the call with this number.
 
         Of `total` tokens by our count `expected` should have been cached; the provider read
         `cached` of `tokens_in`. Shares are compared, so that the two may count differently.
-        `goes_on`: the call began with all that the one before was sent. Where an edit changed
-        that, less than expected says nothing, because no entry need end there.
+        `goes_on`: the call began with all that the one before was sent. After an edit, reading less
+        than expected means nothing, because no entry needs to end there.
         """
         if expected <= 0 or total <= 0 or tokens_in <= 0:
             return self

@@ -18,7 +18,7 @@ _REMEMBERED: Final = 8
 longer than what they share."""
 
 _TOOLS: Final = "tools:"
-"""What the identity of a request's tools begins with."""
+"""The beginning of the identity of a request's tools."""
 
 Weighed = list[tuple[str, int]]
 """A request as (identity, tokens): its tools, and each message, in the order of a cache."""
@@ -33,9 +33,9 @@ def weigh(
 ) -> Weighed:
     """The request as identities and tokens, in the order its provider caches it.
 
-    Hosted providers put the tools first; a model that is handed its own prompt may
-    put them behind the system prompt (`tools_first=False`). The tokens that open every
-    answer are counted with the tools: they never change.
+    Hosted providers put the tools first; a model that is handed its own prompt may put them behind
+    the system prompt (`tools_first=False`). The tokens that open every answer count with the tools,
+    because they never change.
     """
     named = _TOOLS + canonical_json([spec.to_openai() for spec in tools])
     weighed = [(message.key, counter.message(message)) for message in messages]
@@ -57,12 +57,12 @@ def pieces(
 
 
 _LEFT: Final = 10
-"""Tokens that stand for a result that was cleared, about."""
+"""About how many tokens replace a cleared result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What a provider cleared of a request: the results of its oldest `uses` of tools.
+    """What a provider cleared from a request: the results of its oldest `uses` tool calls.
 
     Those of `excluded` tools do not count.
     """
@@ -71,7 +71,7 @@ class Cleared:
     excluded: frozenset[str] = frozenset()
 
     def places(self, messages: Sequence[Message]) -> list[int]:
-        """The positions of the results that were cleared of a request with these messages."""
+        """The positions of the cleared results in a request with these messages."""
         names = {call.id: call.name for message in messages for call in message.tool_calls}
         return [
             at
@@ -82,7 +82,7 @@ class Cleared:
         ][: self.uses]
 
     def left(self, request: Weighed, messages: Sequence[Message]) -> Weighed:
-        """What the provider's cache has of a request with these messages."""
+        """The request with these messages as the provider's cache has it."""
         pieces = [at for at, (name, _) in enumerate(request) if not name.startswith(_TOOLS)]
         left = list(request)
         for place in self.places(messages[: len(pieces)]):
@@ -116,10 +116,10 @@ class PrefixDetails(TypedDict):
 def prefix_report(
     before: Sequence[tuple[str, int]], now: Sequence[tuple[str, int]]
 ) -> PrefixDetails:
-    """How much of the request stands as it stood, in tokens, and what broke it.
+    """How many tokens of the request are unchanged, and what broke the prefix.
 
-    `broken_by` is None for a first request and for one that only goes on; else
-    `tools`, or the place of the first message that differs, counted from 0.
+    `broken_by` is None for a first request and for one that only appends; else `tools`, or the
+    place of the first message that differs, counted from 0.
     """
     same = _shared_pieces(now, before)
     if not before or same == len(before):
@@ -150,7 +150,7 @@ class Billed:
 
 
 class _Kept(NamedTuple):
-    """A request that was sent `at`: its pieces, its tokens, and how many a cache holds (None: all).
+    """A request sent `at`: its pieces, its tokens, and how many a cache holds (None: all).
 
     The pieces of its reply follow, where a cache keeps replies.
     """
@@ -164,12 +164,12 @@ class _Kept(NamedTuple):
 class Meter:
     """Bills the requests of a session to one model with its cache, input side only.
 
-    A request is its messages in order as (identity, tokens); tools and system come first.
-    It costs what `bill.input_units` says. What is read is the longest prefix that it shares with
-    one of the requests before it within `ttl_s`, as `bill.cached_tokens` has it. So the providers
-    bill a prefix whose marks, where they want any, stand where they pay (platform.claude.com,
-    developers.openai.com: prompt caching). What stands behind the last mark is not written: it
-    costs 1, and no later request finds it.
+    A request is its messages in order as (identity, tokens); tools and system come first. It costs
+    what `bill.input_units` says. What is read is the longest prefix that it shares with one of the
+    requests before it within `ttl_s`, as `bill.cached_tokens` has it. This is how providers bill a
+    prefix whose marks, if they need any, are in the best places (platform.claude.com,
+    developers.openai.com: prompt caching). Tokens after the last mark are not written: they cost 1
+    each, and no later request finds them.
     """
 
     def __init__(self, prices: Prices) -> None:
@@ -182,7 +182,7 @@ class Meter:
         at: float | None = None,
         written: int | None = None,
     ) -> Billed:
-        """What the request would be billed, sent at `at` seconds (None: nothing expires).
+        """What the request would cost if sent at `at` seconds (None: nothing expires).
 
         Its first `written` pieces are written to the cache (None: all).
         """
@@ -203,7 +203,7 @@ class Meter:
         reply: Sequence[tuple[str, int]] = (),
         written: int | None = None,
     ) -> Billed:
-        """The same, and it was sent; `reply` is kept behind it, where a cache keeps replies."""
+        """Bill the request as sent; `reply` is kept after it if the cache keeps replies."""
         billed = self.expect(request, at, written)
         held = None if written is None else sum(tokens for _, tokens in request[:written])
         kept = [*request, *reply] if reply else request
@@ -232,7 +232,7 @@ def _billed(
 
 @dataclass(slots=True)
 class _Earlier:
-    """A request before the last: `same` pieces are those of the one that followed it.
+    """A request before the last: its first `same` pieces equal those of the one after it.
 
     `tail` are its other pieces, `at` when it was sent.
     """
@@ -245,8 +245,8 @@ class _Earlier:
 class MeteredStream:
     """Bills requests to one model as a `Meter` does, each given as what is new in it.
 
-    So a session of ten thousand calls, each of thousands of messages, takes as long as its
-    messages, and not as the sum of its requests.
+    A session of ten thousand calls with thousands of messages each takes time for its messages, not
+    for the sum of its requests.
     """
 
     def __init__(self, prices: Prices) -> None:

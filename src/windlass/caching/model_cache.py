@@ -1,9 +1,9 @@
-"""What is known of the prompt cache of one model, call by call.
+"""What is known about the prompt cache of one model, call by call.
 
-What the call before was sent, when it was begun, and what the provider reported say how much of
-the next request the cache should hold. Whoever makes calls keeps one `CacheState` a model.
+What the previous call sent, when it began, and what the provider reported determine how much of the
+next request the cache should hold. Whoever makes calls keeps one `CacheState` for each model.
 
-Pure: times are handed in; no clock is read.
+Pure: times are passed in; no clock is read.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from windlass.messages import Message, ToolSpec
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A request with its marks: what the next shares with it.
+    """A request with its marks, for comparison with the next one.
 
-    The first `shared` messages are those of the request before; `goes_on`: they are all it had.
-    Of these the first `held` were written to the cache then; now the first `written` are (None:
-    all, because it takes no marks). `weight` is what marks need to know of its tools (None: it has
-    none, or they are not marked).
+    The first `shared` messages are those of the request before; `goes_on`: they are all it had. Of
+    these the first `held` were written to the cache then; now the first `written` are (None: all,
+    because it takes no marks). `weight` describes its tools for marks (None: it has none, or they
+    are not marked).
     """
 
     messages: tuple[Message, ...]
@@ -51,13 +51,13 @@ class CacheState:
     Args:
         model: `provider/model`, whose rules its marks keep to.
         prices: What it charges.
-        assumed: What is assumed of the prices, in a sentence (empty: nothing).
+        assumed: What is assumed about the prices, in a sentence (empty: nothing).
         calls: How many were made.
-        trust: What the reports so far say of it.
-        pauses: When the last call was begun and answered, and the next asked for.
+        trust: How far the reports so far confirm it.
+        pauses: When the last call began and was answered, and when the next was asked for.
         lifetime: How long the head of the requests is kept.
         sent: The last request (None: none was sent).
-        cleared: What the provider cleared of it before its model read it.
+        cleared: What the provider cleared from it before its model read it.
     """
 
     model: str
@@ -76,15 +76,15 @@ class CacheState:
 
     @property
     def takes_marks(self) -> bool:
-        """Whether its requests are marked, so that nothing is written but up to a mark."""
+        """Whether its requests are marked, so that only what precedes a mark is written."""
         return self._rules is not None
 
     def written_anew(
         self, messages: tuple[Message, ...], tools: Sequence[ToolSpec], gap: float | None
     ) -> tuple[int, str]:
-        """The position from which on a request is written anew in any case, and why.
+        """The position from which a request is written again in any case, and why.
 
-        Empty: it goes on from the last, of which all is kept.
+        Empty: it continues the last request, all of which is cached.
         """
         if not self.prices.caches:
             return 0, "nothing is cached"
@@ -95,7 +95,7 @@ class CacheState:
         return self.differs(messages, tools)
 
     def differs(self, messages: tuple[Message, ...], tools: Sequence[ToolSpec]) -> tuple[int, str]:
-        """Where a request begins to differ from the last one, and how (empty: it goes on)."""
+        """Where a request begins to differ from the last one, and how (empty: it only appends)."""
         if self.sent is None or self.sent.tools != tuple(tools):
             return 0, "the head of the request is another one"
         shared = same_until(messages, self.sent.messages)
@@ -104,7 +104,7 @@ class CacheState:
         return shared, f"message {shared} is another one"
 
     def next_lifetime(self, gap: float | None, calls: float) -> Lifetime:
-        """How long the head of the next call is kept, where `calls` more are expected."""
+        """How long to keep the head of the next call if `calls` more are expected."""
         if self._rules is None:
             return self.lifetime
         return self.lifetime.at_call(

@@ -1,18 +1,18 @@
-"""The pauses between calls, and how long the head of the requests is to be cached because of them.
+"""The pauses between calls, and how long the head of the requests should be cached for them.
 
-A cache forgets what no request used for its lifetime t, which begins with the start of the
-request that wrote or read it, and not with its answer (platform.claude.com, prompt caching): an
-answer that takes four minutes leaves one of five. Some keep an entry for a longer time T
-at a dearer write: Anthropic for an hour in place of five minutes. For the head of the requests
-(tools, system prompt), which every call sends, that pays where pauses longer than t are to be
-expected: with r, w and l the prices of a read, a write and a long write of a token, each
-such pause costs w - r where the entry is short, and nothing where it is long; the long write
-costs l - w more, once. So the head is written for long where
+A cache drops an entry that no request used during its lifetime t, which begins with the start of
+the request that wrote or read it, and not with the answer (platform.claude.com, prompt caching): an
+answer that takes four minutes leaves one of five. Some keep an entry for a longer time T at a
+dearer write: Anthropic for an hour in place of five minutes. For the head of the requests (tools,
+system prompt), which every call sends, that pays where pauses longer than t are to be expected:
+with r, w and l the prices of a read, a write and a long write of a token, each such pause costs w -
+r where the entry is short, and nothing where it is long; the long write costs l - w more, once. So
+the head is written for long where
 
     pauses to come * (w - r) > l - w,    pauses to come = pauses seen / calls made * N
 
-and N is the planner's number of calls to come. It is decided where the head must be written
-anyway (at the first call, and after a pause in which it was forgotten) and stays so until then.
+and N is the planner's number of calls to come. This is decided whenever the head must be written
+anyway: at the first call, and after a pause in which the entry expired.
 
 Pure: times are those that messages bring; no clock is read.
 """
@@ -26,7 +26,7 @@ from windlass.caching.prices import Prices
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How the head of the requests is cached, and the sum behind it.
+    """How long the head of the requests is cached, and the figures behind it.
 
     `long`: for the longer time. `pauses` are those seen so far that are longer than the short
     time and no longer than the long one; `calls` those made when it was decided; `to_come` the
@@ -48,7 +48,7 @@ class Lifetime:
         ttl_s: float | None,
         ttl_long_s: float | None,
     ) -> Lifetime:
-        """The same at the next call.
+        """The lifetime at the next call.
 
         `gap` are the seconds since the last call was begun (None: not known), `calls_made` the
         calls made, `calls` N; the lifetimes are in seconds (None: there is no such kind).
@@ -67,7 +67,7 @@ class Lifetime:
 
 @dataclass(slots=True)
 class Pauses:
-    """When the last call was begun and answered, and when what was said since was said.
+    """The times at which the last call began and was answered, and of the messages since.
 
     A call begins when the last of the messages that it answers was said. Seconds from any moment;
     None: it is not known.
@@ -78,7 +78,7 @@ class Pauses:
     called: float | None = None
 
     def note(self, at: float | None, *, answer: bool) -> None:
-        """Take the time of the next message (None: it has none)."""
+        """Note the time of the next message (None: it has none)."""
         if answer:
             # Where one of the two is not known, the other is the nearest that is.
             known = [time for time in (self.called, at) if time is not None]
@@ -88,14 +88,14 @@ class Pauses:
             self.called = at
 
     def answered_at(self, at: float | None) -> None:
-        """Take the time of the last answer, which did not say it."""
+        """Note the time of the last answer, whose message had none."""
         self.answered = at
         self.begun = at if self.begun is None else self.begun
 
     def gap_at(self, at: float) -> float | None:
         """Seconds from the start of the last call to `at` (None: not known).
 
-        Where `at` is before its answer, which makes no sense, those from the answer: none.
+        If `at` is before the answer, which makes no sense, the pause is 0.
         """
         if self.answered is not None and at < self.answered:
             return at - self.answered
@@ -108,7 +108,7 @@ class Pauses:
 
     @property
     def assumed(self) -> str:
-        """What is assumed where the times make no sense; empty: they do, or are not known."""
+        """What is assumed if the times make no sense; empty if they do, or are not known."""
         if self.answered is None or self.called is None or self.called >= self.answered:
             return ""
         early = self.answered - self.called

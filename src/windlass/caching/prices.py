@@ -15,9 +15,9 @@ class Prices:
     """What a model's input costs with its prompt cache, in units of a fresh input token.
 
     Args:
-        read: A token read from the cache (0: nothing; 1: there is no cache).
-        write: A token written to it for the usual time.
-        minimum: The fewest tokens of a prefix that is kept.
+        read: Price of a token read from the cache (0: free; 1: there is no cache).
+        write: Price of a token written to it for the usual time.
+        minimum: The fewest tokens of a cached prefix.
         step: A hit's length is a multiple of it, in tokens.
         ttl_s: Seconds that a prefix is kept from the start of the last request that wrote or read
             it (None: no time is known).
@@ -25,7 +25,7 @@ class Prices:
         tiers: Pairs (tokens, factor), ascending: a request with more input tokens than
             that costs this many times as much, on all its tokens.
 
-    Raises UsageError for what cannot be.
+    Raises UsageError for impossible values.
 
     >>> Prices(read=0.1, write=1.25, minimum=1_024, step=1, ttl_s=300, write_long=2.0).caches
     True
@@ -53,7 +53,7 @@ class Prices:
 
     @property
     def caches(self) -> bool:
-        """Whether anything is ever cheaper for having been sent before."""
+        """Whether tokens are ever cheaper because they were sent before."""
         return self.read < 1
 
     def factor(self, tokens: float) -> float:
@@ -61,7 +61,7 @@ class Prices:
         return tier_factor(self.tiers, tokens) if self.tiers else 1.0
 
     def lapsed(self, seconds: float | None) -> bool:
-        """Whether a prefix last used so many seconds ago is forgotten (None: not known, so no)."""
+        """Whether a prefix last used so many seconds ago has expired (None: not known, so no)."""
         return seconds is not None and self.ttl_s is not None and seconds > self.ttl_s
 
 
@@ -77,9 +77,9 @@ def tier_factor(tiers: Sequence[tuple[int, float]], tokens: float) -> float:
 FETCH_OUTPUT_TOKENS: Final = 60
 """Tokens of the call that fetches a result again."""
 OUTPUT_PRICE: Final = 5.0
-"""A token of output costs so many fresh input tokens."""
+"""The price of an output token in fresh input tokens."""
 CALLS_CARRIED: Final = 3
-"""Further calls that read a result which was fetched again."""
+"""The number of further calls that read a result fetched again."""
 
 
 def fetch_cost(window: float, result: float, *, read: float, write: float) -> float:

@@ -1,9 +1,8 @@
 """How each provider caches prompts, as data.
 
-Prices are in units of a fresh input token. Where sources conflict the larger
-minimum and the dearer write stand: a plan that counts on too little is corrected
-by the usage reported, one that counts on too much has paid already. A vendor's own page
-on its own cache goes before what others say of it.
+Prices are in units of a fresh input token. Where sources conflict, the larger minimum and the
+dearer write are used: reported usage corrects a plan that relied on too little, but one that relied
+on too much has already paid. A vendor's own page takes precedence over other sources.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final, Literal, TypeAlias
 Mark: TypeAlias = Literal["cache_control", "prompt_cache_breakpoint"]
 
 AS_OF: Final = "2026-11-24"
-"""The day on which the facts of this module were last held against their sources."""
+"""The day on which the facts of this module were last checked against their sources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +54,10 @@ class CacheRules:
 
 
 NO_CACHE: Final = CacheRules(read=1.0, write=1.0, automatic=False)
-"""An unknown model: nothing is ever cheaper."""
+"""The rules of an unknown model: nothing is ever cheaper."""
 
 LOCAL: Final = CacheRules(read=0.0, write=1.0)
-"""A server of one's own with a prefix cache: what is cached costs nothing."""
+"""The rules of a user's own server with a prefix cache: cached tokens are free."""
 
 OPENAI: Final = CacheRules(
     # Automatic from 1,024 tokens, exact prefix; before GPT-5.6 in steps of 128, writes free. Kept
@@ -218,7 +217,7 @@ QWEN: Final = CacheRules(
 )
 
 _GPT_WRITES: Final = r"gpt-5\.([6-9]|\d\d)|gpt-([6-9]|\d\d)"
-"""GPT-5.6 and later, which take money for writing."""
+"""GPT-5.6 and later, which charge for writing."""
 
 _CACHES: Final[Mapping[str, tuple[tuple[str, CacheRules], ...]]] = MappingProxyType(
     {
@@ -261,7 +260,7 @@ _NAMES: Final[Mapping[str, str]] = MappingProxyType(
         "z-ai": "zai",
     }
 )
-"""Providers by the other names that recordings, routers and users have for them."""
+"""Providers by other names that recordings, routers and users give them."""
 
 _ROUTED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
@@ -278,11 +277,11 @@ _ROUTED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
         "litellm": frozenset({*_CACHES.keys() - {"local"}, "openrouter"}),
     }
 )
-"""Whose rules hold behind a router."""
+"""The vendors whose rules apply behind a router."""
 
 
 def provider_of(name: str) -> str:
-    """A provider by its usual name, where it is known by another.
+    """The usual name of a provider that goes by another one.
 
     >>> provider_of("aws"), provider_of("anthropic")
     ('bedrock', 'anthropic')
@@ -291,7 +290,7 @@ def provider_of(name: str) -> str:
 
 
 def cache_rules(provider: str, model: str) -> CacheRules:
-    """The cache rules of `model` at `provider`; NO_CACHE for one that is not known.
+    """The cache rules of `model` at `provider`; NO_CACHE for an unknown one.
 
     Behind a router, where `model` begins with its vendor, they are the vendor's.
 

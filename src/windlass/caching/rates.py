@@ -1,13 +1,13 @@
 """What tokens cost at hosted models: a maintained offline table, with its date.
 
-The figures are those of the `genai-prices` package, which ships inside its own
-wheel; nothing is fetched. A model that the table does not hold has no price:
-`cost` then answers None, never zero. A user's own prices (`override`) go before the table.
+The figures are those of the `genai-prices` package, which ships inside its own wheel; nothing is
+fetched. A model that the table does not hold has no price: `cost` then answers None, never zero. A
+user's own prices (`override`) take precedence over the table.
 
 `prices_of` puts the table, which knows dollars, and the cache rules together: from how many
 tokens on a prefix is kept, in which steps and for how long.
 
-Some listed prices begin on a day: this is the one module of the folder that asks which day it is.
+Some listed prices begin on a given day, so this is the one module here that asks which day it is.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _IN_TABLE: Final = {
     "together_ai": "together",
     "vertex_ai": "google",
 }
-"""Providers as the table calls them, where that is another name."""
+"""The table's names of providers, where they differ."""
 
 _ALIBABAS_OWN: Final = re.compile(r"qwen(\d+(\.\d+)?)?-(max|plus|flash)")
 """Models of Qwen that nobody but Alibaba serves. The table has no prices of Alibaba's; OpenRouter
 passes on what the only host of a model asks (openrouter.ai, FAQ), so its prices are taken."""
 
 _OLD_AFTER: Final = timedelta(days=90)
-"""When prices and cache rules are old: vendors were seen to change theirs within a quarter."""
+"""The age at which prices and cache rules count as old: vendors change theirs within a quarter."""
 
 _USUAL_MINIMUM: Final = 1_024
 _USUAL_STEP: Final = 128
-"""What most hosted caches keep to; assumed of one whose price alone is known."""
+"""The rules of most hosted caches; assumed if only a model's price is known."""
 
 _LONG_WRITE: Final = 2.0
 """A token that a Claude writes to its cache for an hour costs two fresh ones, where no
@@ -53,17 +53,17 @@ table says it (platform.claude.com, prompt caching)."""
 
 _SEARCH: Final = {"anthropic": 0.010, "openai": 0.010, "gemini": 0.014}
 """US dollars for one search of the web, beside its tokens, as the vendors list them in
-2026; what some of them give free each day or month is not counted."""
+2026; free daily or monthly quotas are not counted."""
 
 _SEARCH_REQUEST: Final = {"gemini": (re.compile(r"gemini-[12]"), 0.035)}
-"""Models whose vendor bills the request that searched, however often it did."""
+"""Models whose vendor bills each request that searched, however often it did."""
 
 
 UNKNOWN_WINDOW: Final = 128_000
-"""Tokens that a model is taken to hold where nobody says."""
+"""The window, in tokens, that is assumed for an unknown model."""
 
 _WINDOWS: Final = (("gemini-2.5-pro", 1_048_576), ("gemini-3-pro", 1_048_576))
-"""Windows of models whose price is listed and whose window is not, by how they begin."""
+"""Windows of models that have a listed price but no listed window, by name prefix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ _DOCUMENTED: Final = (
     (re.compile(r"claude-mythos-5[-.]1(?!\d)"), Rate("", 10.0, 50.0, 0.25, 12.5, None, 20.0)),
     (re.compile(r"claude-mythos-5(?![-.]\d(?!\d))"), Rate("", 10.0, 50.0, 1.0, 12.5, None, 20.0)),
 )
-"""Prices of Anthropic's that the table does not hold."""
+"""Anthropic prices that the table lacks."""
 
 
 class Override(Protocol):
@@ -116,7 +116,7 @@ _OVERRIDES: ContextVar[Mapping[str, Override]] = ContextVar("overrides")
 
 @contextmanager
 def override(prices: Mapping[str, Override]) -> Iterator[None]:
-    """Meanwhile, and in the tasks begun meanwhile, `prices` go before the table's."""
+    """Within the context, and in tasks begun in it, `prices` override the table's."""
     token = _OVERRIDES.set(prices)
     try:
         yield
@@ -147,7 +147,7 @@ def _reference(name: str) -> tuple[str, str]:
 
 
 def _documented(name: str) -> Rate | None:
-    """The rate of a model that its vendor tells and the table does not."""
+    """The rate of a model that its vendor documents and the table lacks."""
     provider, model = split_model(name)
     if provider != "anthropic":
         return None
@@ -236,7 +236,7 @@ def _window_by_name(model: str) -> int | None:
 
 
 def window_tokens(model: str | None) -> int:
-    """Tokens that `provider/model` holds, as far as the table says (None: no model is named).
+    """The window of `provider/model` in tokens, by the table (None: no model is named).
 
     >>> window_tokens("anthropic/claude-sonnet-4-5"), window_tokens(None)
     (200000, 128000)
@@ -270,7 +270,7 @@ def table_date() -> str:
 
 
 def price_source(name: str) -> str:
-    """Where the price of `provider/model` is from, for people."""
+    """The source of the price of `provider/model`, for people."""
     if is_own(name):
         return "your own, windlass.toml"
     if _listed(name) is None and _documented(name) is not None:
@@ -279,7 +279,7 @@ def price_source(name: str) -> str:
 
 
 def age_note(today: date | None = None) -> str:
-    """A sentence where prices and cache rules are older than 90 days; empty: they are not.
+    """A sentence if prices and cache rules are older than 90 days, else empty.
 
     `today` is the day it is asked on (None: the clock's).
     """
@@ -333,9 +333,9 @@ def cost(
 
 
 def search_fee(name: str, searches: int) -> float | None:
-    """US dollars that `searches` of the web for one request cost beside its tokens.
+    """US dollars that `searches` of the web for one request cost besides its tokens.
 
-    None: no price is known. A user's own price goes before the table's.
+    None: no price is known. A user's own price takes precedence over the table's.
     """
     provider, model = split_model(name)
     own = _OVERRIDES.get({}).get(name)
@@ -365,18 +365,18 @@ def money(dollars: float | None, digits: int | None = None) -> str:
 
 
 def many(number: int, noun: str, plural: str = "") -> str:
-    """So many of something, for people: `1 call`, `2,000 calls`."""
+    """A number of things, for people: `1 call`, `2,000 calls`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Prices:
     """What input costs at `provider/model`, in units of a fresh token of it.
 
-    Prices are the table's, or the user's own, which are taken at their word; where the
-    listed price and the cache rules differ about writing, the dearer one counts. A
-    model without a price is taken to have no cache, and `warn` (default: a Python warning)
-    is told the model and what is assumed of it. So it is where the cache of a model has a
-    price but no known rules. The model on this machine keeps a prefix and reads it free.
+    Prices are the table's, or the user's own, which are used as they are; where the listed price
+    and the cache rules differ about writing, the dearer one counts. A model without a price is
+    assumed to have no cache, and `warn` (default: a Python warning) receives the model and the
+    assumption, as it does if a model's cache has a price but no known rules. The model on this
+    machine keeps a prefix and reads it free.
 
     Raises UsageError for a name without a provider.
     """
@@ -415,18 +415,17 @@ def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Price
 def cache_of(model: str) -> CacheRules:
     """The cache rules of `provider/model`; NO_CACHE where it is in no price table.
 
-    What nobody lists is not known to be cached either. Raises UsageError for a name
-    without a provider.
+    An unlisted model is not known to cache either. Raises UsageError for a name without a provider.
     """
     is_listed = rate(model) is not None or is_local(model)
     return cache_rules(*split_model(model)) if is_listed else NO_CACHE
 
 
 def priced_as(model: str, price_as: str, *, free: bool) -> str:
-    """The model at whose prices the tokens of `model` are told.
+    """The model at whose prices the tokens of `model` are shown.
 
-    A hosted model is told at its own, also where none is known; one that costs nothing
-    (`free`) at those of `price_as`, because what it would cost elsewhere is the question.
+    A hosted model is shown at its own prices, even if none are known; one that costs nothing
+    (`free`) at those of `price_as`, because the question is what it would cost elsewhere.
     """
     return price_as if free else model
 
@@ -442,7 +441,7 @@ def input_dollars(price: Rate, units: float) -> float:
 
 
 def output_dollars(price: Rate, tokens_in: int, tokens_out: int) -> float:
-    """US dollars of a reply to a request of so many tokens; as `cost` has it, and sooner."""
+    """US dollars of a reply to a request of so many tokens; as `cost`, but faster."""
     return tokens_out * price.output * tier_factor(price.output_tiers, tokens_in) / 1e6
 
 

@@ -1,4 +1,4 @@
-"""What each piece of the requests to a model had to pay: its share of the input's bill."""
+"""What each piece of the requests to a model costs: its share of the input's bill."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Share:
 
 
 class SharedStream:
-    """Bills requests as a `MeteredStream` does, and says what each of their pieces paid.
+    """Bills requests as a `MeteredStream` does, and says what each of their pieces cost.
 
-    A piece pays for the place at which it stands: what of it the cache holds is read, the rest is
-    written. So the shares of all pieces are the bill. Time and memory are those of what is new in
-    the requests, and of what is written anew.
+    A piece pays for its place: the part of it that the cache holds is read, the rest is written. So
+    the shares of all pieces add up to the bill. Time and memory grow with what is new or written
+    again in each request.
     """
 
     def __init__(self, prices: Prices) -> None:
@@ -65,7 +65,7 @@ class SharedStream:
         return billed
 
     def shares(self) -> Mapping[str, Share]:
-        """What each piece paid so far, by its name."""
+        """What each piece has cost so far, by its name."""
         self._settle(self._standing)
         self._standing = [
             (name, tokens, self._calls, self._read) for name, tokens, _, _ in self._standing

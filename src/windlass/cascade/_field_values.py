@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, TypeAlias
+from typing import Any
 
-from pydantic import AfterValidator
-
-from windlass.declared import Text, refuse
+from windlass.declared import refuse
 from windlass.safety.patterns import BadPattern, compile_pattern, count_groups
 from windlass.safety.schemas import patterns_in, validator_for
 
@@ -36,19 +34,6 @@ def fast_pattern(pattern: str) -> str:
     except BadPattern as error:
         raise refuse(f"{pattern!r} {error}") from error
     return pattern
-
-
-def named_patterns(patterns: dict[str, str]) -> dict[str, str]:
-    """Patterns by the name of what they mark."""
-    if not all(name.strip() for name in patterns):
-        raise refuse("a callout needs a name, such as 'decision'")
-    return patterns
-
-
-Callouts: TypeAlias = Annotated[
-    dict[str, Annotated[Text, AfterValidator(fast_pattern)]], AfterValidator(named_patterns)
-]
-"""Regular expressions by the name that a message gets in which they are found."""
 
 
 def working_schema(schema: dict[str, Any]) -> dict[str, Any]:

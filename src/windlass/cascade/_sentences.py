@@ -17,7 +17,7 @@ from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
 from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 
-_BY_NAME: Final = ("mcp_servers", "inputs_schema", "validators")
+_BY_NAME: Final = ("inputs_schema", "mcp_servers", "validators")
 """Keys of a cascade whose object has the user's own names for keys."""
 
 
@@ -51,6 +51,8 @@ def _named(key: str) -> str:
 REFUSED: Final[Mapping[str, str]] = {
     "pareto_frontier": "whoever picks among soundings weighs their cost; write"
     " 'cost_aware_evaluation': true",
+    "async_cascades": "no cascade runs beside a run; 'sub_cascades' of a phase are waited for",
+    "rag": "name the folder as the setting 'search_folder', and give the phase 'web_search'",
 }
 """Keys of other runners that Windlass does not take, and why."""
 

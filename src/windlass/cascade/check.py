@@ -5,31 +5,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
 
 from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
+from windlass.cascade._tools_at_hand import CHOICES, ToolsAtHand
+from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
 from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, DecisionPoints
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
+from windlass.cascade.foreign import foreign_name
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
-from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose, tool_names
+from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
-from windlass.cascade.tool_cascades import is_path
-from windlass.cascade.tools_named import all_soundings, memory_of, missing_bank, tools_of, wards_of
-from windlass.cascade.validators import SHIPPED, near_validators
-from windlass.errors import CascadeError, Mistake, WindlassError, did_you_mean
-from windlass.settings.modules import UntrustedError
+from windlass.cascade.tools_named import (
+    all_soundings,
+)
+from windlass.errors import CascadeError, Mistake, did_you_mean
 from windlass.text.templates import (
+    CALLOUT,
     JUDGED,
     MOMENTS,
     NAMES,
@@ -42,8 +43,6 @@ from windlass.text.templates import (
 )
 from windlass.tools.registry import Registry
 
-CHOICES: Final = ("auto", "none", "required")
-_DOTTED: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _WORDS_FOR_TRUTH: Final = frozenset({"true", "false", "yes", "no", "0", "1", "none"})
 
 
@@ -102,8 +101,7 @@ class _Checker:
         self.cascade = partial.cascade
         self.mistake, self.written = partial.mistake, partial.written
         self.in_template = partial.in_template
-        self.tools = tools
-        self.servers = servers
+        self.at_hand = ToolsAtHand(partial, tools, servers)
         self.parents = parents
         self.children = children
         self.names = [phase.name for phase in self.cascade.phases]
@@ -139,12 +137,12 @@ class _Checker:
     # ---- what is looked at -----------------------------------------------------------
 
     def cascade_mistakes(self) -> Iterator[Mistake]:
-        yield from self.own_tools()
+        yield from self.at_hand.register_own()
         if self.cascade.system is not None:
             yield from self.template(("system",), self.cascade.system, None)
         choice = self.cascade.tool_choice
         if choice is not None and not any(
-            can_choose(phase, choice) or self.tackle_unknown(index)
+            can_choose(phase, choice) or self.at_hand.tackle_unknown(index)
             for index, phase in enumerate(self.cascade.phases)
         ):
             text = (
@@ -159,7 +157,11 @@ class _Checker:
                 of_phase = int(path[1]) if len(path) > 1 else 0
                 yield from self.template((*path, *key.split(".")), text, of_phase)
             for key, name in soundings.judges.items():
-                unknown = self.unknown_tool if key == "evaluator.function" else self.not_a_validator
+                unknown = (
+                    self.at_hand.unknown
+                    if key == "evaluator.function"
+                    else self.at_hand.not_a_validator
+                )
                 if problem := unknown(name):
                     yield self.mistake(self.sounding_path(path, key), problem)
         for name, validator in self.cascade.validators.items():
@@ -177,6 +179,9 @@ class _Checker:
             yield from self.template((*base, "instructions"), phase.instructions, index)
         if phase.system is not None:
             yield from self.template((*base, "system"), phase.system, index)
+        for what in (OUTPUT, MESSAGES):
+            if (rule := name_for(phase.callouts, what)) is not None and rule.as_ is not None:
+                yield from self.template((*base, "callouts", what), rule.as_, index)
         for key, text in phase.rules.templates.items():
             yield from self.template((*base, "rules", key), text, index)
         for place, source in phase.sources.items():
@@ -188,7 +193,7 @@ class _Checker:
                     yield self.mistake((*base, "context", "exclude", position), text)
             yield from self.choosing(index, phase)
         yield from self.handoffs(index, phase)
-        yield from self.phase_tools(index, phase)
+        yield from self.at_hand.wrong_in_phase(index, phase)
         yield from self.decisions(index, phase)
 
     def name(self, index: int, name: str) -> Iterator[Mistake]:
@@ -233,12 +238,12 @@ class _Checker:
         base: Path = ("phases", index)
         for place, text in of_tools.input_templates(phase):
             yield from self.template((*base, *place), text, index, names=(*NAMES, *RECORDED))
-        if phase.tool is not None and not phase.tool.startswith(SQL):
-            banks = memory_of(self.cascade, phase)
-            if wrong := self.unknown_tool(phase.tool) or missing_bank(banks, phase.tool):
-                yield self.mistake((*base, "tool"), wrong)
+        if phase.tool is not None and not phase.tool.startswith(SQL):  # noqa: SIM102
+            if wrong := self.at_hand.missing(phase, phase.tool):
+                if not self.cascade.is_lenient:
+                    yield self.mistake((*base, "tool"), wrong)
                 return
-        yield from of_tools.call_mistakes(self.partial, index, phase, self.tools)
+        yield from of_tools.call_mistakes(self.partial, index, phase, self.at_hand.tools)
 
     def handoffs(self, index: int, phase: Phase) -> Iterator[Mistake]:
         """Targets that there are not, and a tool that has nothing to choose from."""
@@ -250,14 +255,10 @@ class _Checker:
             path = path if isinstance(self.written(path), str) else (*path, "target")
             near = did_you_mean(target, [*self.known(), END])
             yield self.mistake(path, f"there is no phase {target!r}; {near}")
-        if ROUTE_TO in phase.tackle and not phase.handoffs and not self.has_own(ROUTE_TO):
+        if ROUTE_TO in phase.tackle and not phase.handoffs and not self.at_hand.has_own(ROUTE_TO):
             at = (*base, "tackle", list(phase.tackle).index(ROUTE_TO))
             text = f"{ROUTE_TO!r} says which of the phase's 'handoffs' comes next, and it has none"
             yield self.mistake(at, text)
-
-    def has_own(self, name: str) -> bool:
-        """Whether somebody's own tool has that name."""
-        return self.tools is not None and name in self.tools.names()
 
     # ---- choosing --------------------------------------------------------------------
 
@@ -377,7 +378,9 @@ class _Checker:
         names = names or _names_at(path)
         for name in used:
             if name.of != "outputs":
-                if name.name not in names:
+                if (text := foreign_name(name.name)) is not None:
+                    yield self.in_template(path, template, name.line, text)
+                elif name.name not in names:
                     text = f"a template cannot use {name.name!r}; {did_you_mean(name.name, names)}"
                     yield self.in_template(path, template, name.line, text)
             elif path[0] == "validators":  # any phase may name it
@@ -425,124 +428,6 @@ class _Checker:
                 text = f"{action!r} is neither a phase nor an action; {near}"
                 yield self.mistake(("phases", index, "decision_points", "routing", key), text)
 
-    # ---- tools -----------------------------------------------------------------------
-
-    def own_tools(self) -> Iterator[Mistake]:
-        """Registers the cascade's own tools, so that phases may name them."""
-        if (tools := self.tools) is None:
-            return
-        for position, item in enumerate(self.cascade.tools):
-            if is_path(item):
-                continue  # who reads files has registered what is a tool in them
-            try:
-                tools.resolve(item) if ":" in item else tools.add_module(item)
-            except UntrustedError:
-                continue
-            except WindlassError as error:
-                yield self.mistake(("tools", position), str(error))
-
-    def unknown_tool(self, name: str) -> str | None:
-        """Why there is no such tool; None where there is, or where tools are not looked at."""
-        tools = self.tools
-        if ":" in name:
-            if not _DOTTED.fullmatch(name):
-                return f"{name!r} is not a dotted path; write it as 'package.module:function'"
-            try:
-                if tools is not None:
-                    tools.resolve(name)
-            except UntrustedError:
-                return None
-            except WindlassError as error:
-                return str(error)
-            return None
-        server, dot, _ = name.partition(".")
-        if dot:
-            declared = {*self.cascade.mcp_servers, *self.servers}
-            if server in declared or self.server_is_wrong(server):
-                return None
-            return (
-                f"{name!r} would be a tool of the MCP server {server!r}, which neither the"
-                " cascade nor the settings declare in 'mcp_servers';"
-                f" {did_you_mean(server, declared)}"
-            )
-        if tools is None or name in tools.names() or tools.is_partial:
-            return None
-        return f"there is no tool {name!r}; {did_you_mean(name, tools.names())}"
-
-    def not_a_validator(self, name: str) -> str | None:
-        """Why there is no such validator; None where there is, or where tools are not looked at."""
-        if name in self.cascade.validators or name in SHIPPED or self.has_wrong_validator(name):
-            return None
-        text = self.unknown_tool(name)
-        if text is None or self.tools is None or "." in name or ":" in name:
-            return text
-        near = near_validators(self.cascade.validators, self.tools, name)
-        return f"there is no validator {name!r}; {near}"
-
-    def has_wrong_validator(self, name: str) -> bool:
-        """Whether the file declares such a validator, and wrongly: that is a mistake of its own."""
-        declared = self.written(("validators",))
-        return isinstance(declared, dict) and name in declared
-
-    def server_is_wrong(self, name: str) -> bool:
-        """Whether the file declares such a server, and wrongly: that is a mistake of its own."""
-        servers = self.written(("mcp_servers",))
-        return isinstance(servers, dict) and name in servers
-
-    def tackle_unknown(self, index: int) -> bool:
-        """Whether something in the phase's tackle was no tool's name and is not in the partial."""
-        written = self.written(("phases", index, "tackle"))
-        held = self.cascade.phases[index].tackle
-        return written is not None and written != held and list(written) != list(held)
-
-    def phase_tools(self, index: int, phase: Phase) -> Iterator[Mistake]:
-        base: Path = ("phases", index)
-        banks = memory_of(self.cascade, phase)
-        if phase.tackle != "manifest":
-            for position, name in enumerate(phase.tackle):
-                if name == ROUTE_TO and not self.has_own(name):
-                    continue  # its handoffs make it
-                text = self.unknown_tool(name) or missing_bank(banks, name)
-                if text:
-                    yield self.mistake((*base, "tackle", position), text)
-        choice = phase.tool_choice
-        if choice is not None and not can_choose(phase, choice) and not self.tackle_unknown(index):
-            yield self.mistake((*base, "tool_choice"), _no_choice(phase, choice))
-        for position, name in enumerate(phase.rules.approve):
-            if text := self._not_approved(phase, name):
-                yield self.mistake((*base, "rules", "approve", position), text)
-        validator = phase.rules.loop_until
-        text = self.not_a_validator(validator) if validator is not None else None
-        if text:
-            yield self.mistake((*base, "rules", "loop_until"), text)
-        for place, at, ward in wards_of(phase):
-            path = (*base, "wards", place, at)
-            short = isinstance(self.written(path), str)
-            if text := self.not_a_validator(ward.validator):
-                yield self.mistake(path if short else (*path, "validator"), text)
-
-    def _not_approved(self, phase: Phase, name: str) -> str | None:
-        """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""
-        if phase.tackle == "manifest" and phase.tool is None:
-            return self.unknown_tool(name)
-        if ":" in name and (text := self.unknown_tool(name)):
-            return text
-        own = [self._registered(each) for each in tools_of(phase)]
-        servers = tuple(each.removesuffix("*") for each in own if each.endswith(".*"))
-        if self._registered(name) in own or (servers and name.startswith(servers)):
-            return None
-        if name.endswith(".*") and any(each.startswith(name.removesuffix("*")) for each in own):
-            return None
-        what = "in the tackle of" if phase.tool is None else "the tool of"
-        return f"{name!r} is not {what} this phase; {did_you_mean(name, own)}"
-
-    def _registered(self, name: str) -> str:
-        """What a tool is called when it runs; by its dotted path where its code is not loaded."""
-        if ":" in name and self.tools is not None and self.unknown_tool(name) is None:
-            with suppress(UntrustedError):
-                return self.tools.resolve(name).spec.name
-        return tool_names([name])[0]
-
     def sounding_path(self, base: Path, key: str) -> Path:
         """Where `key` of soundings stands, also where its holder is written as a word."""
         path: Path = (*base, *key.split("."))
@@ -552,6 +437,8 @@ class _Checker:
 def _names_at(path: Path) -> tuple[str, ...]:
     """The names that a template at this place may use, besides the outputs of phases."""
     match path:
+        case ("phases", _, "callouts", _):
+            return (*NAMES, *CALLOUT)
         case ("phases", _, "instructions") | ("phases", _, "rules", _):
             return (*NAMES, *MOMENTS, *SOUNDING, *RULES)
         case ("validators", *_):
@@ -560,15 +447,3 @@ def _names_at(path: Path) -> tuple[str, ...]:
             return (*NAMES, *MOMENTS)
         case _:
             return NAMES
-
-
-def _no_choice(phase: Phase, choice: str) -> str:
-    if phase.tackle == "manifest":
-        return (
-            f"{choice!r} may not be among the tools that 'manifest' chooses;"
-            f" write one of {', '.join(CHOICES)}"
-        )
-    if choice == "required":
-        return "'required' needs a tool to call, and the tackle of this phase is empty"
-    near = did_you_mean(choice, [*CHOICES, *tool_names(phase.tackle)])
-    return f"{choice!r} is not in the tackle of this phase; {near}"

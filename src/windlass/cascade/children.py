@@ -76,6 +76,11 @@ class CascadeFamily:
             if partial is not None:
                 yield place, partial.cascade.phases[place[0]].sub_cascades[place[1]], child
 
+    def changed(self, change: Callable[[Loaded, Registry], Loaded]) -> CascadeFamily:
+        """The same, with what each file holds changed."""
+        children = {place: child.changed(change) for place, child in self.children.items()}
+        return replace(self, loaded=change(self.loaded, self.tools), children=children)
+
     def walk(self) -> Iterator[CascadeFamily]:
         """It, and all below it, in the order of the file; then the cascades that are tools."""
         yield self
@@ -88,13 +93,14 @@ def read_family(
     tools: Registry,
     file: FilePath | None,
     registry_of: Callable[[FilePath], Registry],
+    read: Callable[[FilePath], Loaded] = load,
 ) -> CascadeFamily:
     """The cascade and all that it names, read from their files; nothing is checked yet.
 
     `file` is the cascade's own (None: it has none, and refers from the current folder);
-    `registry_of` gives the tools of the cascade in a file.
+    `registry_of` gives the tools of the cascade in a file, and `read` what the file holds.
     """
-    reading, own = _Reading(registry_of), () if file is None else (file,)
+    reading, own = _Reading(registry_of, read), () if file is None else (file,)
     family = reading.family(loaded, tools, own, 0)
     family = replace(family, tool_cascades=reading.tool_cascades())
     for each in family.walk():
@@ -107,6 +113,7 @@ class _Reading:
     """The work in hand: each file is read once."""
 
     registry_of: Callable[[FilePath], Registry]
+    load: Callable[[FilePath], Loaded]
     read: dict[FilePath, tuple[Loaded, Registry]] = field(
         default_factory=dict[FilePath, tuple[Loaded, Registry]]
     )
@@ -181,7 +188,7 @@ class _Reading:
         """What a file holds, and the tools for it. Raises UsageError where it cannot be read."""
         real = file.resolve()
         if real not in self.read:
-            self.read[real] = load(file), self.registry_of(file)
+            self.read[real] = self.load(file), self.registry_of(file)
         return self.read[real]
 
 

@@ -6,27 +6,20 @@ be meant as it would be read is a mistake; what can be is told, and runs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from windlass.cascade._idle_keys import idle_decision_keys, idle_sounding_keys
 from windlass.cascade._sentences import shown
 from windlass.cascade._tool_checks import idle_keys
-from windlass.cascade.layers import injectors_of
+from windlass.cascade.callout_rules import FILTER, MESSAGES
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import Phase, own_tackle, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import REMEMBER, SEARCH
+from windlass.cascade.spellings import REMEMBER, SEARCH
 from windlass.cascade.unused_rules import unused_rules
-from windlass.errors import Mistake
-
-_NAMING: Final = frozenset({"output", "messages", "messages_filter"})
-"""The keys of `callouts` where they name messages."""
-_OF_A_PATTERN: Final = re.compile(r"[\^$\\\[\]|*+]|\(\?")
-"""What names of things do not hold, and regular expressions do."""
-_TEMPLATE: Final = re.compile(r"\{[{%]")
+from windlass.errors import Mistake, did_you_mean
 
 
 class _Misread(NamedTuple):
@@ -43,6 +36,7 @@ def perhaps_misread(loaded: Loaded) -> tuple[Mistake, ...]:
     told = [key.mistake for key in _in_other_senses(loaded.partial) if not key.fails]
     told += [*unused_rules(loaded.partial), *idle_sounding_keys(loaded.partial)]
     told += idle_decision_keys(loaded.partial)
+    told += loaded.warnings
     return sort_mistakes([*told, *undeclared_inputs(loaded), *idle_keys(loaded)])
 
 
@@ -52,62 +46,114 @@ def misread(partial: PartialCascade) -> Iterator[Mistake]:
 
 
 def _in_other_senses(partial: PartialCascade) -> Iterator[_Misread]:
-    if isinstance(partial.written(("memory",)), str):
-        yield from _memory(
-            partial, ("memory",), [p for p in partial.cascade.phases if not p.memory]
-        )
+    yield from _memory(partial, ("memory",))
+    yield from _of_mapped_keys(partial)
     for index, phase in enumerate(partial.cascade.phases):
         base: Path = ("phases", index)
-        yield from _callouts(partial, (*base, "callouts"), phase)
+        yield from _callouts(partial, (*base, "callouts"))
         yield from _instructions(partial, (*base, "instructions"), phase)
         if phase.tool is not None:
             continue
-        if isinstance(partial.written((*base, "memory")), str):
-            yield from _memory(partial, (*base, "memory"), [phase])
+        yield from _memory(partial, (*base, "memory"))
         yield from _turns(partial, (*base, "rules", "max_turns"), phase)
 
 
-def _callouts(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:
-    if not phase.callouts or not _NAMING.issuperset(phase.callouts):
-        return
-    for key, pattern in phase.callouts.items():
-        if key != "messages_filter" and _OF_A_PATTERN.search(_TEMPLATE.split(pattern)[0]):
-            continue
-        text = (
-            f"{shown(pattern)} would be looked for in the text of messages, as a regular"
-            f" expression, and what holds it be called {key!r}; elsewhere this key names what the"
-            " phase says. Write the name first, and a pattern of what is to be kept in sight:"
-            " {'decision': '^DECISION:'}"
-        )
-        yield _Misread(partial.mistake((*path, key), text), fails=True)
+def _callouts(partial: PartialCascade, path: Path) -> Iterator[_Misread]:
+    """A filter of messages that nothing names."""
+    written = partial.written(path)
+    if isinstance(written, dict) and FILTER in written and MESSAGES not in written:
+        text = f"{FILTER!r} says which replies {MESSAGES!r} names, and there is no {MESSAGES!r}"
+        yield _Misread(partial.mistake((*path, FILTER), text), fails=False)
 
 
 def _instructions(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:
-    prompt = (phase.instructions or "").strip()
-    if not prompt.startswith("@"):
+    """A prompt that begins as the name of a file, and is none: of more than one word."""
+    written = partial.written(path)
+    is_text = isinstance(written, str) and phase.instructions == written
+    if is_text and written.strip().startswith("@") and len(written.split()) > 1:
+        text = (
+            f"{shown(written.strip())} is sent to the model as it stands; '@' and one word would be"
+            " the name of a file whose text is meant"
+        )
+        yield _Misread(partial.mistake(path, text), fails=False)
+
+
+def _memory(partial: PartialCascade, path: Path) -> Iterator[_Misread]:
+    """A bank that is only named, and into which our own tools and injectors only look."""
+    bank, everywhere = partial.written(path), partial.cascade.phases
+    if not isinstance(bank, str) or not _is_read(partial):
         return
-    text = (
-        f"{shown(prompt)} is sent to the model as it stands; elsewhere '@' begins the name of a"
-        " file whose text is meant. Write that text here"
-    )
-    # More than one word is no name of a file.
-    yield _Misread(partial.mistake(path, text), fails=len(prompt.split()) == 1)
-
-
-def _memory(partial: PartialCascade, path: Path, phases: list[Phase]) -> Iterator[_Misread]:
-    bank = partial.written(path)
-    everywhere = partial.cascade.phases
     if any(each.tackle == "manifest" or REMEMBER in tool_names(each.tackle) for each in everywhere):
         return
-    tools = {name for phase in phases for name in tool_names(phase.tackle)}
-    injectors = [injectors_of(partial.cascade, phase) for phase in phases]
-    reads = any(each is not None and "user_memory" in each.specs for each in injectors)
     text = (
         f"nothing is put into the bank {bank!r}: only the tool {REMEMBER!r} does that, and no"
-        " tackle has it; elsewhere every message is kept by itself. Give a phase"
-        f" {REMEMBER!r} and {SEARCH!r}; a bank that is only looked into is {{'read': [{bank!r}]}}"
+        f" tackle has it; every message is kept by {{'bank': {bank!r}, 'keep': 'all'}}, and a bank"
+        f" that is only looked into is {{'read': [{bank!r}]}}"
     )
-    yield _Misread(partial.mistake(path, text), fails=not (reads or tools))
+    yield _Misread(partial.mistake(path, text), fails=False)
+
+
+def _is_read(partial: PartialCascade) -> bool:
+    """Whether the cascade says in our own words how its memory is used."""
+    cascade = partial.cascade
+    if cascade.injectors or any(each.injectors for each in cascade.phases):
+        return True
+    return any(SEARCH in tool_names(each.tackle) for each in cascade.phases)
+
+
+def _of_mapped_keys(partial: PartialCascade) -> Iterator[_Misread]:
+    """Parts of keys of other runners that are accepted and change nothing."""
+    for path, text in (*_of_cascade(partial), *_of_phases(partial)):
+        yield _Misread(partial.mistake(path, text), fails=False)
+
+
+def _of_cascade(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
+    names = [phase.name for phase in partial.cascade.phases]
+    budget: Path = ("token_budget",)
+    for place in (budget, *((*budget, "phase_overrides", name) for name in names)):
+        if partial.written((*place, "summarizer", "model")) is not None:
+            text = "the summary is written by the model of the phase, not by another"
+            yield (*place, "summarizer", "model"), text
+    overrides = partial.written((*budget, "phase_overrides"))
+    for name in overrides if isinstance(overrides, dict) else ():
+        if name not in names:
+            text = f"there is no phase {name!r}, so this limits nothing"
+            yield (*budget, "phase_overrides", name), f"{text}; {did_you_mean(name, names)}"
+    caching = partial.cascade.tool_caching
+    if caching is not None and caching.storage != "memory":
+        text = "results are used again within a run, out of its record; no other place is needed"
+        yield ("tool_caching", "storage"), text
+    if caching is not None and caching.tools and "enabled" not in caching.model_fields_set:
+        yield ("tool_caching",), "nothing is used again without 'enabled': true"
+    if partial.written(("use_native_tools",)) is False:
+        yield ("use_native_tools",), _NATIVE
+
+
+def _of_phases(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
+    for index, phase in enumerate(partial.cascade.phases):
+        base: Path = ("phases", index)
+        if partial.written((*base, "use_native_tools")) is False:
+            yield (*base, "use_native_tools"), _NATIVE
+        if phase.tackle != "manifest" and partial.written((*base, "manifest_context")):
+            yield (*base, "manifest_context"), "applies only with tackle 'manifest'"
+        tackle = partial.written((*base, "tackle"))
+        listed = [each for each in tackle if isinstance(each, str)] if _is_list(tackle) else []
+        for at, name in enumerate(listed):
+            if name in listed[:at]:
+                yield (*base, "tackle", at), f"{name!r} is listed twice; once is enough"
+        context = partial.written((*base, "context"))
+        sources = context.get("from") if isinstance(context, dict) else None
+        plain = [each for each in sources if isinstance(each, str)] if _is_list(sources) else []
+        if isinstance(context, dict) and "include" in context and not plain:
+            text = "says what plain names in 'from' take, and there are none"
+            yield (*base, "context", "include"), text
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+_NATIVE: Final = "calls of tools are always the provider's own; nothing is parsed out of texts"
 
 
 def _turns(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:

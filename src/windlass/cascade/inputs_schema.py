@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from windlass.declared import Model, Text, WordOr, YesNo, refuse
 from windlass.errors import UsageError
-
-if TYPE_CHECKING:
-    from windlass.cascade.model import Cascade
 
 InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "array", "object", "any"]
 
@@ -97,24 +94,24 @@ InputsSchema: TypeAlias = Annotated[
 `description`."""
 
 
-def default_inputs(cascade: Cascade) -> dict[str, Any]:
-    """The values of the input that need not be given."""
-    schema = fields_of(cascade)
-    return {name: each.default for name, each in schema.items() if each.default is not None}
+Written: TypeAlias = Mapping[str, InputField | str | None]
+"""An `inputs_schema`, as a cascade has it."""
 
 
-def fields_of(cascade: Cascade) -> Mapping[str, InputField]:
-    """What a cascade says of its input, by name."""
-    return _long_forms(dict(cascade.inputs_schema))
+def fields_of(schema: Written) -> Mapping[str, InputField]:
+    """What an `inputs_schema` says of the input, by name."""
+    return _long_forms(dict(schema))
 
 
-def fill_input(cascade: Cascade, given: Mapping[str, Any]) -> dict[str, Any]:
+def fill_input(schema: Written, given: Mapping[str, Any]) -> dict[str, Any]:
     """The input of a run: what is given, by its types, and the defaults of the rest.
 
     Raises UsageError for a value of another type.
     """
-    values = default_inputs(cascade) | dict(given)
-    for name, field in fields_of(cascade).items():
+    fields = fields_of(schema)
+    defaults = {name: each.default for name, each in fields.items() if each.default is not None}
+    values = {**defaults, **given}
+    for name, field in fields.items():
         if (value := values.get(name)) is None:
             continue
         values[name] = read_as(value, field.type)
@@ -138,9 +135,9 @@ def read_as(value: Any, kind: InputType) -> Any:
         return value
 
 
-def inputs_in_words(cascade: Cascade) -> Iterator[str]:
+def inputs_in_words(schema: Written) -> Iterator[str]:
     """A line for each declared name of the input: its type, its default, what it is."""
-    for name, field in fields_of(cascade).items():
+    for name, field in fields_of(schema).items():
         kind = "" if field.type == "any" else field.type
         default = "" if field.default is None else f"default {_shown(field.default)}"
         said = ", ".join(filter(None, (kind, default)))

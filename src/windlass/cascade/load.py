@@ -18,7 +18,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from windlass.cascade import _sentences as sentences
+from windlass.cascade._included import with_included_texts
 from windlass.cascade.deterministic import bodies_in
+from windlass.cascade.foreign import foreign_keys, without_foreign_keys
 from windlass.cascade.model import Cascade, FileLines
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
@@ -73,7 +75,10 @@ class PartialCascade:
 
     def in_template(self, path: Path, template: str, line: int, text: str) -> Mistake:
         """What is said of a line of the template at `path`; lines count from 1."""
-        block = self.reading.blocks.get(self.in_file(path))
+        in_file = self.in_file(path)
+        if (file := self.reading.included.get(in_file)) is not None:
+            return Mistake(file, line, f"{sentences.where(in_file, self.reading.data)}: {text}")
+        block = self.reading.blocks.get(in_file)
         if block is not None:
             return self.mistake(path, text, block + line)
         within = f" (line {line} of the text)" if "\n" in template.strip() else ""
@@ -88,12 +93,14 @@ class PartialCascade:
 class Loaded:
     """What a text holds: a cascade, or the mistakes that keep it from being one.
 
-    `partial` is None where nothing in it can be looked at further.
+    `partial` is None where nothing in it can be looked at further. `warnings` tell what was left
+    out of it.
     """
 
     reading: ParsedText
     mistakes: tuple[Mistake, ...]
     partial: PartialCascade | None
+    warnings: tuple[Mistake, ...] = ()
 
     @property
     def file(self) -> str:
@@ -114,8 +121,10 @@ def _mistake(reading: ParsedText, path: Path, line: int | None, text: str) -> Mi
     return Mistake(reading.file, line, f"{place}: {text}" if place else text)
 
 
-def load(path: FilePath | str) -> Loaded:
+def load(path: FilePath | str, *, lenient: bool = False) -> Loaded:
     """Read a cascade file: JSON (.json) or YAML (.yaml, .yml).
+
+    `lenient`: keys that are not known are left out with a warning.
 
     Raises:
         UsageError: there is no such file, or it is none that can be read.
@@ -143,7 +152,7 @@ def load(path: FilePath | str) -> Loaded:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot read {str(path)!r}: {reason}") from error
-    return parse(text, name=str(path), format=form)
+    return parse(text, name=str(path), format=form, lenient=lenient)
 
 
 def parse(
@@ -151,8 +160,9 @@ def parse(
     *,
     name: str,
     format: Format,  # noqa: A002  # the word for it
+    lenient: bool = False,
 ) -> Loaded:
-    """Read the text of a cascade; `name` is what messages call it.
+    """Read the text of a cascade; `name` is what messages call it, `lenient` as in `load`.
 
     Raises:
         CascadeError: the text is no JSON or YAML at all, or no object.
@@ -169,10 +179,10 @@ def parse(
             else f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
         raise CascadeError([Mistake(name, reading.lines.get(()), f"{problem}; {needs}")])
-    return validate(reading)
+    return validate(reading, lenient=lenient)
 
 
-def from_python(cascade: Cascade | Mapping[str, Any]) -> Loaded:
+def from_python(cascade: Cascade | Mapping[str, Any], *, lenient: bool = False) -> Loaded:
     """A cascade made in Python, or the data of one, as if loaded: places have no lines."""
     if isinstance(cascade, Cascade):
         data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
@@ -180,21 +190,29 @@ def from_python(cascade: Cascade | Mapping[str, Any]) -> Loaded:
         return Loaded(reading, (), PartialCascade(cascade, reading))
     given = cascade.get("cascade_id")
     file = f"cascade {given!r}" if isinstance(given, str) else "the cascade"
-    return validate(ParsedText(file, dict(cascade)))
+    return validate(ParsedText(file, dict(cascade)), lenient=lenient)
 
 
-def validate(reading: ParsedText) -> Loaded:
+def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     """What data that was read holds: a cascade, or what keeps it from being one."""
-    errors, partial = _validate(reading)
-    if partial is not None and reading.lines:
+    data, warnings = without_foreign_keys(reading.data), list(foreign_keys(reading))
+    if lenient:
+        data, unknown = _without_unknown_keys(data)
+        warnings += [_in_file(error, reading, "; it is left out") for error in unknown]
+    data, unread = with_included_texts(data, reading)
+    errors, partial = _validate(reading, data)
+    if partial is not None and (reading.lines or lenient):
         lines = {path_text(place): line for place, line in reading.lines.items()}
         for moved, place in partial.moved.items():
             below = (each for each in reading.lines if each[: len(place)] == place)
             lines |= {
                 path_text((*moved, *each[len(place) :])): reading.lines[each] for each in below
             }
-        partial.cascade._origin = FileLines(reading.file, lines)  # noqa: SLF001  # set nowhere else
-    mistakes = [
+        file = reading.file if reading.lines else ""
+        included = {path_text(place): each for place, each in reading.included.items()}
+        origin = FileLines(file, lines, included, lenient)
+        partial.cascade._origin = origin  # noqa: SLF001  # set nowhere else
+    mistakes = unread + [
         _mistake(
             reading, path[:-1], line, f"the key {path[-1]!r} is given twice, first in line {first}"
         )
@@ -202,11 +220,15 @@ def validate(reading: ParsedText) -> Loaded:
     ]
     if reading.lines:
         mistakes += _pythons_spelling(reading)
-    for error in errors:
-        place = sentences.path_of(error)
-        words = sentences.sentence(error, reading.data, reading.texts.get(place))
-        mistakes.append(Mistake(reading.file, reading.line(place), words))
-    return Loaded(reading, sort_mistakes(mistakes), partial)
+    mistakes += [_in_file(error, reading) for error in errors]
+    return Loaded(reading, sort_mistakes(mistakes), partial, sort_mistakes(warnings))
+
+
+def _in_file(error: ErrorDetails, reading: ParsedText, then: str = "") -> Mistake:
+    """What pydantic found, in words and with its line; `then` is what became of it."""
+    place = sentences.path_of(error)
+    words = sentences.sentence(error, reading.data, reading.texts.get(place))
+    return Mistake(reading.file, reading.line(place), words + then)
 
 
 def sort_mistakes(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:
@@ -247,14 +269,31 @@ def _no_file(path: FilePath) -> UsageError:
 # ---- what remains without the wrong parts ----------------------------------------------
 
 
-def _validate(reading: ParsedText) -> tuple[list[ErrorDetails], PartialCascade | None]:
-    """What is wrong with what was read, and what remains without it (None: nothing)."""
+def _without_unknown_keys(data: Any) -> tuple[Any, list[ErrorDetails]]:
+    """The data without the keys that are not known, and what is said of those."""
+    data, found = copy.deepcopy(data), list[ErrorDetails]()
+    for _ in range(_ROUNDS):
+        try:
+            Cascade.model_validate(data)
+        except ValidationError as invalid:
+            errors = invalid.errors(include_url=False)
+        else:
+            break
+        unknown = [error for error in errors if error["type"] == "extra_forbidden"]
+        if not unknown:
+            break
+        found += unknown
+        _mend(data, unknown, {}, set())
+    return data, found
+
+
+def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], PartialCascade | None]:
+    """What is wrong with the data that was read, and what remains without it (None: nothing)."""
     try:
-        cascade = Cascade.model_validate(reading.data)
-        return [], PartialCascade(cascade, reading, moved=bodies_in(reading.data))
+        return [], PartialCascade(Cascade.model_validate(data), reading, moved=bodies_in(data))
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False)
-    data, remaining = copy.deepcopy(reading.data), errors
+    data, remaining = copy.deepcopy(data), errors
     kept: dict[Path, list[int]] = {}
     unnamed: set[int] = set()
     for _ in range(_ROUNDS):

@@ -27,22 +27,24 @@ from pydantic import (
 )
 
 from windlass.cascade._field_values import (
-    Callouts,
     plain_values,
     working_pattern,
     working_schema,
 )
+from windlass.cascade.callout_rules import Callouts
 from windlass.cascade.decision_points import AskedAfter, Points
 from windlass.cascade.deterministic import DEFAULT, WithTool, fallback_name
 from windlass.cascade.handoffs import ROUTE_TO, Handoff, Handoffs, are_chosen, targets_of
 from windlass.cascade.inputs_schema import InputsSchema
+from windlass.cascade.memory_banks import MemoryOf
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
-from windlass.cascade.rules import Anchors, ContextSource
+from windlass.cascade.rules import Anchors, ContextSource, Includes
 from windlass.cascade.sounding_options import Soundings
+from windlass.cascade.spellings import CascadeBudget, MaxInputTokens, in_long_form
+from windlass.cascade.tool_caching import ToolCaching
 from windlass.cascade.validators import InlineValidator
 from windlass.cascade.wards import Wards
 from windlass.declared import (
-    ONCE,
     Count,
     McpServers,
     Model,
@@ -54,16 +56,20 @@ from windlass.declared import (
     YesNo,
     by_form,
     refuse,
-    without_repeats,
 )
 from windlass.errors import Mistake
-from windlass.window.policies.budget import OnExceed
 
 REACHES: Final = ("all", "first", "previous")
 """Words that stand for phases in a source, and therefore no phase may be called."""
 
 PARENT: Final = "parent."
 """What a source begins with that is a phase of the cascade which runs this one."""
+
+
+ToolNames: TypeAlias = Annotated[
+    Sequence[Text], AfterValidator(lambda names: tuple(dict.fromkeys(names)))
+]
+"""Names of tools; one that is listed twice counts once."""
 
 
 # ---- parts of a phase ----------------------------------------------------------------
@@ -97,6 +103,9 @@ class PhaseContext(Model):
         default=(), validation_alias=AliasChoices("from", "from_"), serialization_alias="from"
     )
     """The sources, in the order in which they are shown; an empty list is a clean slate."""
+
+    include: Includes | None = None
+    """What plain names in `from` take; it is held in each of them."""
 
     include_input: YesNo = True
     """Whether the cascade's input is shown first."""
@@ -135,20 +144,6 @@ class OutputExtraction(Model):
 
     format: Literal["text", "json", "code"] = "text"
     """How the text is read: as it is, as JSON, or as code out of a fenced block."""
-
-
-class MaxInputTokens(Model):
-    """A limit for the tokens of one request of the phase, and what to do about it."""
-
-    limit: Count
-    """The most input tokens a request of this phase should have."""
-
-    warn: Annotated[float, Strict(), Field(gt=0, le=1)] = 0.8
-    """The share of the limit from which on a warning is given."""
-
-    on_exceed: OnExceed = "prune"
-    """What a request over the limit does: prune leaves the oldest turns out, summarise puts a
-    summary in their place, warn goes on, fail ends the phase."""
 
 
 def _as_budget(limit: int | MaxInputTokens) -> MaxInputTokens:
@@ -236,46 +231,6 @@ class Rules(Model):
         return {name: getattr(self, name) for name in names}
 
 
-BankNames: TypeAlias = Annotated[
-    Sequence[Name], Field(json_schema_extra=ONCE), AfterValidator(without_repeats)
-]
-
-
-class MemoryBanks(Model):
-    """The memory banks of a phase."""
-
-    read: BankNames = ()
-    """The banks that `search_memory` looks in."""
-
-    write: BankNames = ()
-    """The banks that `remember` may put something into."""
-
-    @model_validator(mode="after")
-    def _some_bank(self) -> MemoryBanks:
-        if not self.read and not self.write:
-            raise refuse("name a bank to 'read' or to 'write', such as {'read': ['notes']}")
-        return self
-
-
-def as_banks(value: str | Sequence[str] | MemoryBanks) -> MemoryBanks:
-    """Banks as an object: those that are only named are both read and written."""
-    if isinstance(value, MemoryBanks):
-        return value
-    names = (value,) if isinstance(value, str) else tuple(value)
-    return MemoryBanks(read=names, write=names)
-
-
-MemoryOf: TypeAlias = Annotated[
-    Annotated[Name, Tag("<word>")]
-    | Annotated[BankNames, Tag("<list>")]
-    | Annotated[MemoryBanks, Tag("<object>")],
-    by_form("<word>", "<list>", "<object>"),
-    AfterValidator(as_banks),
-]
-"""One bank, a list of banks, or an object with `read` and `write`. A name or a list is both read
-and written; a bank that is not named is closed."""
-
-
 class SubCascade(Model):
     """A cascade of its own that runs before the phase's instructions are rendered."""
 
@@ -333,10 +288,17 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
     """A system prompt in place of the cascade's; also a template."""
 
     tackle: Annotated[
-        Annotated[Names, Tag("<list>")] | Annotated[Literal["manifest"], Tag("<word>")],
+        Annotated[ToolNames, Tag("<list>")] | Annotated[Literal["manifest"], Tag("<word>")],
         by_form("<word>", "<list>"),
     ] = ()
     """The tools of this phase: names, or the word manifest to have them chosen at its start."""
+
+    manifest_context: Literal["current", "full"] = "current"
+    """With `tackle: manifest`: what the choice is made by: the instructions (`current`), or also
+    the newest 20 messages, each cut at 200 characters (`full`)."""
+
+    use_native_tools: YesNo = True
+    """Calls of tools are the provider's own; false is warned of, and changes nothing."""
 
     rules: Rules = Field(default_factory=Rules)
     """When the phase ends and how often it is tried."""
@@ -378,7 +340,8 @@ class Phase(GenerationSettings, WithInjectors, WithTool):
     """How many turns `context_strategy: recent` carries into the phase (default 2)."""
 
     callouts: Callouts = Field(default_factory=dict)
-    """Names, each with a pattern: replies and results of this phase that match are called out."""
+    """What is called out: a name for the phase's output, or names for its messages, or patterns
+    by the name of what they find."""
 
     memory: MemoryOf | None = None
     """The memory banks of this phase, in place of the cascade's."""
@@ -460,11 +423,17 @@ class FileLines:
 
     file: str = field(default="", compare=False)
     lines: Mapping[str, int] = field(default_factory=dict[str, int], compare=False)
+    included: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
+    """The files whose texts stand in places of it."""
+    lenient: bool = field(default=False, compare=False)
+    """Whether what is not known was left out of it."""
 
     def where(self, place: str) -> str:
         """`file:line, place`; empty where the cascade came from no file."""
         if not self.file:
             return ""
+        if place in self.included:
+            return f"{self.included[place]}, {place}"
         line = self.lines.get(place)
         return f"{self.file}, {place}" if line is None else f"{self.file}:{line}, {place}"
 
@@ -491,6 +460,9 @@ class Cascade(GenerationSettings, WithInjectors):
     """What the input holds: names, each with a description, or with `type`, `default`, `required`
     and `description`."""
 
+    use_native_tools: YesNo = True
+    """As in a phase."""
+
     http_allow: Names = ()
     """Hosts that the tool http_get may ask: `example.org`, `*.example.org`, or `*`."""
 
@@ -498,10 +470,18 @@ class Cascade(GenerationSettings, WithInjectors):
     """Windows for every phase: true or {} for the defaults, or an object with options."""
 
     memory: MemoryOf | None = None
-    """The memory banks that phases may use: names, or an object with `read` and `write`."""
+    """The memory banks that phases may use: one that keeps every message, a list, or an object with
+    `bank` and `keep`, or `read` and `write`."""
 
     soundings: Soundings | None = None
     """Several runs of the whole cascade side by side, of which the best is taken."""
+
+    token_budget: CascadeBudget | None = None
+    """Limits for the tokens of every phase; held as `max_input_tokens` of each phase, and as
+    `max_output_tokens`."""
+
+    tool_caching: ToolCaching | None = None
+    """Whether results of tools that only read are used again within the run, and of which."""
 
     limits: Limits | None = None
     """What a run may use of money, tokens, time and turns."""
@@ -519,13 +499,18 @@ class Cascade(GenerationSettings, WithInjectors):
     def _without_editor_key(cls, data: Any) -> Any:
         # Editors put `$schema` at the top to know what completes the file.
         if isinstance(data, Mapping) and "$schema" in data:
-            return {key: value for key, value in data.items() if key != "$schema"}
-        return data
+            data = {key: value for key, value in data.items() if key != "$schema"}
+        return in_long_form(data)
 
     @property
     def file(self) -> str:
         """The file from which it was loaded; empty where it came from none."""
         return self._origin.file
+
+    @property
+    def is_lenient(self) -> bool:
+        """Whether what is not known was left out when it was read."""
+        return self._origin.lenient
 
     def where(self, place: str) -> str:
         """Where `place` (such as `phases[3].context.from[0]`) stands, for messages to the user.

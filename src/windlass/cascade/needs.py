@@ -283,7 +283,7 @@ def input_needs(
     if loaded.partial is None:
         return ()
     uses: dict[str, InputNeed] = {}
-    declared = fields_of(loaded.partial.cascade)
+    declared = fields_of(loaded.partial.cascade.inputs_schema)
     for path, template in _templates(loaded.partial):
         index = path[1] if len(path) > 1 else None
         names = own.get(index, ()) if isinstance(index, int) else ()
@@ -295,7 +295,7 @@ def input_needs(
             use = loaded.partial.in_template(path, template, need.line, text)
             uses.setdefault(need.name, InputNeed(need.name, use))
     for name, field in declared.items():
-        if field.required:
+        if field.required and field.default is None:
             text = f"the cascade needs the input {_described(name, field)}"
             use = loaded.partial.mistake(("inputs_schema", name), text)
             uses.setdefault(name, InputNeed(name, use))
@@ -313,7 +313,7 @@ def undeclared_inputs(loaded: Loaded) -> Iterator[Mistake]:
     A cascade without `inputs_schema` says nothing of its input.
     """
     partial = loaded.partial
-    declared = fields_of(partial.cascade) if partial is not None else {}
+    declared = fields_of(partial.cascade.inputs_schema) if partial is not None else {}
     if partial is None or not declared:
         return
     seen: set[str] = set()

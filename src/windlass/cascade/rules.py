@@ -18,7 +18,7 @@ from windlass.declared import ONCE, Count, Model, Text, without_repeats
 from windlass.selection.options import Selection
 from windlass.window.expire import Expiry
 from windlass.window.options import Policy
-from windlass.window.policies.budget import OnExceed
+from windlass.window.policies.budget import SUMMARY_TOKENS, OnExceed
 
 Include: TypeAlias = Literal["images", "output", "messages", "state"]
 ImagesFilter: TypeAlias = Literal["all", "last", "last_n"]
@@ -34,20 +34,21 @@ OUTLINE: Final = 0.25
 """How much is chosen, and told in outline, by default; measured: `design/choosing.md`."""
 
 
+Includes: TypeAlias = Annotated[
+    Sequence[Include],
+    Field(min_length=1, json_schema_extra=ONCE),
+    AfterValidator(without_repeats),
+]
+"""What is taken of a phase."""
+
+
 class ContextSource(Model):
     """What is taken from one earlier phase."""
 
     phase: Text
     """The earlier phase, or one of the words previous, first, all."""
 
-    include: Annotated[
-        Sequence[Include],
-        Field(min_length=1, json_schema_extra=ONCE),
-        AfterValidator(without_repeats),
-    ] = (
-        "images",
-        "output",
-    )
+    include: Includes = ("images", "output")
     """What is taken from it, in this order: images, output, messages, state."""
 
     images_filter: ImagesFilter = "all"
@@ -82,6 +83,7 @@ class Budget:
     limit: int | None = None
     warn: float = 0.8
     on_exceed: OnExceed = "prune"
+    summary_tokens: int = field(default=SUMMARY_TOKENS, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

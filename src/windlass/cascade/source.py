@@ -63,7 +63,7 @@ class ParsedText:
     `lines` has the line of each key and list item, `texts` the text behind a value
     that YAML did not take for text, `blocks` the line before the first line of a
     literal block (`|`), where the lines of a text are lines of the file. `repeated` are
-    the keys that occur twice.
+    the keys that occur twice. `included` are the files whose texts stand in places.
     """
 
     file: str
@@ -72,6 +72,7 @@ class ParsedText:
     texts: dict[Path, str] = field(default_factory=dict[Path, str])
     blocks: dict[Path, int] = field(default_factory=dict[Path, int])
     repeated: list[Repeated] = field(default_factory=list[Repeated])
+    included: dict[Path, str] = field(default_factory=dict[Path, str])
     count: int = 0
 
     def note(self, path: Path, line: int) -> None:

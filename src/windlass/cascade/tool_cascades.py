@@ -71,7 +71,7 @@ def _cascade_in(file: Path, *, in_folder: bool) -> Cascade | None:
 
 
 def _tool_of(cascade: Cascade, file: Path) -> Tool:
-    fields = fields_of(cascade)
+    fields = fields_of(cascade.inputs_schema)
     parameters = {
         "type": "object",
         "properties": {name: _parameter(field) for name, field in fields.items()},

@@ -6,22 +6,14 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from windlass.cascade.deterministic import SQL
-from windlass.cascade.model import (
-    Cascade,
-    MemoryBanks,
-    Phase,
-    as_banks,
-    own_tackle,
-    tool_names,
-)
+from windlass.cascade.memory_banks import MemoryBanks, as_banks
+from windlass.cascade.model import Cascade, Phase, own_tackle, tool_names
 from windlass.cascade.sounding_options import Soundings
+from windlass.cascade.spellings import REMEMBER, SEARCH
 from windlass.cascade.wards import PLACES, Place, Ward
 
 RUN_SQL: Final = "run_sql"
 """The tool that asks queries of the data files."""
-REMEMBER: Final = "remember"
-SEARCH: Final = "search_memory"
-"""The tools that write to memory banks, and look into them."""
 
 
 def all_soundings(cascade: Cascade) -> dict[tuple[str | int, ...], Soundings]:
@@ -114,3 +106,12 @@ def missing_bank(memory: MemoryBanks | None, tool: str) -> str | None:
     if tool == SEARCH and not (memory and memory.read):
         return f"{tool!r} needs a bank to read; say which: 'memory': {{'read': ['notes']}}"
     return None
+
+
+def banks_as_tools(cascade: Cascade) -> list[str]:
+    """The banks that a tackle lists by their own names."""
+    names: dict[str, None] = {}
+    for phase in cascade.phases:
+        banks = None if phase.tackle == "manifest" else memory_of(cascade, phase)
+        names |= dict.fromkeys(each for each in phase.tackle if banks and each in banks.read)
+    return list(names)

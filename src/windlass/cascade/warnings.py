@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from windlass.cascade.flow import reachable
 from windlass.cascade.layers import PhaseInjectors, injectors_of, window_policy
 from windlass.cascade.model import Cascade, Phase
+from windlass.cascade.tool_caching import may_be_kept
 from windlass.declared import Model
 from windlass.errors import CascadeError, Mistake, UsageError, WindlassError
 from windlass.injectors.known import make_injector
@@ -48,6 +49,7 @@ def prompt_warnings(
     injector that cannot be made.
     """
     yield from _slow_patterns(cascade)
+    yield from _never_kept(cascade, tools)
     warned = (
         each
         for at, phase in enumerate(cascade.phases)
@@ -86,6 +88,19 @@ def _slow_patterns(cascade: Cascade) -> Iterator[Warned]:
                     f" and the phase fails where that takes more than {SECONDS:g} s"
                 )
                 yield Warned(cascade.mistake_at(path, text), mended=True)
+
+
+def _never_kept(cascade: Cascade, tools: Registry) -> Iterator[Warned]:
+    """The tools of `tool_caching` whose results are not used again, as they may write."""
+    caching = cascade.tool_caching
+    for name in caching.tools if caching is not None and caching.enabled else ():
+        for tool in _known(tools, name):
+            if not may_be_kept(tool):
+                text = (
+                    f"{name!r} always runs, as it may write or acts on the run; a function of your"
+                    " own that only reads is marked with @tool(effects='none')"
+                )
+                yield Warned(cascade.mistake_at(f"tool_caching.tools.{name}", text), mended=True)
 
 
 def _of_phase(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api.loading import load_cascade, load_program, read_cascade
+from windlass.api.loading import ReadingOptions, load_cascade, load_program, read_cascade
 from windlass.caching.rates import many
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
@@ -23,11 +23,14 @@ from windlass.tasks.compile import explain_defaults as explain_task
 from windlass.text.tokens import FamilyCounter
 
 
-def check_file(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
+def check_file(file: Path, *, strict: bool, trust: bool, explain: bool, lenient: bool) -> None:
     """Say that a cascade or a task is sound, or raise UsageError with all its mistakes."""
-    check = _check_task if file.suffix.lower() == ".xml" else _check_cascade
     try:
-        check(file, strict=strict, trust=trust, explain=explain)
+        if file.suffix.lower() == ".xml":
+            _check_task(file, strict=strict, trust=trust, explain=explain)
+        else:
+            how = ReadingOptions(trust=trust, lenient=lenient)
+            _check_cascade(file, how, strict=strict, explain=explain)
     except UsageError as error:
         mistakes: Sequence[Mistake] = [Mistake(str(file), None, str(error))]
         warnings: Sequence[Mistake] = ()
@@ -41,16 +44,16 @@ def _plain(mistakes: Iterable[Mistake]) -> list[dict[str, Any]]:
     return [{"message": each.text, "file": each.file, "line": each.line} for each in mistakes]
 
 
-def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:
+def _check_cascade(file: Path, how: ReadingOptions, *, strict: bool, explain: bool) -> None:
     """Say that a cascade is sound, or raise CascadeError with all its mistakes.
 
     Warnings are about what costs and is no mistake. Code is loaded only where the user trusts it,
-    with `trust` or by a mark; a note lists what was left unchecked.
+    by the word of `how` or by a mark; a note lists what was left unchecked.
     """
-    settings = Settings.read({}, trust=trust)
-    ready = load_cascade(file, settings, trust=trust)
+    settings = Settings.read({}, trust=bool(how.trust))
+    ready = load_cascade(file, settings, how=how)
     cascade = ready.cascade
-    family = read_cascade(file, settings, trust=trust)
+    family = read_cascade(file, settings, how=how)
     misread = [Warned(each) for part in family.walk() for each in perhaps_misread(part.loaded)]
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
     left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
@@ -66,7 +69,7 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     lists = {
         "warnings": _plain(each.mistake for each in warned),
         "needs": [need.name for need in needs],
-        "inputs": {name: dict(each) for name, each in fields_of(cascade).items()},
+        "inputs": {name: dict(each) for name, each in fields_of(cascade.inputs_schema).items()},
         "unchecked": left_out,
     }
     filled = {key: value for key, value in lists.items() if value}
@@ -75,7 +78,7 @@ def _check_cascade(file: Path, *, strict: bool, trust: bool, explain: bool) -> N
     out.print(f"{file}: {cascade.cascade_id}, no mistakes; phases: {', '.join(names)}")
     if needs:
         out.print(f"needs: {flags(needs)}")
-    for line in inputs_in_words(cascade):
+    for line in inputs_in_words(cascade.inputs_schema):
         out.print(f"input {line}")
     for each in warned:
         out.print(f"warning: {each.mistake}")

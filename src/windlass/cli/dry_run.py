@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api.loading import load_cascade
+from windlass.api.loading import ReadingOptions, load_cascade
 from windlass.api.opening import open_store
 from windlass.caching.rates import many, money, override
 from windlass.cli.cost_tables import price_text
@@ -31,20 +31,20 @@ def show_forecast(
     cascade: Path,
     given: Sequence[str] | None,
     flags: Mapping[str, Any],
+    how: ReadingOptions,
     *,
     auto: bool,
-    trust: bool,
 ) -> None:
     """Show the first request, its tokens and price, and the largest possible cost.
 
     Nothing that the folder holds is run or started unless the user trusts it; a note lists what
     the request lacks for that.
     """
-    values = read_input(given or ())
+    values, trust = read_input(given or ()), bool(how.trust)
     settings = Settings.read(flags, trust=trust)
     with tempfile.TemporaryDirectory() as folder:
         scratch = Settings.read({**flags, "store": folder}, trust=trust)
-        ready = load_cascade(cascade, settings, auto=auto, trust=trust, input=values, warn=_warn)
+        ready = load_cascade(cascade, settings, auto=auto, how=how, input=values, warn=_warn)
         trusts = trust or is_trusted(cascade.resolve().parent)
         family = list(ready.walk())
         servers = () if trusts else [each.cascade for each in family]

@@ -62,6 +62,11 @@ Input: TypeAlias = Annotated[
     Option("--input", "-i", help="JSON, a JSON or YAML file, or key=value; may be repeated."),
 ]
 
+Lenient: TypeAlias = Annotated[
+    bool,
+    Option("--lenient", help="Leave out unknown keys and tools, with a warning for each."),
+]
+
 CascadeFile: TypeAlias = Annotated[Path, Argument(help="A cascade in JSON or YAML.")]
 InputsFile: TypeAlias = Annotated[
     Path, Argument(help="The inputs, one per row: JSON lines (.jsonl) or CSV (.csv).")

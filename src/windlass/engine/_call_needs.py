@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from windlass.cascade.callout_rules import CalloutRule
 from windlass.window.expire import Expiry
 
 
@@ -17,8 +18,8 @@ class CallPhase(Protocol):
         """The name of the phase."""
 
     @property
-    def callouts(self) -> Mapping[str, str]:
-        """Patterns of messages that are called out, by the name that these get."""
+    def callouts(self) -> Mapping[str, CalloutRule | str]:
+        """What is called out, by the name that it gets or by what it is."""
 
 
 class CallSettings(Protocol):
@@ -47,6 +48,10 @@ class CallBudget(Protocol):
     @property
     def on_exceed(self) -> str:
         """`warn`, `fail`, or how a request beyond the limit is shortened."""
+
+    @property
+    def summary_tokens(self) -> int:
+        """The most tokens of a summary of what is beyond the limit."""
 
 
 class CallPictures(Protocol):

@@ -14,6 +14,7 @@ from windlass.engine.events import Event, Noted
 from windlass.engine.injecting.injected import Injected
 from windlass.engine.people.questions import AnswerSource
 from windlass.engine.resume.journal import Journal
+from windlass.engine.turn.kept_results import KeptResults
 from windlass.engine.turn.record import Recorder
 from windlass.history.row_details import RowDetails
 from windlass.messages import Message, ToolSpec
@@ -62,6 +63,8 @@ class Run:
     """Findings that its user was told once."""
     allowances: tuple[Allowance, ...] = ()
     """The limits that hold for it; calls through `resolve` count against them."""
+    kept_results: KeptResults = field(default_factory=KeptResults)
+    """The results of tools that stand for later calls."""
     answers: AnswerSource = field(default_factory=AnswerSource)
     """Where answers of a person come from."""
 

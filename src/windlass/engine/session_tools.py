@@ -72,7 +72,7 @@ async def search_memory(context: ToolContext, query: str, bank: str = "") -> str
         query: What to look for, in a few words.
         bank: The memory bank; left out: all that may be read.
     """
-    return _callbacks(context).search(query, bank)
+    return _callbacks(context).search(query, bank, 0)
 
 
 def _callbacks(context: ToolContext) -> MemoryCallbacks:

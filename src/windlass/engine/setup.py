@@ -15,10 +15,12 @@ from windlass.cascade.children import ReadyCascade
 from windlass.cascade.inputs_schema import fill_input
 from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
+from windlass.cascade.tool_caching import ToolCaching
 from windlass.cascade.tools_named import all_soundings, asking_phases, has_tool
 from windlass.engine._session_state import SessionState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
+from windlass.engine.turn.kept_results import KeptResults
 from windlass.engine.turn.record import Recorder
 from windlass.errors import UsageError
 from windlass.history.base import BANK, EditRecord, Store
@@ -57,7 +59,7 @@ def prepare(
         raise UsageError(f"the input: {TOO_DEEP}") from error
     if is_too_deep(input):
         raise UsageError(f"the input: {TOO_DEEP}")
-    given = fill_input(ready.cascade, input)
+    given = fill_input(ready.cascade.inputs_schema, input)
     root = settings.root.resolve()
     if not root.is_dir():
         raise UsageError(f"root {str(root)!r} is not a folder; file tools work in it")
@@ -76,6 +78,7 @@ def prepare(
         emit=emit,
         settings=settings,
         children=ready.children,
+        kept_results=KeptResults(ready.cascade.tool_caching or ToolCaching()),
         tool_cascades=ready.tool_cascades,
         session=SessionState(readable=(store.folder / "images" / path_part(session),)),
     )

@@ -473,8 +473,8 @@ class TaskNotes(RowDetails, kind="notes"):
 
 # ---- marks, cards, memory --------------------------------------------------------------------
 
-By: TypeAlias = Literal["tool", "pattern", "user"]
-"""Who marked a message: the model by the tool, a phase's pattern, a person."""
+By: TypeAlias = Literal["tool", "pattern", "phase", "user"]
+"""Who marked a message: the model by the tool, a phase's pattern or its name for it, a person."""
 
 
 class CalloutMark(RowDetails, kind="callout"):
@@ -513,6 +513,20 @@ class Remembered(RowDetails, kind="memory", nodes={NodeType.USER}, always={"expi
     key: str
     expires: float | None = None
     by: str = ""
+
+
+class ResultReused(RowDetails, kind="reused"):
+    """A call of a tool did not run: the result of an earlier `turn` stands for it."""
+
+    tool: str
+    turn: str
+
+
+class MessagesKept(RowDetails, kind="memory kept"):
+    """So many messages of a phase that ended were put into a bank that keeps them all."""
+
+    bank: str
+    messages: int
 
 
 class Forgotten(RowDetails, kind="memory forgotten"):
@@ -558,7 +572,9 @@ TELL_OF_WINDOWS: Final = frozenset(
         UserContextChanged,
         FreshContext,
         ReducedInGroups,
+        MessagesKept,
         Resumed,
+        ResultReused,
         ThinkingLeftOut,
         Reworded,
         LayoutLeftOut,

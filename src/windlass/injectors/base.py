@@ -1,7 +1,7 @@
-"""What an injector is: a name, a tier, a priority, a cap in tokens, a guard, and what it renders.
+"""What an injector is: a name, a tier, a priority, a cap in tokens, a guard and a renderer.
 
-A user's own injector is one class that derives from `Injector`. It sees a `Situation` and
-answers with text in whole items; it counts no tokens, and places nothing.
+A user's own injector is one class that derives from `Injector`. It gets a `Situation` and returns
+text in whole items; it counts no tokens, and places nothing.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ LOOK: Final = "look_again"
 
 
 class Tier(StrEnum):
-    """How long a block stays as it is, and so where it stands in a request."""
+    """How long a block stays unchanged, and so where it is placed in a request."""
 
     STABLE = "STABLE"
     """Part of the system prompt: the same for every call of a phase."""
 
     SESSION = "SESSION"
-    """A message behind the system prompt: the same until what it tells of has changed."""
+    """A message after the system prompt: the same until its subject changes."""
 
     DYNAMIC = "DYNAMIC"
     """The last part of the last message: new at each call."""
@@ -37,7 +37,7 @@ class Tier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """A call that failed and did not succeed since: the tool, its arguments, the first line."""
+    """A call that failed and has not succeeded since: the tool, its arguments, the first line."""
 
     tool: str
     arguments: str
@@ -61,11 +61,11 @@ class Situation:
     root: Path = Path()
     """The folder of the run's files."""
     closed: Path | None = None
-    """A folder inside it that nobody looks into."""
+    """A folder inside it that is off limits."""
     banks: tuple[str, ...] = ()
     """The memory banks that the phase reads."""
     memories: Callable[[Sequence[str]], Sequence[Memory]] = lambda _: ()
-    """Gives what is in force in some banks."""
+    """Returns the current memories of some banks."""
     failures: tuple[FailedCall, ...] = ()
     """Calls that failed, newest first."""
     skills: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class Situation:
     style: Style = PLAIN
     """How progress and lists are written."""
     values: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Volatile values that were moved out of the stable part, by name."""
+    """Volatile values that were moved out of the stable tier, by name."""
     artifacts: tuple[Artifact, ...] = ()
     """The session's pictures and files, newest first."""
     system: str = ""
@@ -86,9 +86,9 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A picture or a file of the session: what `look_again` takes, what it is, what is said of it.
+    """A picture or file of the session: its reference for `look_again`, its kind, its description.
 
-    `described`: the model said it. `in_sight`: the request shows it anyway.
+    `described`: the model wrote the description. `in_sight`: the request already shows it.
     """
 
     reference: str
@@ -100,20 +100,20 @@ class Artifact:
 
 @dataclass(frozen=True, slots=True)
 class BlockItem:
-    """A piece of a block that is shown whole or not at all. `key` names it in the record."""
+    """A piece of a block that is shown as a whole or not at all. `key` names it in the record."""
 
     text: str
     key: str = ""
 
     @property
     def name(self) -> str:
-        """Its key, else the beginning of its first line."""
+        """Its key, or else the beginning of its first line."""
         return self.key or self.text.strip().partition("\n")[0][:80]
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """What an injector has to say: a first line, and items, the most important first.
+    """The output of an injector: a first line, and items, the most important first.
 
     `left_out` names what it left out by itself, for the record.
     """
@@ -124,11 +124,11 @@ class Rendered:
 
 
 class Injector:
-    """Brings one named block into the prompt. Derive from it and say `name`, `tier`, `render`.
+    """Adds one named block to the prompt. Derive from it and set `name`, `tier` and `render`.
 
     `priority`: lower numbers stand first within a tier. `cap`: the most tokens of its block.
-    `version`: another one whenever the same situation would be rendered otherwise. `refreshes`:
-    whether a SESSION block is rendered at each call, so that changes are seen.
+    `version`: change it whenever the same situation renders differently. `refreshes`: whether a
+    SESSION block is rendered at each call, so that changes are seen.
     """
 
     name: ClassVar[str] = ""
@@ -139,11 +139,11 @@ class Injector:
     refreshes: ClassVar[bool] = False
 
     def guard(self, seen: Situation) -> bool:  # noqa: ARG002 - for those who derive
-        """Whether it has anything to say; False: it is not asked."""
+        """Whether it has anything to add; if False, it is not rendered."""
         return True
 
     def render(self, seen: Situation) -> Rendered | str | None:  # noqa: ARG002
-        """What it says; None or nothing: no block. A text is one item."""
+        """Its content; None or an empty text adds no block. A text is one item."""
         raise TypeError(f"injector {type(self).__name__} has no method 'render'")
 
 

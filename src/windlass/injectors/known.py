@@ -1,4 +1,4 @@
-"""The injectors there are: those that come with Windlass, and a user's own by name."""
+"""The available injectors: those that come with Windlass, and a user's own by name."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ BUILTIN: Final[Mapping[str, type[Injector]]] = {
 
 @dataclass(frozen=True, slots=True)
 class InjectorSpec:
-    """An injector that a phase has: by which name it is made, its cap, priority and options.
+    """An injector of a phase: its name, cap, priority and options.
 
-    `cap` and `priority` None: those of its class.
+    If `cap` or `priority` is None, that of its class applies.
     """
 
     use: str
@@ -55,9 +55,9 @@ class InjectorSpec:
 
 
 def injector_class(use: str, modules: Modules) -> type[Injector]:
-    """The class behind a name: a builtin, `package.module:Class`, or an entry point.
+    """The class for a name: a builtin, `package.module:Class`, or an entry point.
 
-    Raises UsageError where there is none, or where it is no injector.
+    Raises UsageError if there is none, or if it is not an injector.
     """
     if use in BUILTIN:
         return BUILTIN[use]
@@ -72,9 +72,9 @@ def injector_class(use: str, modules: Modules) -> type[Injector]:
 
 
 def make_injector(spec: InjectorSpec, modules: Modules) -> Placed:
-    """The injector, made with its options; `modules` are where one of the user's own comes from.
+    """Make an injector with its options; a user's own class comes from `modules`.
 
-    Raises UsageError for options it does not take.
+    Raises UsageError for unknown options.
     """
     kind = injector_class(spec.use, modules)
     try:

@@ -1,4 +1,4 @@
-"""Markdown files with YAML front matter: skills and playbooks, as people keep them."""
+"""Markdown files with YAML front matter, for skills and playbooks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class MarkdownFile:
     body: str
 
     def key(self, name: str) -> str:
-        """A key as text in one line; empty where it is not there."""
+        """A key's value as text in one line; empty if it is missing."""
         return " ".join(str(self.keys.get(name) or "").split())
 
 
 def read_page(path: Path) -> MarkdownFile:
-    """Read a file. Raises UsageError, naming it, for front matter that is no YAML object."""
+    """Read a file. Raises UsageError, naming it, for front matter that is not a YAML object."""
     import yaml  # takes longer to import than this room
 
     try:

@@ -1,4 +1,4 @@
-"""What is chosen by the words it shares with the task: memories, passages of texts, a playbook."""
+"""Texts chosen by the words they share with the task: memories, passages, a playbook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class UserMemory(Injector):
-    """The memories that match the task best, then the newest: preferences share few words."""
+    """The memories that match the task best, then the newest, since preferences share few words."""
 
     banks: tuple[str, ...] = option((), "The memory banks; by default those the phase reads.")
     top: int = option(3, "The most memories that are shown.")
@@ -70,7 +70,7 @@ class Knowledge(Injector):
         return (seen.root / self.folder).is_dir()
 
     def render(self, seen: Situation) -> Rendered | None:
-        """The passages that hold enough of the task's words, the best first."""
+        """The passages that contain enough of the task's words, the best first."""
         held = self._passages(seen)
         texts = {at: passage.searched for at, passage in enumerate(held)}
         root = seen.root.resolve().as_posix() + "/"
@@ -81,7 +81,7 @@ class Knowledge(Injector):
         return Rendered("[Knowledge]", tuple(items))
 
     def _passages(self, seen: Situation) -> list[Passage]:
-        """The passages of the files as they are now, by path and line."""
+        """The passages of the current files, by path and line."""
         if self._files is None:
             closed = () if seen.closed is None else (seen.closed,)
             self._files = Files((seen.root.resolve() / self.folder,), closed)
@@ -114,14 +114,14 @@ class Playbooks(Injector):
         return (seen.root / self.folder).is_dir()
 
     def best(self, seen: Situation) -> MarkdownFile | None:
-        """The best match; None: none reaches the threshold."""
+        """The best match, or None if none reaches the threshold."""
         pages = self._pages(seen.root)
         when = {at: page.key("when") for at, page in enumerate(pages)}
         best = best_matches(seen.task, when, self.threshold)
         return pages[best[0]] if best else None
 
     def render(self, seen: Situation) -> Rendered | None:
-        """Its first paragraphs, as many as fit the cap."""
+        """The first paragraphs of the best match, as many as fit the cap."""
         page = self.best(seen)
         if page is None:
             return None

@@ -1,7 +1,7 @@
 """The orchestrator: injectors by tier, priority and name, to blocks under their caps.
 
-Caps are held on the rendered text, by the count of the model that will read it. A STABLE
-block is never cut: whoever declared it is told its size. Others leave out whole items.
+Caps apply to the rendered text, as counted for the model that will read it. A STABLE block is never
+cut: whoever declared it sees its size. Others leave out whole items.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from windlass.errors import ContextError, WindlassError
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier
 
 ROOM: Final = 0.25
-"""The share of what a request has left that SESSION and DYNAMIC blocks may take together."""
+"""The share of a request's remaining room that SESSION and DYNAMIC blocks may take together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """An injector with the cap and the priority that hold for a phase."""
+    """An injector with the cap and the priority that apply in a phase."""
 
     injector: Injector
     cap: int
@@ -45,7 +45,7 @@ class Block:
     tier: Tier
     priority: int
     cap: int
-    """The cap that held at this moment."""
+    """The cap that applied at this call."""
     full_cap: int
     """The declared cap."""
     text: str
@@ -57,7 +57,7 @@ class Block:
 
     @property
     def over(self) -> bool:
-        """Whether it is longer than its cap, which only a STABLE block is."""
+        """Whether it is longer than its cap, as only a STABLE block can be."""
         return self.tokens > self.cap
 
 
@@ -72,7 +72,7 @@ def sort_injectors(injectors: Sequence[Placed]) -> list[Placed]:
 def share_of_caps(injectors: Sequence[Placed], left: int | None) -> float:
     """The share of their caps that SESSION and DYNAMIC blocks keep with `left` tokens of room.
 
-    All of it, unless the caps together would take more than `ROOM` of what is left.
+    It is 1 unless the caps together would take more than `ROOM` of what is left.
     """
     caps = sum(placed.cap for placed in injectors if placed.tier is not Tier.STABLE)
     if left is None or not caps:
@@ -87,10 +87,10 @@ def render_blocks(
     count: Callable[[str], int],
     share: float = 1.0,
 ) -> tuple[Block, ...]:
-    """The blocks of one tier in order; injectors with nothing to say have none.
+    """The blocks of one tier in order; injectors without content have none.
 
-    `count` gives the tokens of a text; `share` is what is left of the caps (see `shrunk`).
-    A block of which not one item fits has no text; its `cut` says what there was.
+    `count` gives the tokens of a text; `share` is the share of the caps that is left (see
+    `share_of_caps`). A block without a single fitting item has no text; its `cut` names the items.
     """
     of_tier = (placed for placed in sort_injectors(injectors) if placed.tier is tier)
     blocks = (_block(placed, seen, count, share) for placed in of_tier)
@@ -138,7 +138,7 @@ def _rendered(injector: Injector, seen: Situation) -> Rendered | str | None:
 def _fitting(
     rendered: Rendered, cap: int, count: Callable[[str], int]
 ) -> tuple[tuple[BlockItem, ...], tuple[str, ...]]:
-    """The items that fit, in order, whole; and the names of those that do not."""
+    """The items that fit as a whole, in order, and the names of those that do not."""
     taken: tuple[BlockItem, ...] = ()
     cut: list[str] = []
     for item in rendered.items:

@@ -1,4 +1,4 @@
-"""Error retention: the last failures of a session that nobody has mended, a line each."""
+"""Error retention: the last unresolved failures of a session, one line each."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class ErrorRetention(Injector):
     cap: ClassVar[int] = 300
 
     def render(self, seen: Situation) -> Rendered:
-        """A line for each: what was called, and why it failed."""
+        """One line for each failure: what was called, and why it failed."""
         lines = [failure_line(failure) for failure in seen.failures[: self.last]]
         listed = seen.style.listed(lines)
         return Rendered(_HEAD, tuple(map(BlockItem, listed, lines)))
 
 
 def failure_line(failure: FailedCall) -> str:
-    """A failure in one line."""
+    """Format a failure as one line."""
     arguments, why = _short(failure.arguments, _ARGUMENTS), _short(failure.reason, _REASON)
     return f"{failure.tool}({arguments}): {why}"
 
@@ -52,10 +52,10 @@ def update_failures(
     failed: bool,
     mended: Iterable[FailedCall] = (),
 ) -> tuple[FailedCall, ...]:
-    """The failures after one more result, newest first and each once.
+    """The open failures after one more result, newest first and each once.
 
-    `now` is the call with its first line. A call that succeeded takes away the failures of the
-    same call, and those that are `mended` by it (the same tool touched the same thing).
+    `now` is the call with its first line. A call that succeeded removes the failures of the same
+    call, and those that are `mended` by it (the same tool touched the same thing).
     """
     gone = set(mended)
     left = [

@@ -1,6 +1,6 @@
 """The head of every request: the system role, and the definitions of tools.
 
-Both are STABLE and never cut: what is longer than its cap is told with its size.
+Both are STABLE and never cut: one that exceeds its cap is reported with its size.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Ti
 from windlass.messages import ToolSpec, canonical_json
 
 _NAMED: Final = 5
-"""Tools that are named with their sizes."""
+"""How many tools a report names with their sizes."""
 
 
 @dataclass
@@ -26,7 +26,7 @@ class SystemRole(Injector):
     cap: ClassVar[int] = 2_000
 
     def render(self, seen: Situation) -> str:
-        """The prompt as it was written."""
+        """The system prompt as written."""
         return seen.system
 
 
@@ -34,7 +34,7 @@ class SystemRole(Injector):
 class ToolDefinitions(Injector):
     """The definitions of the phase's tools, in the order of its tackle, keys sorted.
 
-    They are sent where the provider wants tools, and not as text of a message.
+    They are sent as the request's tools, not as text of a message.
     """
 
     name: ClassVar[str] = "tools"
@@ -55,7 +55,7 @@ def definition(spec: ToolSpec) -> str:
 
 
 def long_role_text(tokens: int, cap: int) -> str:
-    """What is said of a system role over its cap."""
+    """The report about a system role over its cap."""
     return (
         f"the system role has {tokens:,} tokens, more than its cap of {cap:,}; it is sent whole."
         " Shorten it, move parts into skills or knowledge, or raise injectors.system_role.cap"
@@ -63,7 +63,7 @@ def long_role_text(tokens: int, cap: int) -> str:
 
 
 def long_tools_text(specs: Sequence[ToolSpec], count: Callable[[str], int], cap: int) -> str | None:
-    """What is said of tools over their cap, with the size of each; None: they keep to it."""
+    """The report about tools over their cap, with the size of each; None if they fit."""
     sizes = {spec.name: count(definition(spec)) for spec in specs}
     total = sum(sizes.values())
     if total <= cap:

@@ -1,8 +1,8 @@
-"""The scratchpad of pictures and files: what there is of them, said in words, and how to see it.
+"""The scratchpad: the session's pictures and files in words, and how to see them again.
 
-A picture decays to a line and a file's text to a digest; here every picture and file of the
-session that is out of sight keeps its reference and what was said of it. The tool `look_again`
-shows one, `describe_picture` says what is on it, for later.
+A picture decays to a line and a file's text to a digest; here every picture and file that is out of
+sight keeps its reference and description. The tool `look_again` shows one, `describe_picture` says
+what is on it, for later.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEAD: Final = "[Out of sight; look_again(reference) shows it]"
 
 @dataclass
 class Scratchpad(Injector):
-    """Pictures and files that no longer stand in the request, newest first."""
+    """Pictures and files that the request no longer shows, newest first."""
 
     top: int = option(8, "The most pictures and files that are listed.")
 
@@ -42,7 +42,7 @@ class Scratchpad(Injector):
         return LOOK in seen.tools
 
     def render(self, seen: Situation) -> Rendered:
-        """A line for each: reference, what it is, what is said of it."""
+        """One line for each: its reference, its kind and its description."""
         hidden = [artifact for artifact in seen.artifacts if not artifact.in_sight][: self.top]
         lines = seen.style.listed([_line(artifact) for artifact in hidden])
         keys = [artifact.reference for artifact in hidden]

@@ -1,7 +1,7 @@
-"""Skills: folders with a SKILL.md, of which a phase sees only those that are active.
+"""Skills: folders with a SKILL.md, of which a phase sees only the active ones.
 
-A skill is active where the phase names it, where its description matches the task, or where
-the model asked for it with the tool `use_skill`.
+A skill is active if the phase names it, if its description matches the task, or if the model asked
+for it with the tool `use_skill`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HEAD: Final = "[Skills]"
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """A skill: its name, what it is for, what it says, and its folder."""
+    """A skill: its name, purpose, text and folder."""
 
     name: str
     description: str
@@ -34,7 +34,7 @@ class Skill:
 
 
 def read_skills(folder: Path) -> tuple[Skill, ...]:
-    """The skills in the folders inside `folder`, by name; none where there is no such folder.
+    """The skills in the folders inside `folder`, by name; none if there is no such folder.
 
     Raises UsageError for a SKILL.md that cannot be read, and for two skills of one name.
     """
@@ -54,7 +54,7 @@ def read_skills(folder: Path) -> tuple[Skill, ...]:
 
 
 def skill_named(skills: Sequence[Skill], name: str) -> Skill:
-    """The skill of that name. Raises UsageError naming those there are."""
+    """The skill of that name. Raises UsageError naming the known ones."""
     by_name = {skill.name: skill for skill in skills}
     if name not in by_name:
         raise UsageError(f"there is no skill {name!r}; {did_you_mean(name, by_name)}")
@@ -62,14 +62,14 @@ def skill_named(skills: Sequence[Skill], name: str) -> Skill:
 
 
 def skill_text(skill: Skill) -> str:
-    """A skill as it is put before the model."""
+    """A skill as the model sees it."""
     about = f": {skill.description}" if skill.description else ""
     return f"## {skill.name}{about}\n{skill.body}"
 
 
 @dataclass
 class Skills(Injector):
-    """The instructions of active skills; those that were matched only while they fit the cap."""
+    """The instructions of active skills; matched ones only as far as they fit the cap."""
 
     folder: str = option(FOLDER, "The folder of skills: in it a folder with a SKILL.md for each.")
     active: tuple[str, ...] = option((), "Skills that are active whatever the task is.")
@@ -86,7 +86,7 @@ class Skills(Injector):
     cap: ClassVar[int] = 1_000
 
     def skills(self, root: Path) -> tuple[Skill, ...]:
-        """All skills there are, read once a run."""
+        """All skills, read once per run."""
         if self._read is None:
             self._read = read_skills(root / self.folder)
         return self._read
@@ -98,9 +98,10 @@ class Skills(Injector):
         return [skills[at] for at in best_matches(seen.task, texts, self.threshold)]
 
     def render(self, seen: Situation) -> Rendered:
-        """Named and asked-for skills, then matched ones as far as they fit, then the others' names.
+        """Named and requested skills, then matched ones as far as they fit, then the others' names.
 
-        What the phase names stands whatever its length, because a STABLE block is not cut.
+        Skills that the phase names are shown whatever their length, because STABLE blocks are not
+        cut.
         """
         skills = self.skills(seen.root)
         sure = [skill_named(skills, name) for name in self.active]
@@ -125,7 +126,7 @@ class Skills(Injector):
 
 
 def ask_for_skill(skills: Sequence[Skill], name: str) -> str:
-    """What `use_skill` answers. Raises ToolError naming the skills there are."""
+    """The answer of `use_skill`. Raises ToolError naming the known skills."""
     try:
         return skill_text(skill_named(skills, name.strip()))
     except UsageError as error:

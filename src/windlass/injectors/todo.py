@@ -1,7 +1,7 @@
-"""The plan that a model keeps with the tools `plan` and `todo`, and what is shown of it.
+"""The plan that a model keeps with the tools `plan` and `todo`, and how it is shown.
 
-The plan is a value of the state, under the key `plan`: so it is recorded, goes from phase to
-phase, and templates can use it.
+The plan is a value of the state, under the key `plan`, so it is recorded, passes from phase to
+phase, and can be used in templates.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MOST_STEPS: Final = 50
 _HEAD: Final = "[Plan]"
 _MARKS: Final = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]"}
 _GOAL_CHARS: Final = 300
-"""Characters of instructions that stand for a goal nobody wrote."""
+"""Characters of the instructions that serve as the goal if there is no plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step: what is to be done, how far it is, and what came of it."""
+    """One step: what to do, its status, and its conclusion."""
 
     text: str
     status: Status = "pending"
@@ -49,7 +49,7 @@ class TaskPlan:
 
     @property
     def next(self) -> str:
-        """The step in hand, else the first that is not done; empty: all are."""
+        """The current step, else the first that is not done; empty if all are."""
         open_steps = [step for step in self.steps if step.status != "done"]
         in_hand = [step for step in open_steps if step.status == "in_progress"]
         return next((step.text for step in (*in_hand, *open_steps)), "")
@@ -83,7 +83,7 @@ class TaskPlan:
 
 
 def plan_in(state: Mapping[str, Any]) -> TaskPlan | None:
-    """The plan of a state; None: there is none, or something else stands under its key."""
+    """The plan in a state; None if there is none, or if its key holds something else."""
     match state.get(KEY):
         case {"goal": str(goal), "steps": list(steps)}:
             pass
@@ -101,7 +101,7 @@ def plan_in(state: Mapping[str, Any]) -> TaskPlan | None:
 
 @dataclass
 class PlanStatus(Injector):
-    """The plan's steps with their marks and conclusions; of finished ones the newest first go."""
+    """The plan's steps with their marks and conclusions."""
 
     name: ClassVar[str] = "plan"
     tier: ClassVar[Tier] = Tier.DYNAMIC
@@ -109,7 +109,7 @@ class PlanStatus(Injector):
     cap: ClassVar[int] = 300
 
     def render(self, seen: Situation) -> Rendered | None:
-        """Goal, progress, and steps: those that are open before those that are done."""
+        """The goal, the progress and the steps, open ones before finished ones."""
         plan = plan_in(seen.state)
         if plan is None:
             return None
@@ -127,7 +127,7 @@ def _step(step: PlanStep) -> str:
 
 @dataclass
 class TodoRewriter(Injector):
-    """The goal, the progress and the next step, at the very end: where models look."""
+    """The goal, the progress and the next step, at the very end, where models look."""
 
     name: ClassVar[str] = "todo"
     tier: ClassVar[Tier] = Tier.DYNAMIC
@@ -135,11 +135,11 @@ class TodoRewriter(Injector):
     cap: ClassVar[int] = 200
 
     def guard(self, seen: Situation) -> bool:
-        """Whether there is a plan; without one the goal is repeated from the second turn on."""
+        """Whether there is a plan; without one, the goal is repeated from the second turn on."""
         return plan_in(seen.state) is not None or seen.turn > 1
 
     def render(self, seen: Situation) -> str:
-        """The three lines, or the goal alone where there is no plan."""
+        """The three lines, or only the goal if there is no plan."""
         plan = plan_in(seen.state)
         if plan is None:
             words = " ".join(seen.task.strip().partition("\n\n")[0].split())

@@ -1,8 +1,8 @@
 """How progress, separators, lists and labels are written in the DYNAMIC tier.
 
-Always the same way, unless variation is asked for: then by a seed made of the session, the
-phase and the turn, so that a replay writes the same. Nothing of it stands before a cut point that
-is cached.
+They are always written in the same way, unless the user asks for variation. Then a seed from
+session, phase and turn chooses the form, so that a replay writes the same. None of it is placed
+before a cached cut point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Listing: TypeAlias = Literal["bulleted", "numbered", "indented"]
 PROGRESS: Final[tuple[Progress, ...]] = ("fraction", "percentage", "bar", "steps")
 """Forms of progress: 3/5 steps completed; 60%; [######----]; step 3 of 5."""
 SEPARATORS: Final = ("\n\n", "\n---\n", "\n===\n", "\n***\n")
-"""What stands between blocks: a blank line, or one of three rules."""
+"""Separators between blocks: a blank line, or one of three rules."""
 LISTINGS: Final[tuple[Listing, ...]] = ("bulleted", "numbered", "indented")
 LABELS: Final = ("Progress:", "Status:", "Current state:")
 BAR: Final = 10
@@ -27,7 +27,7 @@ BAR: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """One way to write. `separator` stands between blocks, `label` before progress."""
+    """One way to write. `separator` goes between blocks, `label` before the progress."""
 
     progress: Progress = "fraction"
     separator: str = "\n\n"
@@ -35,7 +35,7 @@ class Style:
     label: str = "Progress:"
 
     def progress_text(self, done: int, total: int) -> str:
-        """How far something is, with its label.
+        """Format progress with its label.
 
         >>> Style().progress_text(3, 5)
         'Progress: 3/5 steps completed'
@@ -55,7 +55,7 @@ class Style:
         return f"{self.label} {text}"
 
     def listed(self, items: Sequence[str]) -> list[str]:
-        """The items of a list, a text each.
+        """Format the items of a list, one text each.
 
         >>> Style(listing="numbered").listed(["a", "b"])
         ['1. a', '2. b']
@@ -70,11 +70,11 @@ class Style:
 
 
 PLAIN: Final = Style()
-"""How it is written where no variation is asked for."""
+"""The style without variation."""
 
 
 def style_of(seed: str, phase: str, turn: int) -> Style:
-    """The way to write at one call, the same whenever it is asked for."""
+    """The style of one call; the same arguments give the same style."""
     digest = hashlib.sha256(f"{seed}\0{phase}\0{turn}".encode()).digest()
     return Style(
         PROGRESS[digest[0] % len(PROGRESS)],

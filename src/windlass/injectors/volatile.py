@@ -1,8 +1,8 @@
-"""Volatile values: found in the stable part, moved behind the last stable cut point, and named.
+"""Volatile values: found in the stable part, and moved after the last stable cut point.
 
-A value that changes from call to call (the time, a number, an id) breaks the cache of all that
-stands behind it. Where a template or Windlass put it in, a name stands in its place, and the
-value itself is told in the DYNAMIC tier. What the user wrote is never changed, only reported.
+A value that changes from call to call (the time, a number, an id) breaks the cache of everything
+after it. If a template or Windlass inserted it, a name takes its place, and the DYNAMIC tier shows
+the value. Text that the user wrote is never changed, only reported.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Volatile:
 
 
 def looks_volatile(text: str) -> tuple[Volatile, ...]:
-    """Times, UUIDs, seconds since 1970 and long digests in a text, with their places.
+    """Find times, UUIDs, seconds since 1970 and long digests in a text, with their places.
 
     >>> looks_volatile("Built 2026-11-22T08:00:00Z.")
     (Volatile(at=6, text='2026-11-22T08:00:00Z'),)
@@ -46,7 +46,7 @@ def looks_volatile(text: str) -> tuple[Volatile, ...]:
 
 @dataclass
 class Values(Injector):
-    """The values that were moved out of the stable part, by the names that stand there."""
+    """The values that were moved out of the stable part, by the names that replace them."""
 
     name: ClassVar[str] = "values"
     tier: ClassVar[Tier] = Tier.DYNAMIC
@@ -54,7 +54,7 @@ class Values(Injector):
     cap: ClassVar[int] = 200
 
     def render(self, seen: Situation) -> Rendered:
-        """A line for each."""
+        """One line for each value."""
         items = (BlockItem(f"{name}: {value}", name) for name, value in seen.values.items())
         return Rendered("[Values now]", tuple(items))
 
@@ -64,10 +64,10 @@ class Values(Injector):
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A template with names in the place of volatile values.
+    """A template with names in place of volatile values.
 
     `values` are the expressions by name; `stay` the names of values that could not be moved,
-    because they stand inside a block of the template.
+    because they are inside a block of the template.
     """
 
     template: str
@@ -76,9 +76,9 @@ class Moved:
 
 
 def move_volatile(template: str, *, state: bool) -> Moved:
-    """Put names where volatile values stand.
+    """Replace volatile values by names.
 
-    `state`: whether values of the state are volatile, too, as in a prompt that phases share.
+    `state`: whether values of the state are also volatile, as in a prompt that phases share.
 
     >>> move_volatile("Today is {{ now[:10] }}.", state=False)
     Moved(template='Today is [now].', values={'now': 'now[:10]'}, stay=())
@@ -117,7 +117,7 @@ def move_volatile(template: str, *, state: bool) -> Moved:
 
 
 def expression_of(output: str) -> str:
-    """What stands between the braces of `{{ ... }}`."""
+    """The expression between the braces of `{{ ... }}`."""
     return output[2:-2].strip("-+ \n\t")
 
 
@@ -132,7 +132,7 @@ def _lexer() -> Environment:
 
 
 def _name(expression: str, taken: Mapping[str, str]) -> str:
-    """What stands in the value's place: the dotted name that the expression begins with."""
+    """The name that replaces a value: the dotted name at the beginning of its expression."""
     match = re.match(r"[A-Za-z_][\w.]*", expression)
     plain = match[0] if match else "value"
     name, number = plain, 1

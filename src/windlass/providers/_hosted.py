@@ -1,7 +1,7 @@
 """Models at an address: in OpenAI's format with any base URL, in Anthropic's and in Gemini's.
 
-What differs between them is their wire format (`windlass.wire`), where the key goes and
-the facts of their models; sending, trying again and waiting one's turn are the same.
+What differs between them is their wire format (`windlass.wire`), where the key goes and the facts
+of their models; sending, retrying and rate limiting are the same.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _MODULES: Final = {
 }
 
 _LONG_WAIT_S: Final = 1.0
-"""Seconds from which on a wait is told; a shorter one is over before it is read."""
+"""Seconds from which on a wait is reported; a shorter one is over before anyone reads it."""
 
 
 def _headers(wire: str, key: str) -> dict[str, str]:
-    """The headers that a format wants beside the body; without a key none that names one."""
+    """The headers that a format needs besides the body; without a key, none that contains one."""
     match wire:
         case "anthropic":
             headers, name, value = {"anthropic-version": "2023-06-01"}, "x-api-key", key
@@ -63,7 +63,7 @@ def _headers(wire: str, key: str) -> dict[str, str]:
 
 
 class HostedClient(Protocol):
-    """What carries a body to a provider and its answer back: `HttpClient`, or litellm."""
+    """Carries a body to a provider and its answer back: `HttpClient`, or litellm."""
 
     def answers(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
@@ -72,7 +72,7 @@ class HostedClient(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of the connections; may be called twice."""
+        """Close the connections; may be called twice."""
         ...
 
 
@@ -81,12 +81,12 @@ class HostedProvider:
 
     Args:
         entry: The provider: its format, its address, its settings.
-        key: What the provider knows the user by.
-        warn: Told what is assumed or corrected, once each.
-        on_wait: Told of a wait of a second and more, before it begins.
-        patience: How often a request is tried; time and chance for it.
-        limiter: Whose turn it is; default the limits of the settings.
-        client: What sends; default a client for the entry's address.
+        key: The user's key at the provider.
+        warn: Called with each assumption or correction, once.
+        on_wait: Called with each wait of a second or more, before it begins.
+        patience: How often a request is tried, with clock and randomness.
+        limiter: Limits requests; default the limits of the settings.
+        client: Sends requests; default a client for the entry's address.
     """
 
     def __init__(
@@ -133,19 +133,19 @@ class HostedProvider:
         return self._models[name]
 
     def _window(self, name: str) -> tuple[int, str | None]:
-        """The window of a model in tokens, and what to warn of where it is assumed."""
+        """The window of a model in tokens, and a warning if it is assumed."""
         full = f"{self._entry.name}/{name}"
         return window_of(self._entry, full, rate(full))
 
     def _sees_pictures(self, name: str) -> bool:
-        """Whether a model is known to take pictures; the settings go before this."""
+        """Whether a model is known to take pictures; the settings override this."""
         return sees_pictures(name)
 
     async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
         """Send one request; `on_text` is handed each piece of text as it arrives.
 
-        What fails for a while is tried again as long as no text was handed on. Cancelling
-        the task closes the connection, which stops the generation.
+        Temporary failures are retried as long as no text was handed on. Cancelling the task closes
+        the connection, which stops the generation.
 
         Raises ContextTooLong, BadRequest, RateLimited, ProviderError.
         """
@@ -170,7 +170,7 @@ class HostedProvider:
     async def search(self, model: str, query: str, most: int) -> SearchReply:
         """Have `model` search the web for `query`; it may find `most` pages.
 
-        What fails for a while is tried again. Raises BadRequest, RateLimited, ProviderError.
+        Temporary failures are retried. Raises BadRequest, RateLimited, ProviderError.
         """
         info = self.model(model)
         request = Request(model, (user(search_text(query)),), info.max_output_tokens)
@@ -199,7 +199,7 @@ class HostedProvider:
         waits: _Waits,
         work: Callable[[], Awaitable[_Answer]],
     ) -> _Answer:
-        """The result of `work`, tried again where that may help; each try waits for its turn."""
+        """The result of `work`, retried where that may help; each try waits for its turn."""
         expected = request_tokens(info.counter, request.messages, request.tools)
         expected += request.max_output_tokens
 
@@ -235,7 +235,7 @@ class HostedProvider:
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """An answer that refuses or cannot be read is a failure of the provider."""
+        """Treat an answer that refuses or cannot be read as a failure of the provider."""
         try:
             yield
         except Refused as refused:
@@ -276,7 +276,7 @@ class HostedProvider:
         ) from failed
 
     def _estimated(self, answer: _PartialAnswer, request: Request) -> Reply:
-        """The reply of a server that reports no usage, with our own count in its place."""
+        """The reply of a server that reports no usage, with Windlass's own count."""
         counter = self.model(request.model).counter
         tokens = request_tokens(counter, request.messages, request.tools)
         answer.count(tokens)
@@ -307,9 +307,9 @@ class HostedProvider:
 
 
 class _Waits:
-    """The waits of one request: added up, and told where they are long.
+    """The waits of one request: added up, and reported if they are long.
 
-    `attempt` is the number of its latest try, from 1; `seconds` what was waited in all.
+    `attempt` is the number of its latest try, from 1; `seconds` the total waited.
     """
 
     def __init__(
@@ -322,12 +322,12 @@ class _Waits:
         self._on_wait = on_wait
 
     def for_turn(self, seconds: float) -> None:
-        """The limits a minute ask for a wait."""
+        """Note a wait for the per-minute limits."""
         reason = f"the limits a minute of {self._model.partition('/')[0]} are reached"
         self.to_try_again(seconds, reason, self.attempt)
 
     def to_try_again(self, seconds: float, because: str, attempt: int) -> None:
-        """Something failed and is tried again after a wait."""
+        """Note a wait before a retry."""
         self.attempt = attempt
         self.seconds += seconds
         if self._on_wait is not None and seconds >= _LONG_WAIT_S:
@@ -339,7 +339,7 @@ class _CutError(Exception):
 
 
 class _PartialAnswer:
-    """An answer in the making. `shown`: text was handed on; `counted`: it came with a usage."""
+    """An unfinished answer. `shown`: text was handed on; `counted`: it came with a usage."""
 
     def __init__(self, format_: Format, request: Request, on_text: Callable[[str], None]) -> None:
         self.shown = False
@@ -386,7 +386,7 @@ class _PartialAnswer:
 
 
 _USAGES: Final = ("usage", "usageMetadata", "message")
-"""Where an answer or an event tells what it used; Anthropic's inside `message`."""
+"""The keys of the usage in an answer or an event; Anthropic's is inside `message`."""
 
 
 def http_client(entry: ProviderEntry, key: Key, patience: Patience) -> HttpClient:
@@ -401,11 +401,11 @@ def http_client(entry: ProviderEntry, key: Key, patience: Patience) -> HttpClien
 
 
 def timeout_of(entry: ProviderEntry) -> httpx.Timeout:
-    """The seconds that the settings give a connection and each piece, else the usual ones."""
+    """The timeouts from the settings for connecting and for each piece, else the defaults."""
     connect_s = entry.settings.connect_timeout_s or CONNECT_S
     return httpx.Timeout(entry.settings.read_timeout_s or READ_S, connect=connect_s, pool=None)
 
 
 def limiter_of(entry: ProviderEntry) -> Limiter:
-    """The limits a minute that the settings set."""
+    """The per-minute limits from the settings."""
     return Limiter(entry.settings.requests_per_minute, entry.settings.tokens_per_minute)

@@ -1,9 +1,8 @@
-"""The one HTTP client: JSON out, JSON or a stream of events back, every failure one of ours.
+"""The one HTTP client: sends JSON, reads JSON or event streams, and translates every failure.
 
-Proxies and certificates are those that httpx finds (`HTTPS_PROXY`, `SSL_CERT_FILE`).
-Redirects are not followed: a key goes where it was meant to go. What may go better the
-next time is raised as TransientError; whether to try again is for the caller to say, who
-knows what has been handed on.
+Proxies and certificates are those that httpx finds (`HTTPS_PROXY`, `SSL_CERT_FILE`). Redirects are
+not followed, so a key goes only where it was meant to go. Failures that may pass are raised as
+TransientError; the caller decides whether to retry, because it knows what was already handed on.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
 
 @dataclass(frozen=True, slots=True)
 class AnswerPiece:
-    """One event of a streamed answer; `whole`: all of an answer that came at once."""
+    """One event of a streamed answer; `whole`: a complete answer that came at once."""
 
     value: Mapping[str, Any]
     whole: bool = False
 
 
 class HttpClient:
-    """Posts to one provider. Connections are made when they are needed and kept.
+    """Posts to one provider. Connections are made when needed, and kept.
 
-    All of an event loop share one pool of them, which leaves half of the files that the process
-    may open to others; a request beyond waits for its turn.
+    All clients of an event loop share one pool, which uses at most half of the files that the
+    process may open; further requests wait.
 
     Args:
-        endpoint: What error texts call the provider; paths are appended to its `url`.
+        endpoint: The provider's name for error texts; paths are appended to its `url`.
         headers: Sent with each request; the key among them.
         timeout: How long to wait for a connection, and between two pieces of an answer.
         seconds_after: Reads a `Retry-After` header as seconds.
@@ -68,11 +67,11 @@ class HttpClient:
     async def answers(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] = NO_HEADERS
     ) -> AsyncGenerator[AnswerPiece, None]:
-        """The events of the answer, or its one object where the server does not stream.
+        """The events of the answer, or its one object if the server does not stream.
 
-        The end of a stream says nothing about whether it was whole: `[DONE]` is left
-        out, and a connection that is cut raises TransientError. Errors inside the
-        stream are raised like those before it. `headers` go with this request alone.
+        The end of a stream does not show whether it was complete: `[DONE]` is left out, and a
+        broken connection raises TransientError. Errors inside the stream are raised like those
+        before it. `headers` apply to this request only.
         """
         async with self._respond(path, body, headers) as response:
             kind = response.headers.get("content-type", "")
@@ -90,7 +89,7 @@ class HttpClient:
                     yield AnswerPiece(self._read(data))
 
     async def close(self) -> None:
-        """Let go of the connections; the next request makes new ones."""
+        """Close the connections; the next request makes new ones."""
         pool, self._pool = self._pool, None
         if pool is not None:
             await pool.leave(asyncio.get_running_loop())
@@ -99,7 +98,7 @@ class HttpClient:
     async def _respond(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
     ) -> AsyncIterator[httpx.Response]:
-        """The response, its status a good one; whatever httpx raises becomes ours."""
+        """The response, if its status is good; errors of httpx are translated."""
         try:
             async with self._loop_client().stream(
                 "POST",
@@ -132,7 +131,7 @@ class HttpClient:
         return TransientError(ProviderError(f"{place}: {reason}"), tries=tries)
 
     def _read(self, text: str) -> dict[str, Any]:
-        """One object of an answer. Raises for what is no JSON and for what is an error."""
+        """Read one object of an answer. Raises if it is not JSON, or if it is an error."""
         try:
             value: Any = parse_json(text)
         except ValueError as error:
@@ -153,7 +152,7 @@ class HttpClient:
         return error
 
     def _loop_client(self) -> httpx.AsyncClient:
-        """The client of this event loop: connections cannot be taken into another."""
+        """The client of this event loop, since connections cannot move to another."""
         loop = asyncio.get_running_loop()
         if self._pool is None or self._pool.loop() is not loop:
             self._pool = _POOLS.get(loop)
@@ -164,7 +163,7 @@ class HttpClient:
 
 
 def causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and those it came from; some libraries keep one as `original_exception`."""
+    """The error and its causes; some libraries keep one as `original_exception`."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -175,7 +174,7 @@ def causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def is_refused(error: BaseException) -> bool:
-    """Whether it came from a port at which nothing listens."""
+    """Whether the error came from a port on which nothing listens."""
     return any(isinstance(each, ConnectionRefusedError) for each in causes(error))
 
 
@@ -191,7 +190,7 @@ class _Pool:
         self.client = httpx.AsyncClient(cookies=jar, limits=limits)
 
     async def leave(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let go of them; whoever is the last closes them."""
+        """Stop using the connections; the last user closes them."""
         self.users -= 1
         if not self.users and self.loop() is loop:
             _POOLS.pop(loop, None)
@@ -202,7 +201,7 @@ _POOLS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Pool]] = WeakKeyDict
 
 
 def _most_connections() -> int | None:
-    """Half of the files that this process may open; None where there is no such limit."""
+    """Half of the files that this process may open; None if there is no limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -214,10 +213,10 @@ def _most_connections() -> int | None:
 class EventParser:
     """Server-sent events out of the bytes of a response, however the bytes are cut.
 
-    It is handed the pieces of a stream in order and answers the data of the events that they
-    complete. The format is that of the HTML standard, "Server-sent events": lines end with CR, LF
-    or both, `data:` lines of one event are joined, an empty line ends the event. Comments, names
-    and ids say nothing here.
+    It takes the pieces of a stream in order and returns the data of the events that they complete.
+    The format is that of the HTML standard, "Server-sent events": lines end with CR, LF or both,
+    `data:` lines of one event are joined, an empty line ends the event. Comments, names and ids are
+    ignored.
     """
 
     def __init__(self) -> None:
@@ -234,7 +233,7 @@ class EventParser:
         return [event for line in lines if (event := self._take(line)) is not None]
 
     def close(self) -> list[str]:
-        """What stands at the end without its empty line: some servers leave it out."""
+        """The data of a last event without its empty line, which some servers leave out."""
         events = self.feed(b"\n") if self._rest.endswith(b"\r") else []
         self._rest = b""  # a line that was cut is no line
         last = self._take(b"")

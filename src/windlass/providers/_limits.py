@@ -1,7 +1,7 @@
-"""Requests and tokens a minute, shared by all that goes on at once with one provider.
+"""Requests and tokens per minute, shared by everything that runs at once with one provider.
 
-A place in time is reserved when it is asked for, without a lock: who asks first goes
-first, and in no span of 60 seconds there is more than the limits allow.
+A request reserves its time when it asks, without a lock: whoever asks first goes first, and no span
+of 60 seconds exceeds the limits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MINUTE: Final = 60.0
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """A request's place: when it goes, and the tokens it is taken to cost."""
+    """A request's place: when it goes, and the tokens it is assumed to cost."""
 
     time: float
     tokens: int
@@ -29,10 +29,10 @@ class Limiter:
 
     Args:
         requests_per_minute: Requests that may begin within a minute.
-        tokens_per_minute: Tokens, of input and output together, within a minute. A
-            request that is larger than this by itself goes alone.
-        clock: Seconds that only ever grow.
-        sleep: Waits so many seconds.
+        tokens_per_minute: Tokens, of input and output together, within a minute. A request that is
+            larger than this goes alone.
+        clock: Monotonic seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class Limiter:
         self._slots: deque[Slot] = deque()
 
     async def take(self, tokens: int, on_wait: Callable[[float], None] | None = None) -> Slot:
-        """Wait until a request of `tokens` may go. A request that is cancelled gives its place.
+        """Wait until a request of `tokens` may go. A cancelled request gives up its place.
 
-        `on_wait` is told the seconds of a wait before it begins.
+        `on_wait` is called with the seconds of a wait before it begins.
         """
         slot = self._reserve(tokens)
         try:
@@ -66,7 +66,7 @@ class Limiter:
         return slot
 
     def settle(self, slot: Slot, tokens: int) -> None:
-        """Correct what a request was taken to cost to what it did cost, for those to come."""
+        """Replace the assumed cost of a request by its actual cost, for later ones."""
         slot.tokens = tokens
 
     def _reserve(self, tokens: int) -> Slot:

@@ -1,6 +1,6 @@
-"""What a provider's refusals mean: from a status and a body to an error of ours. Pure.
+"""What a provider's refusals mean: turns a status and a body into an error. Pure.
 
-The texts are the provider's own, shortened, and never hold the key.
+The texts are the provider's own, shortened, and never contain the key.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from windlass.safety.redaction import HIDDEN, redacted, redacted_url
 from windlass.wire.thinking import refuses_thinking
 
 OVERLOADED: Final = 529
-"""Anthropic's own status: too many requests of all its customers together."""
+"""Anthropic's own status: too many requests from all customers together."""
 
 _LONGEST: Final = 600
 
@@ -58,12 +58,12 @@ _NUMBERS: Final = (
     r"input token count \(?(?P<counted>\d+)\)? " + _ALLOWED,  # Gemini
     r"\((?P<counted>\d+) tokens\) exceeds the available context size \((?P<limit>\d+)",  # llama.cpp
 )
-"""Where the texts have the tokens that were counted, and the most that fit."""
+"""Patterns for the counted tokens and the maximum in the texts."""
 _NUMBERED_CHARS: Final = 4_000
-"""Characters within which they have them."""
+"""Characters of a text that are searched for these."""
 
 _HOPELESS: Final = ("insufficient_quota", "billing_hard_limit_reached")
-"""Codes of 429 that no patience helps against."""
+"""Codes of 429 that waiting does not fix."""
 
 _STATUS_OF: Final[Mapping[str, int]] = {
     "invalid_request_error": 400,
@@ -80,12 +80,12 @@ _STATUS_OF: Final[Mapping[str, int]] = {
     "server_error": 500,
     "timeout_error": 504,
 }
-"""What an error inside a stream is called, as the status it would have had before one."""
+"""The name of an error inside a stream, and the status it would have had before one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where answers come from, as error texts name it. `key` is taken out of every text."""
+    """Where answers come from, as error texts name it. `key` is removed from every text."""
 
     provider: str
     url: str
@@ -101,7 +101,7 @@ class Endpoint:
         return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."
 
     def failure(self, status: int, body: str) -> tuple[ProviderError | LimitReached, bool]:
-        """The error that an answer with `status` is, and whether trying again may help."""
+        """The error for an answer with `status`, and whether a retry may help."""
         reason, codes = _reason(body)
         reason = self.clean(reason) or _phrase(status)
         text = f"{self.provider} answered {status}: {reason}"
@@ -143,7 +143,7 @@ class Endpoint:
 
     @property
     def place(self) -> str:
-        """The address as it may be shown."""
+        """The address in a form that may be shown."""
         return redacted_url(self.url)
 
     @property

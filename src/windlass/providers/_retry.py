@@ -1,4 +1,4 @@
-"""Trying again after failures that may pass: how long to wait, how often, when to give up."""
+"""Retries after temporary failures: how long to wait, how often, and when to give up."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ T = TypeVar("T")
 TRIES: Final = 5
 LONGEST_WAIT_S: Final = 60.0
 TOTAL_S: Final = 300.0
-"""Seconds after which nothing is tried again, whatever is left of the tries."""
+"""Seconds after which there is no retry, however many tries are left."""
 
 REFUSED_TRIES: Final = 2
-"""Tries where a port refuses: nothing listens there, and waiting longer starts no server."""
+"""Tries if a port refuses connections: waiting longer starts no server."""
 
 _FIRST_WAIT_S: Final = 0.5
 
 
 class TransientError(Exception):
-    """Something that may work the next time, before any text was handed on.
+    """A failure that may pass, before any text was handed on.
 
-    `error` is what to raise when it does not; `after` are the seconds that the
-    provider asked for (None: it did not say), `tries` those that are worth it at most (None: all).
+    `error` is raised if it does not pass; `after` are the seconds that the provider asked for
+    (None: none), `tries` the most tries that are worthwhile (None: all).
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class TransientError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How often and how long a request is tried; clock and randomness are handed in.
+    """How often and how long a request is tried; clock and randomness are passed in.
 
-    `random` answers a number from 0 up to 1, `clock` seconds that only ever grow,
-    `now` the seconds since 1970, for dates in `Retry-After`.
+    `random` returns a number from 0 up to 1, `clock` monotonic seconds, `now` the seconds since
+    1970, for dates in `Retry-After`.
     """
 
     tries: int = TRIES
@@ -63,12 +63,12 @@ class Patience:
         attempt: Callable[[], Awaitable[T]],
         on_wait: Callable[[float, str, int], None] | None = None,
     ) -> T:
-        """What `attempt` answers, tried again after each TransientError.
+        """The result of `attempt`, retried after each TransientError.
 
-        `on_wait` is told of each wait before it begins: its seconds, what failed, and the
-        number of the try that follows.
+        `on_wait` is called before each wait with its seconds, the failure, and the number of the
+        next try.
 
-        Raises the error inside the last one when the tries or the time are used up.
+        Raises the error of the last one when the tries or the time are used up.
         """
         started = self.clock()
         for number in range(1, self.tries + 1):
@@ -85,10 +85,9 @@ class Patience:
         raise AssertionError("the last try returns or raises")
 
     def wait(self, number: int, after: float | None) -> float:
-        """Seconds to wait after try `number` (from 1): as asked, else doubling, with chance.
+        """Seconds to wait after try `number` (from 1): as asked, else doubling, partly random.
 
-        Half of the wait is left to chance, so that those who failed together do not come
-        back together.
+        Half of the wait is random, so that requests that failed together do not return together.
         """
         if after is None:
             after = _FIRST_WAIT_S * 2 ** (number - 1) * (1 + self.random()) / 2
@@ -115,7 +114,7 @@ PATIENCE: Final = Patience()
 
 
 def _after(error: ProviderError, tries: int) -> ProviderError:
-    """The error, saying how often it was tried."""
+    """The error, with the number of tries in its text."""
     if tries == 1:
         return error
     return type(error)(f"{error} (tried {tries} times)")

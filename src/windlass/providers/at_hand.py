@@ -15,11 +15,11 @@ class Providers:
     """Providers by name, made when a model of theirs is first asked for.
 
     Args:
-        given: Providers that are there already; they go before those of the same name.
-        settings: What `windlass.toml` says of providers; default nothing.
-        warn: Told what is assumed of a model, once; default a Python warning.
-        on_wait: Told when a request waits for a second and more before it goes.
-        keys: Where keys are looked for; None: no key is needed, for nothing is sent.
+        given: Providers that already exist; they override those of the same name.
+        settings: The providers section of `windlass.toml`; default empty.
+        warn: Called once with each assumption about a model; default a Python warning.
+        on_wait: Called when a request waits for a second or more before it goes.
+        keys: Where keys are looked up; None: no key is needed, because nothing is sent.
     """
 
     def __init__(
@@ -41,9 +41,9 @@ class Providers:
         self._keys = keys
 
     def resolve(self, name: str) -> tuple[Provider, ModelInfo]:
-        """The provider and what is known of `provider/model`.
+        """The provider and the facts about `provider/model`.
 
-        Raises UsageError for a provider that is not there and for a key that is missing.
+        Raises UsageError for an unknown provider and for a missing key.
         """
         provider, model = split_model(name)
         if provider not in self._providers:

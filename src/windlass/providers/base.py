@@ -1,7 +1,7 @@
-"""What every provider is handed and answers: the one protocol.
+"""The protocol of every provider: what it gets and what it returns.
 
-A provider sends a finished request and reports what came back. It decides
-nothing about the context. `async` once; a blocking backend runs in a thread.
+A provider sends a finished request and reports what came back. It decides nothing about the
+context. There is only an async form; a blocking backend runs in a thread.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from windlass.wire.web_search import SearchReply
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """What the engine must know of a model.
+    """What the engine must know about a model.
 
     `name` is `provider/model`; `window` counts tokens of input and output together;
-    `sees_pictures`: whether pictures can be sent (else their description is);
-    `system_anywhere`: whether a system message may stand after the first place;
-    `free`: whether a call costs nothing (a model on this machine). `tools_first`: whether
-    the tools stand before the system prompt in what a cache compares.
+    `sees_pictures`: whether pictures can be sent (else their descriptions are); `system_anywhere`:
+    whether a system message may stand after the first place; `free`: whether a call costs nothing
+    (a model on this machine). `tools_first`: whether the tools come before the system prompt in
+    what a cache compares.
     """
 
     name: str
@@ -38,7 +38,7 @@ class ModelInfo:
     max_output_tokens: int = 1_024
 
     def input_room(self, max_output_tokens: int) -> int:
-        """Input tokens that fit beside a reply, less the margin of a count that is not exact."""
+        """Input tokens that leave room for a reply, less a margin for inexact counts."""
         room = self.window - max_output_tokens
         return room if self.counter.exact else math.floor(room / (1 + MARGIN))
 
@@ -58,7 +58,7 @@ class ModelInfo:
 
 @dataclass(frozen=True, slots=True)
 class RequestWait:
-    """A wait before a request goes to `model`: how many seconds, and because of what.
+    """A wait before a request goes to `model`: its seconds and its reason.
 
     `attempt` is the try that comes after it, from 1, of at most `tries`.
     """
@@ -71,12 +71,12 @@ class RequestWait:
 
 
 class Provider(Protocol):
-    """A place that answers requests. Raises ProviderError (BadRequest, ContextTooLong)."""
+    """Answers requests. Raises ProviderError (BadRequest, ContextTooLong)."""
 
     def model(self, name: str) -> ModelInfo:
-        """What is known of the model `name` (without the provider's part).
+        """What is known about the model `name` (without the provider's part).
 
-        Raises UsageError naming the known models where it is unknown.
+        Raises UsageError naming the known models if it is unknown.
         """
         ...
 
@@ -88,12 +88,12 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections, threads and memory; may be called twice."""
+        """Release connections, threads and memory; may be called twice."""
         ...
 
 
 Resolve: TypeAlias = Callable[[str], tuple[Provider, ModelInfo]]
-"""From `provider/model` to its provider and what is known of the model."""
+"""Maps `provider/model` to its provider and the facts about the model."""
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
-"""Which providers there are: the known ones, and those that `windlass.toml` defines.
+"""The available providers: the builtin ones, and those that `windlass.toml` defines.
 
-Nothing here sends anything or looks at a key's value beyond whether it can be one.
+Nothing here sends anything, or looks at a key's value except to check that it can be one.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.settings.fields import KEYS, ProviderSettings
 
 LITELLM: Final = "litellm"
-"""The provider whose models the package litellm asks."""
+"""The provider whose models are reached through the package litellm."""
 
 _LARGEST_REPLY: Final = 4_096
-"""Tokens of a reply where the user sets none: what every current hosted model allows."""
+"""The reply limit in tokens if the user sets none: every current hosted model allows it."""
 
 _VENDORS: Final = frozenset(
     {
@@ -27,7 +27,7 @@ _VENDORS: Final = frozenset(
         *("nousresearch", "nvidia", "perplexity", "qwen", "stepfun", "tencent", "x-ai", "z-ai"),
     }
 )
-"""Vendors by the names they have at OpenRouter, who are no providers here."""
+"""Vendors by their names at OpenRouter that are not providers here."""
 
 _BEHIND: Final[Mapping[str, str]] = {
     **dict.fromkeys(("aws", "bedrock"), "litellm/bedrock"),
@@ -38,7 +38,7 @@ _BEHIND: Final[Mapping[str, str]] = {
     "xai": "openrouter/x-ai",
     "zai": "openrouter/z-ai",
 }
-"""Names that recordings have for clouds and vendors, and how to reach these here."""
+"""Names of clouds and vendors in recordings, and how to reach these here."""
 
 _SEEING: Final = re.compile(
     r"claude-(?!2|instant|v1)|gpt-4o|gpt-4\.[1-9]|gpt-4-turbo|gpt-[5-9]|chatgpt-4o"
@@ -49,12 +49,12 @@ _SEEING: Final = re.compile(
 """Names of models, without the vendor, that are known to take pictures."""
 
 _BLIND: Final = re.compile(r".*(?:-audio|-tts|-transcribe|-realtime|-search|-codex-mini|-oss)")
-"""Names that begin like those, and are not."""
+"""Names that begin like those, but do not take pictures."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key and the variable it came from, both empty where none is needed; never shown."""
+    """A key and the variable it came from, both empty if none is needed; never shown."""
 
     variable: str = ""
     value: str = field(default="", repr=False)
@@ -79,7 +79,7 @@ class ProviderEntry:
     defined: bool = False
 
     def key(self, environ: Mapping[str, str]) -> Key | None:
-        """The key that one of the variables holds; None: none is set.
+        """The key from the first variable that is set; None if none is.
 
         Raises UsageError for a value that cannot be a key, without showing it.
         """
@@ -95,9 +95,9 @@ class ProviderEntry:
         return None
 
     def needed_key(self, environ: Mapping[str, str], asker: str) -> Key:
-        """The key, an empty one where none is needed. `asker` is what needs it.
+        """The key, empty if none is needed. `asker` is what needs it.
 
-        Raises UsageError where it is not set.
+        Raises UsageError if it is not set.
         """
         key = self.key(environ)
         if key is None and self.keys:
@@ -124,7 +124,7 @@ _KNOWN: Final = (
 
 
 def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, ProviderEntry]:
-    """The table: the known providers under the user's settings, then the user's own.
+    """The table: the builtin providers with the user's settings, then the user's own.
 
     Raises UsageError for a definition without an address, and for one of `local`.
     """
@@ -156,9 +156,9 @@ def catalog(settings: Mapping[str, ProviderSettings]) -> dict[str, ProviderEntry
 def find(
     name: str, table: Mapping[str, ProviderEntry], more: Collection[str] = ()
 ) -> ProviderEntry:
-    """The provider of the model `name`. Raises UsageError, saying what is meant instead.
+    """The provider of the model `name`. Raises UsageError with a suggestion.
 
-    `more` are providers that were handed in, for the list of known ones.
+    `more` are providers that the caller passed, for the list of known ones.
     """
     provider, model = split_model(name)
     if provider in table:
@@ -186,7 +186,7 @@ def sees_pictures(model: str) -> bool:
 
 
 def window_of(entry: ProviderEntry, name: str, price: Rate | None) -> tuple[int, str | None]:
-    """The window of `provider/model` in tokens, and what to warn of where it is assumed."""
+    """The window of `provider/model` in tokens, and a warning if it is assumed."""
     if entry.settings.window is not None:
         return entry.settings.window, None
     if price is not None and price.window is not None:
@@ -199,5 +199,5 @@ def window_of(entry: ProviderEntry, name: str, price: Rate | None) -> tuple[int,
 
 
 def reply_room(window: int) -> int:
-    """Tokens of a reply where the user sets none."""
+    """The reply limit in tokens if the user sets none."""
     return max(1, min(_LARGEST_REPLY, window // 4))

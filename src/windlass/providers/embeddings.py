@@ -1,6 +1,6 @@
 """Embedding models behind OpenAI's `/embeddings`: texts out, unit vectors back.
 
-The same room as for replies: the client, the limits a minute and the patience of `hosted.py`.
+It uses the client, the per-minute limits and the retries of `_hosted.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from windlass.settings.fields import ProviderSettings
 from windlass.text.tokens import CHARS_A_TOKEN
 
 _AT_ONCE: Final = 96
-"""Texts of one request: every server known here takes so many."""
+"""The most texts of one request: every known server accepts so many."""
 _PATIENCE: Final = Patience(tries=3, total_s=60.0)
 
 
@@ -38,8 +38,8 @@ def hosted_embedder(
 ) -> HostedEmbedder:
     """The embedding model `provider/model`. Nothing is sent yet.
 
-    Raises UsageError for a provider that is not there, one that does not speak OpenAI's
-    format, and a key that is missing.
+    Raises UsageError for an unknown provider, one that does not use OpenAI's format, and a missing
+    key.
     """
     entry = find(name, catalog(providers))
     if entry.wire != "openai" or entry.name == LITELLM:
@@ -72,7 +72,7 @@ class HostedEmbedder:
 
     @property
     def dimensions(self) -> int:
-        """Numbers in a vector; the model is asked for one where none has come yet."""
+        """The length of a vector; asks the model for one if there is none yet."""
         if not self._dimensions:
             self.embed(["dimensions"])
         return self._dimensions
@@ -87,11 +87,11 @@ class HostedEmbedder:
         return await self._all(self._http, texts)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.close()
 
     def take_tokens(self) -> int:
-        """The tokens that were reported since this was last asked."""
+        """The tokens that were reported since the last call of this method."""
         tokens, self.tokens = self.tokens, 0
         return tokens
 

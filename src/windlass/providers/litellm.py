@@ -1,9 +1,9 @@
-"""Models reached by way of the package litellm, for providers that have no format here.
+"""Models reached through the package litellm, for providers that have no format here.
 
-litellm is handed a body in OpenAI's format and answers in it; sending, trying again and
-waiting one's turn are those of `windlass.providers._hosted`. The package is an extra, takes
-seconds to import and is imported when its first model is asked for, with its fetching of
-tables, its reading of `.env`, its own retries and its log switched off.
+litellm takes a body in OpenAI's format and answers in it; sending, retrying and rate limiting are
+those of `windlass.providers._hosted`. The package is an extra, takes seconds to import and is
+imported when its first model is used, with its price downloads, its reading of `.env`, its own
+retries and its log switched off.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "AZURE_API_KEY": ("AZURE_AD_TOKEN", "AZURE_CLIENT_ID"),
 }
-"""Variables that stand for those that litellm misses whose names begin so."""
+"""Variables that replace those with these prefixes that litellm misses."""
 
 _KEPT: Final = ("role", "content", "tool_calls", "reasoning_content", "thinking_blocks")
 """Keys of a message that a later request may send back; the rest are litellm's own notes."""
@@ -87,7 +87,7 @@ _SECRET: Final = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")
 _SHORTEST_SECRET: Final = 8
 
 _IN_USE: Final[WeakSet[_Client]] = WeakSet()
-"""The clients that have sent something and are not closed."""
+"""The clients that have sent something and are not yet closed."""
 
 
 def installed() -> str | None:
@@ -129,9 +129,9 @@ class LiteLLMProvider(HostedProvider):
         super().__init__(entry, key, warn=warn, on_wait=on_wait, patience=patience, client=client)
 
     def model(self, name: str) -> ModelInfo:
-        """What is known of the model `name`, such as `groq/llama-3.3-70b-versatile`.
+        """What is known about the model `name`, such as `groq/llama-3.3-70b-versatile`.
 
-        The settings go before the price table, and that before litellm's own table.
+        The settings override the price table, which overrides litellm's own table.
 
         Raises UsageError for a provider that litellm does not know and for missing keys.
         """
@@ -262,7 +262,7 @@ class _Client:
         return f"{self._entry.name}/{str(body['model']).partition('/')[0]}"
 
     async def _translating_errors(self, body: Mapping[str, Any], waited: Any) -> Any:
-        """What `waited` answers; what it raises becomes ours.
+        """The result of `waited`, with its errors translated.
 
         It is raised outside the handler: litellm's own errors hold what the server said,
         which may quote a key, and must not come along as the context of ours.
@@ -279,7 +279,7 @@ class _Client:
 
 
 class _Thoughts:
-    """Puts together what a model thought, which comes in pieces that cannot be told apart later.
+    """Assembles a model's thinking, which comes in pieces that cannot be told apart later.
 
     A block ends with its signature; without it whole and unchanged, Anthropic takes no block
     back.
@@ -383,7 +383,7 @@ async def _close_clients(litellm: ModuleType) -> None:
 def failure_of(
     error: BaseException, endpoint: Endpoint, environ: Mapping[str, str], timeout: httpx.Timeout
 ) -> tuple[ProviderError | LimitReached, bool]:
-    """The error of ours that one of litellm's is, and whether trying again may help.
+    """The Windlass error for one of litellm's, and whether a retry may help.
 
     Classes are known by their names. The text holds no value of a variable that may hold a secret.
     """
@@ -433,7 +433,7 @@ def _kinds(error: BaseException) -> frozenset[str]:
 
 
 def _provider_text(text: str) -> str:
-    """What the provider said, out of what litellm made of it."""
+    """The provider's own text, extracted from litellm's."""
     text = _NAMES.sub("", _TAIL.sub("", text)).strip()
     if quoted := re.fullmatch(r"b(['\"])(.*)\1", text, re.DOTALL):
         text = quoted[2]
@@ -446,7 +446,7 @@ def _provider_text(text: str) -> str:
 
 
 def _without_secrets(text: str, environ: Mapping[str, str]) -> str:
-    """The text without what variables hold that are named like secrets."""
+    """The text without the values of variables that are named like secrets."""
     for name, value in environ.items():
         if len(value) >= _SHORTEST_SECRET and _SECRET.search(name.upper()):
             text = text.replace(value, "***")

@@ -16,10 +16,10 @@ from windlass.text.tokens import Counter, FamilyCounter
 from windlass.wire.base import Finish, Reply, Request, Usage
 
 ScriptedReply: TypeAlias = "Message | str | tuple[Message | str, Finish]"
-"""A message, or the text of one; or a pair of that and how it ended."""
+"""A message or its text, or a pair of that and how it ended."""
 
 Script: TypeAlias = Callable[[Request], "ScriptedReply | Awaitable[ScriptedReply]"]
-"""From a request to the reply."""
+"""A function from a request to the reply."""
 
 
 class Scripted:
@@ -52,7 +52,7 @@ class Scripted:
         self._previous: list[tuple[str, int]] = []
 
     def model(self, name: str) -> ModelInfo:  # noqa: ARG002 - the protocol's argument
-        """The one scripted model, whatever it is called."""
+        """The one scripted model, under any name."""
         return self._info
 
     async def send(self, request: Request, on_text: Callable[[str], None]) -> Reply:
@@ -84,4 +84,4 @@ class Scripted:
         return Reply(message, usage, ended or finish, self._info.name)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Does nothing: there is nothing to release."""

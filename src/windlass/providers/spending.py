@@ -1,7 +1,7 @@
-"""What one run, one phase or one batch may use, shared by all that it asks of models.
+"""What one run, phase or batch may use, shared by all of its model calls.
 
-Before a request goes, the most that it can use is set aside. So requests that are under way at
-the same time cannot pass a limit together.
+Before a request goes, the most that it can use is reserved, so that requests under way at the same
+time cannot exceed a limit together.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LIMITS: Final[Mapping[str, LimitName]] = {
 
 
 def most_tokens_in(info: ModelInfo, request: Request) -> int:
-    """The most input tokens that a request can have, by our count."""
+    """The most input tokens that a request can have, by Windlass's count."""
     tokens = request_tokens(info.counter, request.messages, request.tools)
     if request.output_schema is not None:
         tokens += info.counter.text(str(request.output_schema))
@@ -38,7 +38,7 @@ def most_tokens_in(info: ModelInfo, request: Request) -> int:
 
 
 def most_dollars(info: ModelInfo, request: Request, tokens: int) -> float:
-    """The most that a request of `tokens` can cost: none cached, its reply as long as may be."""
+    """The most that a request of `tokens` can cost: nothing cached, the longest possible reply."""
     written = tokens if request.long_breakpoints else 0
     prices = (
         cost(info.name, tokens, request.max_output_tokens),
@@ -56,8 +56,8 @@ def most_dollars(info: ModelInfo, request: Request, tokens: int) -> float:
 class Allowance:
     """What is left of the limits `of` a run, a phase or a batch, as users write them (`LIMITS`).
 
-    The seconds count from when it is made. One that is shared by several runs holds for all of
-    them together. Raises UsageError for a limit that is no amount.
+    The seconds count from when it is made. If several runs share one, it limits them together.
+    Raises UsageError for a limit that is not an amount.
     """
 
     def __init__(self, of: str, **limits: float | None) -> None:
@@ -76,9 +76,9 @@ class Allowance:
         self._settled = asyncio.Event()
 
     def resolving(self, resolve: Resolve) -> Resolve:
-        """The same models, each request of which counts against these limits.
+        """The same models, whose requests count against these limits.
 
-        It raises UsageError for a model whose price nobody knows, where money is limited.
+        It raises UsageError for a model without a known price if money is limited.
         """
 
         def resolved(name: str) -> tuple[Provider, ModelInfo]:
@@ -96,7 +96,7 @@ class Allowance:
         return resolved if self.limits else resolve
 
     def check_time(self) -> None:
-        """Raise RunLimitReached where no step may begin any more."""
+        """Raise RunLimitReached if no further step may begin."""
         self.spent["time"] = time.monotonic() - self._begun
         if self.spent["time"] >= self.limits.get("time", float("inf")):
             raise self._reached("time", 0.0)
@@ -105,9 +105,9 @@ class Allowance:
     async def using(
         self, most: Mapping[LimitName, float]
     ) -> AsyncIterator[Callable[[LimitName, float], None]]:
-        """Set aside the most that a request can use; it is told what the request did use.
+        """Reserve the most that a request can use; the caller then reports what it did use.
 
-        What is set aside for others may come back: that is waited for. Raises RunLimitReached.
+        Waits while reservations of other requests may still be released. Raises RunLimitReached.
         """
         while True:
             self.check_time()
@@ -145,7 +145,7 @@ class Allowance:
 
 
 _DUST = 1e-12
-"""US dollars that are left by rounding, and are none."""
+"""US dollars within rounding error, which count as nothing left."""
 
 
 class _Metered:

@@ -189,9 +189,14 @@ MANIFEST_SYSTEM = (
 )
 
 
-def manifest_text(instructions: str, menu: str) -> str:
-    """The question by which a phase with `tackle: manifest` chooses its tools."""
-    return f"Task:\n{instructions}\n\nTools:\n{menu}\n\nWhich of these tools does the task need?"
+def manifest_text(instructions: str, menu: str, said: str = "") -> str:
+    """The question by which a phase with `tackle: manifest` chooses its tools.
+
+    `said` are the messages before it that are told, too.
+    """
+    before = f"Said before:\n{said}\n\n" if said else ""
+    asked = f"Task:\n{instructions}\n\nTools:\n{menu}\n\nWhich of these tools does the task need?"
+    return before + asked
 
 
 def selector_text(task: str, menu: Sequence[str], budget: int) -> str:

@@ -49,6 +49,8 @@ RULES: Final = (
 JUDGED: Final = ("asked", "content", "original_input", "output")
 """What the instructions of a validator see besides: what the phase was asked, the text that is
 judged, under two names, and the cascade's input as text."""
+CALLOUT: Final = ("phase", "turn")
+"""What the names of callouts see besides: the phase, and its turn."""
 RECORDED: Final = ("history", "lineage")
 """What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
 
@@ -59,6 +61,8 @@ OUTPUT_OF: Final = "output_"
 
 _LIKE_JSON: Final = re.compile(r'\s*(?:[\[{"].*|true|false|null)\s*', re.DOTALL)
 _SHOWN: Final = 80
+_TOLERANT: Final = frozenset({"d", "default", "defined", "undefined"})
+"""Filters and tests that take what is not there."""
 _FALSE: Final = frozenset({"", "false", "0", "no", "none"})
 
 # What expressions of a template raise by themselves, such as `1 / 0` or `'a' + 1`.
@@ -451,20 +455,32 @@ def syntax(template: str) -> nodes.Template:
 def find_names(template: str) -> list[Used]:
     """The names a template uses without defining them, and the phases it takes from `outputs`.
 
+    A name of its own under the filter `default`, or in a test such as `is defined`, need not be
+    there and is not among them.
+
     Raises:
         TemplateError: the template cannot be read.
     """
     tree = syntax(template)
     free = find_undeclared_variables(tree)
+    spared = {id(node) for node in _under_default(tree)}
     used = [
         Used(node.name, node.lineno)
         for node in tree.find_all(nodes.Name)
-        if node.ctx == "load" and node.name in free
+        if node.ctx == "load" and node.name in free and id(node) not in spared
     ]
     if "outputs" in free:
         parts = [(_phase_in(node), node) for node in tree.find_all((nodes.Getattr, nodes.Getitem))]
         used += [Used(name, node.lineno, of="outputs") for name, node in parts if name is not None]
     return sorted(set(used), key=lambda use: (use.line, use.of, use.name))
+
+
+def _under_default(tree: nodes.Template) -> Iterator[nodes.Expr]:
+    """What stands right before the filter `default`, or in a test of being defined."""
+    for each in tree.find_all((nodes.Filter, nodes.Test)):
+        named = each.node if each.name in _TOLERANT else None
+        if isinstance(named, nodes.Name) and named.name not in NAMES:
+            yield named
 
 
 def is_constant(template: str) -> bool:

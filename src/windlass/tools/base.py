@@ -43,13 +43,14 @@ class WebSearch:
 class MemoryCallbacks:
     """The banks that a phase may use, as its tools see them.
 
-    `remember(text, bank, key, expires)` keeps a text, `search(query, bank)` finds some; both
+    `remember(text, bank, key, expires)` keeps a text, `search(query, bank, most)` finds some (0:
+    as many as one search brings); both
     answer in words and raise ToolError where the phase may not, or the bank is unknown. Empty
     text leaves key, expiry and bank open.
     """
 
     remember: Callable[[str, str, str, str], str]
-    search: Callable[[str, str], str]
+    search: Callable[[str, str, int], str]
 
 
 @dataclass(frozen=True, slots=True)

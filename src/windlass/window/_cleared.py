@@ -1,9 +1,9 @@
-"""What is said of results that the provider cleared: a note at the end of the newest message.
+"""The note about results that the provider cleared, at the end of the newest message.
 
-Windlass goes on sending them, so only their model misses them. Each gets a line: its tool, its
-reference, its error lines and the names that nothing else in view holds. The line stands where it
-was first said, so that nothing that was sent changes. A note that is itself cleared, with the
-result it stands on, is said anew.
+Windlass still sends these results, so only the model misses them. Each gets a line: its tool, its
+reference, its error lines and the names that nothing else in view holds. The line stays where it
+was first added, so that nothing already sent changes. If the provider clears a note together with
+the result that it is attached to, the note is repeated.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from windlass.window.policies.digest import digest_of
 from windlass.window.policies.shared import ERROR_CHARS
 
 SHARE: Final = 0.3
-"""A note has at most this share of the tokens of the results that it tells of."""
+"""The most tokens of a note, as a share of those of the results that it lists."""
 MOST_TOKENS: Final = 2_000
-"""And at most so many tokens."""
+"""The most tokens of a note."""
 _MOST_CHARS: Final = 4 * MOST_TOKENS
 _CLOSER: Final = 0.9
-"""What is too long is written again this much shorter than what should fit."""
+"""A note that is too long is rewritten this much shorter than the room allows."""
 _ARGUMENT_CHARS: Final = 40
 
 
 def unsaid(shown: Sequence[Entry], cleared: Collection[str]) -> tuple[list[Entry], str]:
-    """Of the results of the `cleared` calls, by their ids, those that no note in view tells of.
+    """The results of the `cleared` calls, by id, that no note in view lists.
 
     Also the notes in view, in one text.
     """
@@ -56,7 +56,7 @@ def cleared_note(
     size: Callable[[str], int],
     there: str,
 ) -> tuple[str, list[int]]:
-    """A note on cleared results, and the positions of those that it names; empty: no note.
+    """A note on cleared results, and the positions of those that it names; empty if there is none.
 
     A result that is too short for a line within the limits is left out.
 
@@ -65,7 +65,7 @@ def cleared_note(
         places: The positions of the results that the note may name, the oldest first.
         hidden: The positions of all cleared results: no call sees what they hold.
         size: Tokens of a text.
-        there: The notes that are in view already.
+        there: The notes that are already in view.
     """
     results = _results(pending, places, hidden, there)
     room = _MOST_CHARS
@@ -87,7 +87,7 @@ class _Result:
     at: int
     chars: int
     head: str
-    """How its line in the note begins."""
+    """The beginning of its line in the note."""
     names: Sequence[str]
     """The names that only cleared results hold."""
 
@@ -109,7 +109,7 @@ def _results(
 
 
 def _choose_results(results: Iterable[_Result], room: int) -> list[_Result]:
-    """The longest of the results, as many as can be named in the room and in their share."""
+    """The longest results, as many as fit into the room and the share."""
     longest = sorted(results, key=lambda one: -one.chars)
     lines, chars, fit = len(CLEARED_HEADER), 0, 0
     for count, one in enumerate(longest, start=1):

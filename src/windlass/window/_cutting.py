@@ -1,9 +1,9 @@
-"""Long results cut to what was asked for: which lines stay, and what is told of the others.
+"""Cutting long results to what was asked for: which lines stay, and how the rest is marked.
 
-A result is cut line by line, and a line that is longer than `LINE` between its words. What stays
-are the first and the last lines, those that tell of an error, those near the words of a request,
-and definitions; the places of what is left out are told where it stood. Pure functions of texts:
-they know nothing of windows, and not when a cut is worth it.
+A result is cut line by line, and a line that is longer than `LINE` between its words. It keeps the
+first and the last lines, lines that report an error, lines near the words of a request, and
+definitions; marks show where lines were left out. Pure functions of texts: they know neither
+windows nor when a cut is worthwhile.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ LINE: Final = 400
 _PIECE: Final = 200
 """Characters of the pieces that a longer line is cut into."""
 _BREAKS: Final = ("},", "\\n", ". ", ", ", ",", ";", "|", " ")
-"""Behind what a long line is parted: the last of these."""
+"""A long line is split after the last of these."""
 _BACK: Final = 80
-"""Characters before its end in which such a place is looked for."""
+"""Characters before the end of a piece that are searched for such a place."""
 _HEAD: Final = 0.3
 _TAIL: Final = 0.15
 _OUTPUT_TAIL: Final = 0.3
-"""Shares of the room for the first and the last lines; what broke a program stands at its end."""
+"""Shares of the room for the first and the last lines; a program's error is at its end."""
 _ERRORS: Final = 0.4
-"""The share that lines which tell of errors may take."""
+"""The share of the room for lines that report errors."""
 _BEGINNING: Final = 12
-"""Lines of output that begin with the same characters are alike."""
+"""Lines of output that begin with this many equal characters are alike."""
 _FEW_ALIKE: Final = 3
 _MOST_WORDS: Final = 80
 _MOST_QUERY: Final = 20_000
-"""Characters of what was asked that are read for words, its last ones."""
+"""The number of last characters of a request that are read for words."""
 _WORD: Final = re.compile(r"[a-z_]{4,}|\d{3,}")
 _COMMON: Final = 0.2
-"""A word that stands in a larger share of the pieces tells none of them apart."""
+"""A word in a larger share of the pieces does not distinguish any of them."""
 _NEAR: Final = 0.3
-"""A piece is near to what was asked for from this share of the best one's score on."""
+"""The share of the best score from which on a piece counts as relevant."""
 _BESIDE: Final = 0.4
-"""The share of its score that a piece gives to those beside it."""
+"""The share of its score that a piece passes to its neighbours."""
 _FAILED: Final = re.compile(
     r"^(?:E  |>  |FAILED |ERROR |npm ERR!|\s*--> )|\bwarning(?:\[|:)|undefined reference"
     r"|cannot find|\bassert(?:ion)?\b|\b\d+ (?:failed|errors?|warnings?)\b"
@@ -55,9 +55,9 @@ _SIGNS: Final = (
     *(*ERROR_SIGNS, "E  ", ">  ", "npm ERR!", "--> ", "warning", "undefined ref", "cannot find"),
     *("assert", " errors", "1 error"),
 )
-"""One of these stands in whatever `ERROR` and `_FAILED` match, and is found sooner."""
+"""Every match of `ERROR` and `_FAILED` contains one of these, which are faster to find."""
 _MOST_FOUND: Final = 2_000
-"""Places of one sign that are looked at, the last ones."""
+"""The number of last places of one sign that are examined."""
 _DEFINED: Final = re.compile(
     r"\s*(?:export |public |private |static |async |pub(?:\(\w+\))? )*"
     r"(?:def|class|function|fn|struct|enum|interface|trait|impl|type|module|package)\s+\w"
@@ -66,7 +66,7 @@ _DEFINED: Final = re.compile(
 
 
 def query_of(texts: Iterable[tuple[str, float]]) -> Mapping[str, float]:
-    """The words of texts that say what was asked for, each with the most that its texts weigh."""
+    """The words of texts that say what was asked for, each with the highest weight of its texts."""
     words: dict[str, float] = {}
     for text, weight in texts:
         for word in _words(text):
@@ -87,13 +87,13 @@ def cut(
     output: bool = False,
     starts: Sequence[int] | None = None,
 ) -> str:
-    """The text in about `room` characters, without what tells least of what was asked for.
+    """The text in about `room` characters, without the lines least related to the request.
 
     Args:
         text: The text.
-        room: Characters of it that stay.
+        room: Characters to keep.
         query: The words of what was asked for, with their weights.
-        output: Whether a program wrote it: lines that begin alike tell little, its end much.
+        output: Whether a program wrote it: similar lines then count less, and the end more.
         starts: At which line of the original each of its lines begins: by these numbers those are
             told that are left out (None: they are counted).
     """
@@ -114,7 +114,7 @@ def cut(
 
 
 class _Choice:
-    """Which pieces stay: `room` characters of them."""
+    """The pieces that stay: `room` characters of them."""
 
     def __init__(self, lengths: Sequence[int], room: int) -> None:
         self.chosen: set[int] = set()
@@ -168,7 +168,7 @@ class _Pieces:
         self._starts = [0, *accumulate(map(len, self.texts))]
 
     def at(self, place: int) -> int:
-        """The piece in which a place of the text is."""
+        """The piece that contains a place of the text."""
         return bisect_right(self._starts, place) - 1
 
     def ends(self, at: int) -> bool:
@@ -183,7 +183,7 @@ def _part_end(line: str, middle: int) -> int:
 
 
 def _places(text: str, word: str, most: int) -> Iterator[int]:
-    """Where a word stands in a text, the last places first: as many as `most`."""
+    """The places of a word in a text, last ones first, at most `most`."""
     at = text.rfind(word)
     while at >= 0 and most:
         yield at
@@ -192,7 +192,7 @@ def _places(text: str, word: str, most: int) -> Iterator[int]:
 
 
 def _alike(texts: Sequence[str]) -> AbstractSet[int]:
-    """The pieces that begin as three before them do: one more of them tells no more."""
+    """The pieces that begin like three before them, and so add nothing."""
     met: Counter[str] = Counter()
     alike: set[int] = set()
     for at, text in enumerate(texts):
@@ -204,7 +204,7 @@ def _alike(texts: Sequence[str]) -> AbstractSet[int]:
 
 
 def _errors(pieces: _Pieces) -> list[int]:
-    """The pieces that tell of a failure, in order."""
+    """The pieces that report a failure, in order."""
     found = {
         pieces.at(place)
         for sign in _SIGNS
@@ -216,7 +216,7 @@ def _errors(pieces: _Pieces) -> list[int]:
 
 
 def _scores(pieces: _Pieces, query: Mapping[str, float]) -> Mapping[int, float]:
-    """How much each piece has of what was asked for; those beside one have some of it, too."""
+    """How relevant each piece is; neighbours of a relevant piece share its score."""
     lowered, number = pieces.text.lower(), len(pieces.texts)
     if len(lowered) != len(pieces.text):
         return {}  # the places in one are not those in the other
@@ -258,7 +258,7 @@ def _joined(pieces: _Pieces, chosen: Container[int], starts: Sequence[int] | Non
 
 
 def _mark(first: int, last: int, starts: Sequence[int] | None) -> str:
-    """What is told of the lines from `first` to `last`, counted from 0, that are left out."""
+    """The mark for the lines `first` to `last`, counted from 0, that are left out."""
     if starts is None:
         return f"[... {last - first + 1:,} line{'s' * (last > first)} ...]"
     start = starts[first]

@@ -1,4 +1,4 @@
-"""What a planner decided, what it left, and what it weighs: data, and no rule."""
+"""What a planner decided, what it postponed, and the figures behind it: data without rules."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ bound to it."""
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A proposal that costs something: what it would remove and put, in tokens.
+    """A proposal that has a cost: the tokens it would remove and insert.
 
     `first` is its lowest position, `seen` the entries that it is based on.
     """
@@ -31,7 +31,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """An offer that was left, and when it would pay if nothing were said in between.
+    """A postponed offer, and when it would pay if nothing were said in between.
 
     `calls` is the least N at which a set with it gains enough, `call` the number of the first call
     that expects so many. None: never, because too little would be left to be cached, or because
@@ -68,13 +68,13 @@ class Decision:
 
     @property
     def setup(self) -> float:
-        """What making the set costs at this call, in fresh tokens."""
+        """The cost of making the set at this call, in fresh tokens."""
         return (self.write - self.read) * (self.stay + self.put)
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What a conversation decided so far, and what it cost, in fresh tokens.
+    """The decisions of a conversation so far, and their cost, in fresh tokens.
 
     `waiting` are offers not made. `bill` is what the windows cost, `everything` what sending
     all would have; `window` and `whole` are the tokens of the last call of each, but for the

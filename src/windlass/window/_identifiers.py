@@ -1,9 +1,9 @@
-"""Who in view holds a name: asked of what a shortened message held, before it goes.
+"""Which messages in view hold a name, asked before a message is shortened.
 
-Most messages are shortened a call or two after they came, and few names are ever asked for.
-So the newest messages are looked into one by one, as sets, and only what stays is counted;
-names are worked out when the first question comes. This module knows positions and messages;
-it does not know why one is shown, or for how long.
+Most messages are shortened a call or two after they arrive, and few names are ever asked for. So
+the newest messages are searched one by one, as sets, and only those that stay are indexed; names
+are extracted at the first question. This module knows positions and messages, but not why one is
+shown, or for how long.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from windlass.messages import Message
 from windlass.window.names import names_in
 
 _YOUNG: Final = 8
-"""Messages looked into one by one: those of the last three or four turns."""
+"""Messages searched one by one: those of the last three or four turns."""
 
 NONE: Final[frozenset[str]] = frozenset()
 
 
 class ShownNames:
-    """The names of one message as it is shown, worked out when they are asked for."""
+    """The names of one message as it is shown, extracted when first needed."""
 
     def __init__(self, message: Message | None) -> None:
         self._message = message
 
     @cached_property
     def names(self) -> AbstractSet[str]:
-        """The names in it; none where nothing is shown."""
+        """The names in it; none if it is not shown."""
         return NONE if self._message is None else names_in(self._message)
 
 
@@ -45,7 +45,7 @@ class IdentifierIndex:
         """How many of the messages that are not young hold a name."""
 
     def put(self, shown: Mapping[int, ShownNames]) -> None:
-        """Show these from now on, in the place of what was shown there."""
+        """Show these messages from now on, in place of the earlier ones."""
         for at, new in shown.items():
             old = self._shown.get(at)
             self._shown[at] = new
@@ -64,9 +64,9 @@ class IdentifierIndex:
     def holders(
         self, names: Iterable[str], instead: Mapping[int, ShownNames], but: Collection[int] = ()
     ) -> Counter[str]:
-        """How many messages hold each of the names.
+        """How many messages contain each of the names.
 
-        `instead` is shown in the place of what stands here; the positions `but` do not count.
+        `instead` replaces the messages at its positions; the positions `but` do not count.
         """
         searched = frozenset(names)
         counts = Counter({name: self._counts[name] for name in self._counts.keys() & searched})

@@ -1,10 +1,10 @@
 """What the next call would see while its edits are being decided.
 
-A `PendingEdits` lies over the parts of a conversation and holds what this call changes, so that
-looking at the next window changes nothing until the call is made. Policies read it and propose;
-what they propose is made here, and refused where it would break what every window promises:
-messages keep their role and their ties to tool calls, pairs stay together, nothing pinned
-changes, nothing grows, and what a provider signed stays whole.
+A `PendingEdits` overlays the parts of a conversation and holds what this call changes, so that
+looking at the next window changes nothing until the call is made. Policies read it and make
+proposals. Proposals are carried out here, and refused if they would break what every window
+promises: messages keep their role and their ties to tool calls, pairs stay together, nothing pinned
+changes, nothing grows, and signed parts stay whole.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from windlass.window.window_rules import WindowRules
 Derived = TypeVar("Derived")
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
 _PLACEHOLDER_CHARS = 1 + 300 + len("result_")
-"""Within so many characters of a placeholder its reference begins."""
+"""The reference of a placeholder begins within this many characters."""
 _THINKING = ("part:thinking", "part:redacted_thinking")
-"""Anthropic's blocks, where a chat message carries them among its parts."""
+"""Anthropic's thinking blocks, in a chat message that has them among its parts."""
 
 
 @dataclass(slots=True)
 class Notes:
-    """What policies of one conversation left for later calls, and what they were given.
+    """What the policies of a conversation keep for later calls, and the texts supplied to them.
 
     `looks` are the positions that a policy wants to look at again, by call and by its name.
     `supplied` are the texts that were wanted, by key. `derived` is what policies work out of the
@@ -80,7 +80,7 @@ class CallEdits:
     saved: int = 0
 
     def copy(self) -> CallEdits:
-        """The same, to be changed apart from this."""
+        """A copy that can be changed independently."""
         return CallEdits(
             dict(self.entries),
             dict(self.names),
@@ -97,16 +97,16 @@ class CallEdits:
 class PendingEdits:
     """What the next call would see. Positions count the messages of the conversation from 0.
 
-    `turn` is the number of the call that is planned, from 1. `fresh` are the positions of
-    what no call has seen yet.
+    `turn` is the number of the planned call, from 1. `fresh` are the positions of messages that no
+    call has seen yet.
 
     Args:
-        rules: What holds for every window.
+        rules: The rules of every window.
         transcript: The messages as they came.
         standing: What stands for each of them by the calls so far.
-        notes: What policies left at earlier calls.
+        notes: What policies kept at earlier calls.
         made: What the call changes (None: nothing yet).
-        ahead: How many calls are made before it, in which nothing new is said.
+        ahead: How many calls without new messages come before it.
         promised: The looks at this call that those calls ask for.
     """
 
@@ -136,10 +136,10 @@ class PendingEdits:
                 self._note_names(at, standing.entries[at])
 
     def following(self) -> PendingEdits:
-        """What the call after this one would see if nothing were said in between: to be read only.
+        """What the call after this one would see if nothing were said in between; read-only.
 
-        Policies that go by age propose for it what they will propose then; those that look at what
-        is new propose nothing.
+        Policies that go by age already make the proposals they will make then; policies for new
+        messages make none.
         """
         made = self.made
         return PendingEdits(
@@ -153,7 +153,7 @@ class PendingEdits:
         )
 
     def without_thinking(self, found: Mapping[int, Message], reason: str) -> PendingEdits:
-        """The same, but for replies that are shown without thinking that is of no use any more."""
+        """The same edits, with useless thinking left out of these replies."""
         copied = PendingEdits(
             self._rules, self._transcript, self._standing, self._notes, self.made.copy()
         )
@@ -168,17 +168,17 @@ class PendingEdits:
 
     @property
     def settled(self) -> int:
-        """Where what stays as it is ends: a window that was handed back decided it."""
+        """The end of the part that must not change, because it came back as an earlier window."""
         return self._standing.settled
 
     @property
     def first_user(self) -> int:
-        """The position of the first user message, the task; -1: there is none."""
+        """The position of the first user message, the task; -1 if there is none."""
         return self._transcript.first_user
 
     @property
     def last_user(self) -> int:
-        """The position of the newest user message; -1: there is none."""
+        """The position of the newest user message; -1 if there is none."""
         return self._transcript.last_user
 
     @property
@@ -203,18 +203,18 @@ class PendingEdits:
         return self._transcript.items[at].message
 
     def shown(self, at: int) -> Message:
-        """The message as it is shown by now, where it is."""
+        """The message as it is currently shown, if it is."""
         entry = self.entry(at)
         assert entry is not None
         return entry.message
 
     def entry(self, at: int) -> Entry | None:
-        """What is shown of it by now; None: nothing, or it stands in an earlier fold."""
+        """Its current entry; None if it is not shown, or is part of an earlier fold."""
         entries = self.made.entries
         return entries[at] if at in entries else self._standing.entries[at]
 
     def stood(self, at: int) -> Entry | None:
-        """What was shown of it before this step, whatever becomes of it here."""
+        """Its entry before this step, whatever this step changes."""
         return self._standing.entries[at]
 
     def untouched(self, at: int) -> bool:
@@ -223,15 +223,15 @@ class PendingEdits:
         return entry is not None and entry.because is None
 
     def edit(self, at: int) -> Edit | None:
-        """The latest edit of it."""
+        """Its latest edit."""
         return self.made.edits.get(at) or self._standing.edits.get(at)
 
     def seen(self, at: int) -> int:
-        """How many calls have seen it, in whatever form; 0: it was never sent."""
+        """How many calls have seen it, in any form; 0 if it was never sent."""
         return self._calls - self._transcript.births[at]
 
     def born(self, seen: int) -> range:
-        """The positions of what exactly `seen` calls have seen."""
+        """The positions of messages that exactly `seen` calls have seen."""
         return self._transcript.born(self._calls - seen)
 
     def turn_of(self, at: int) -> int:
@@ -276,41 +276,41 @@ class PendingEdits:
         return (*asked, *now)
 
     def aged(self, policy: str, calls: int) -> Sequence[int]:
-        """The positions that so many calls have seen, behind those that are due."""
+        """The due positions, then those that this many calls have seen."""
         return (*self.due(policy), *self.born(calls))
 
     def kind(self, at: int, text: str) -> Kind:
-        """What a text in the result at this position is."""
+        """The kind of a text in the result at this position."""
         call = self.call(at)
         return kind_of(call, text, self._rules.facts.get(call.name) if call else None)
 
     def touched(self, at: int) -> Touched:
-        """What the call read and wrote that the result at this position answers."""
+        """What the call behind the result at this position read and wrote."""
         call = self.call(at)
         return touched(call, self._rules.facts.get(call.name) if call else None)
 
     def names_held_only(self, span: Collection[int], names: Iterable[str]) -> list[str]:
-        """Those of the names that nothing shown holds outside the span, in their order."""
+        """The names that only the span holds among what is shown, in order."""
         holders = self._standing.names.holders(names, self.made.names, span)
         return [name for name in names if holders[name] <= 0]
 
     def holders(self, name: str) -> int:
-        """How many messages that are shown hold the name."""
+        """How many shown messages hold the name."""
         return self._standing.names.holders((name,), self.made.names)[name]
 
     def fixed(self, at: int) -> bool:
-        """Whether it must stay as it is now: pinned, or signed in a loop that is still open."""
+        """Whether it must not change now: it is pinned, or signed in a loop that is still open."""
         return self.pinned(at) or (self._in_open_loop(at) and bool(_signed(self.original(at))))
 
     def holds(self, at: int, end: int | None = None) -> bool:
-        """Whether thinking that is shown from `at` on, and before `end`, forbids a change there.
+        """Whether thinking shown from `at` up to `end` forbids a change there.
 
-        The user's settings do it all the same, and the thinking goes.
+        Edits that the user's settings ask for are still made, and the thinking is left out.
         """
         return self._rules.bound == "keep" and self.thoughts_from(at, end) > 0
 
     def thoughts_from(self, at: int, end: int | None = None) -> int:
-        """How many replies whose thinking is bound are shown from `at` on, and before `end`.
+        """How many replies with bound thinking are shown from `at` up to `end`.
 
         A change at `at` makes their thinking invalid.
         """
@@ -326,20 +326,20 @@ class PendingEdits:
 
     @property
     def tokens(self) -> int:
-        """Tokens of all that is shown by now, by the conversation's count."""
+        """Tokens of everything currently shown, by the conversation's count."""
         tokens = self._standing.tokens
         inserted = sum(self.size(insert.item.message) for insert in self.made.inserts)
         return tokens.came() - tokens.saved - self.made.saved + inserted
 
     def recall_hint(self, at: int) -> str:
-        """How the original is got back, for a placeholder: its reference, or a path."""
+        """How to get the original back, for a placeholder: its reference, or a path."""
         return self._rules.recall_hint(self.original(at))
 
     def derived(self, kind: type[Derived]) -> Derived:
-        """What a policy works out of the messages that calls have seen, kept for speed alone.
+        """What a policy derives from the messages that calls have seen, cached for speed.
 
         One of each kind for a conversation, made when first asked for; it may hold nothing that
-        could not be worked out again from what is shown.
+        cannot be derived again from what is shown.
         """
         derived = self._notes.derived
         if kind not in derived:
@@ -353,25 +353,25 @@ class PendingEdits:
         self.made.looks.append((policy, at, turn))
 
     def put_off(self, policy: str, at: int, calls: int, span: Sequence[int] = ()) -> bool:
-        """Whether the span, or else the message, must stay now; it is looked at `calls` later."""
+        """Whether the span or message must stay now; if so, it is looked at `calls` later."""
         if not any(map(self.fixed, span or (at,))):
             return False
         self.again(policy, at, self.turn + max(1, calls))
         return True
 
     def pin(self, at: int, until: float) -> None:
-        """Keep the message as it is shown, up to and with the call `until`."""
+        """Keep the message as it is shown, up to and including the call `until`."""
         self.made.pins[at] = max(self.made.pins.get(at, 0), until)
 
     def want(self, want: Want) -> str | None:
-        """The text that was asked for, if somebody supplied it; else it is asked for now."""
+        """The wanted text, if somebody supplied it; else ask for it now."""
         text = self._notes.supplied.get(want.key)
         if text is None:
             self.made.wants.append(want)
         return text
 
     def replace(self, at: int, message: Message, because: Because, reason: str) -> bool:
-        """Show `message` instead, from now on. False: that must not be; nothing changes."""
+        """Show `message` instead, from now on. False: this is not allowed, and nothing changes."""
         entry = self.entry(at)
         if entry is None or self.pinned(at) or isinstance(self.edit(at), Fold):
             return False  # a fold stands for other messages, too
@@ -389,10 +389,10 @@ class PendingEdits:
         return True
 
     def fold(self, span: Sequence[int], text: Message, because: Because, reason: str) -> bool:
-        """Show one message for a whole span. False: that must not be; nothing changes.
+        """Show one message for a whole span. False: this is not allowed, and nothing changes.
 
-        A span holds whole exchanges: with an assistant message all results of its calls,
-        and no result without its call. What is not shown any more may lie inside.
+        A span holds whole exchanges: with an assistant message all results of its calls, and no
+        result without its call. It may include messages that are no longer shown.
         """
         shown = self._removable(span)
         before = sum(self.size(entry.message) for _, entry in shown)
@@ -405,20 +405,20 @@ class PendingEdits:
         return True
 
     def drop(self, span: Sequence[int], because: Because, reason: str) -> bool:
-        """Show the span no more, under the conditions of a fold."""
+        """Stop showing the span, under the conditions of a fold."""
         shown = self._removable(span)
         for at, entry in shown:
             self._commit(Drop(entry.item.id, because, reason), (at,), self.size(entry.message))
         return bool(shown)
 
     def insert(self, item: Item, because: Because, reason: str) -> None:
-        """Show `item` after all that there is by now."""
+        """Show `item` after all current messages."""
         self.made.inserts.append(Insert(item, because, reason))
 
     # ---- what every edit must keep -----------------------------------------------------
 
     def _removable(self, span: Sequence[int]) -> list[tuple[int, Entry]]:
-        """What of the span is shown, if all of it may go; else nothing."""
+        """The shown messages of the span, if all of it may be removed; else none."""
         inside = set(span)
         shown: list[tuple[int, Entry]] = []
         for at in span:
@@ -458,12 +458,12 @@ class PendingEdits:
 
 
 def _is_placeholder(text: str) -> bool:
-    """Whether a text is one that stands for an original, as placeholders begin."""
+    """Whether a text begins like a placeholder for an original."""
     return text.find("result_", 0, _PLACEHOLDER_CHARS) > 0 and bool(_PLACEHOLDER.match(text))
 
 
 def _stands_for(message: Message, now: Message) -> bool:
-    """Whether one message may take the other's place: its role, its ties, and not empty."""
+    """Whether one message may replace the other: same role, same ties to calls, not empty."""
     if (message.role, message.tool_call_id, message.name) != (now.role, now.tool_call_id, now.name):
         return False
     calls = [(call.id, call.name) for call in message.tool_calls]
@@ -481,7 +481,7 @@ def _stands_for(message: Message, now: Message) -> bool:
 
 
 def _signed(message: Message) -> tuple[Opaque, ...]:
-    """What of the message its provider signed, and wants back as it was or not at all."""
+    """The signed parts of the message, which its provider wants back unchanged or not at all."""
     return tuple(
         [
             part
@@ -496,11 +496,11 @@ def _signed(message: Message) -> tuple[Opaque, ...]:
 class Proposal:
     """One change that a policy would make.
 
-    `span` are positions: one, which `write` gives the new message of, or a span to fold
-    into the message that `write` gives. `write` is that message, or is called when the change
-    is made, with what is visible then; None: nothing is to be gained any more. With `write`
-    None the span is dropped. `must`: the user's settings ask for it, whatever it costs. Only a
-    message that is shown is written anew.
+    `span` are positions: one, which `write` gives the new message of, or a span to fold into the
+    message that `write` gives. `write` is that message, or is called when the change is made, with
+    what is visible then; None: there is nothing left to gain. With `write` None the span is
+    dropped. `must`: the user's settings ask for it, whatever it costs. Only a shown message can be
+    rewritten.
     """
 
     span: tuple[int, ...]
@@ -511,7 +511,7 @@ class Proposal:
     must: bool = False
 
     def message(self, pending: PendingEdits) -> Message | None:
-        """What `write` gives as things stand; None: nothing is to be gained."""
+        """The message that `write` gives now; None if there is nothing to gain."""
         if self.write is None or (not self.folds and pending.entry(self.span[0]) is None):
             return None
         return self.write if isinstance(self.write, Message) else self.write(pending)

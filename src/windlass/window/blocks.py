@@ -1,13 +1,13 @@
 """Blocks at the end of messages: what is added to the last message of a call.
 
-A block that was sent stays where it was, byte for byte, while the message it stands on is shown
-as it was then; an edit of the message takes it away. It is taken away on purpose only where
-that costs nothing: behind the first place at which the request differs from the one before.
+A sent block stays in place, byte for byte, as long as its message is shown unchanged; an edit of
+the message removes it. It is removed on purpose only where that costs nothing: after the first
+place at which the request differs from the one before.
 
-To the planner a block is tokens at the end of a message that it did not plan. The block goes for
-nothing with the first thing that changes in front of it, or on its message: all behind is written
-anew anyway. Until then it is read like everything else that stands there. The block that the
-planned call will get is not known yet, and counts for nothing.
+For the planner, a block is unplanned tokens at the end of a message. Removing it is free as soon as
+something changes before it or in its message, because everything after that is written again
+anyway. Until then it is read from the cache like the rest. The block of the planned call is not
+known yet, and does not count.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Attached:
         return tuple(filter(None, (self.note, self.lasting, self.block)))
 
     def stands_on(self, message: Message) -> bool:
-        """Whether the message is shown as it was when the blocks were put on it."""
+        """Whether the message is shown as it was when the blocks were added."""
         return message is self.bare or message.key == self.bare.key
 
     def added(self, entry: Entry) -> Entry:
@@ -62,7 +62,7 @@ class Attached:
         return replace(self, block="", lasting="") if self.note else None
 
     def without_block(self) -> Attached | None:
-        """What must stay of it; None: nothing."""
+        """The part that must stay; None if nothing must."""
         return replace(self, block="", tokens=0) if self.lasting or self.note else None
 
 
@@ -83,7 +83,7 @@ class WithBlocks:
 
 
 def takes_blocks(message: Message) -> bool:
-    """Whether blocks may stand at the end of a message."""
+    """Whether blocks may be added to a message."""
     return message.role in ("user", "tool")
 
 
@@ -98,7 +98,7 @@ def with_blocks(entries: Sequence[Entry], attached: Mapping[str, Attached]) -> W
 
 
 def let_go(entries: Sequence[Entry], before: WithBlocks, start: int) -> WithBlocks:
-    """The same without the older blocks that stand from the position `start` on."""
+    """The same without older blocks from the position `start` on."""
     attached = dict(before.attached)
     gone = 0
     for at, ident in before.older.items():

@@ -31,15 +31,15 @@ from windlass.wire.editing import holds_compaction
 
 
 class WindowPolicy(Protocol):
-    """Proposes what the next call should see differently. Pure: it keeps nothing."""
+    """Proposes what the next call should see differently. Pure: it keeps no state."""
 
     @property
     def name(self) -> str:
-        """What it is called in records; unique among the policies of a conversation."""
+        """Its name in records; unique among the policies of a conversation."""
         ...
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What it would change at the call that `pending` plans, in the order of importance.
+        """Yield the changes it would make at the call that `pending` plans, most important first.
 
         Each proposal is decided before the next is asked for, so that a policy sees in the
         pending what became of those before.
@@ -77,8 +77,8 @@ class Conversation:
     `ledger` what was decided and what it cost.
 
     Args:
-        policies: Who proposes edits, in order.
-        planner: Who decides when edits are made (None: each as soon as it is proposed).
+        policies: The policies that propose edits, in order.
+        planner: Decides when edits are made (None: each as soon as it is proposed).
         rules: What holds for every window.
     """
 
@@ -127,24 +127,24 @@ class Conversation:
 
     @property
     def step(self) -> PendingEdits:
-        """What the next call would see; to be read only."""
+        """What the next call would see; read-only."""
         return self._planned().step
 
     @property
     def pending(self) -> CallEdits:
-        """What the next call changes, and what is not yet for good; to be read only."""
+        """The changes of the next call, which are not final yet; read-only."""
         return self._planned().step.made
 
     @property
     def edits(self) -> Mapping[int, Edit]:
-        """The latest edit of each message, by position, with those of the next call."""
+        """The latest edit of each message, by position, including those of the next call."""
         return {**self.standing.edits, **self.pending.edits}
 
     def edited_soon(self, calls: int) -> list[int]:
-        """Where each of so many calls after the next may begin to differ, as far as is known.
+        """The places at which later calls may begin to differ, as far as is known.
 
-        Places among the entries of the next call, the soonest first, and behind it the first edit
-        that waits.
+        They are places among the entries of the next call, the soonest first, followed by the first
+        waiting edit.
         """
         plan, transcript = self._planned(), self.transcript
         step, made = plan.step, plan.step.made
@@ -169,8 +169,8 @@ class Conversation:
     def worth_writing(self) -> int | None:
         """How many of the next call's entries are worth writing to a cache (None: all).
 
-        Those behind them will be others at the call after it: the policies are going to shorten
-        the first of them, and the bill is lower if it was not written.
+        Later entries will differ at the call after it: the policies are going to shorten the first
+        of them, and the bill is lower if it was not written.
         """
         plan = self._planned()
         if self._holds_thinking:
@@ -183,7 +183,7 @@ class Conversation:
         return None if first is None else first - bisect_left(self._gone_by_now(plan.step), first)
 
     def write_until(self, entries: int | None) -> None:
-        """Say that the call to be made writes so many of its entries to a cache (None: all)."""
+        """Set how many of its entries the next call writes to a cache (None: all)."""
         self._writes = entries
         for gone in self._gone_by_now(self.step):
             if self._writes is None or gone > self._writes:
@@ -227,31 +227,31 @@ class Conversation:
         self._plan = None
 
     def strip(self, found: Mapping[str, Message], reason: str) -> None:
-        """Have the next call show replies without their thinking, by occurrence, for good."""
+        """From the next call on, show these replies without their thinking."""
         places = {at: self.items[at].id for at in self.standing.thinking}
         stripped = {at: found[ident] for at, ident in places.items() if ident in found}
         self._plan = self._planned().without_thinking(stripped, reason)
 
     def recount(self) -> None:
-        """Count all anew: tokens are counted differently from now on."""
+        """Recount everything, because tokens are counted differently from now on."""
         self.standing.recount()
         self._plan = None
 
     def cool(self) -> None:
-        """Say that what was cached is of no use to the next call: the head of the request differs.
+        """Mark the cache as useless for the next call, because the head of the request differs.
 
-        So it is where a phase begins with other tools or another system prompt.
+        This happens when a phase begins with other tools or another system prompt.
         """
         self._cooled = True
         self._plan = None
 
     def answered(self, at: float | None) -> None:
-        """Say when the last call was answered, in seconds, where its answer did not."""
+        """Set the time of the last answer in seconds, if its message has none."""
         self._pauses.answered_at(at)
         self._plan = None
 
     def supply(self, key: str, text: str) -> None:
-        """Answer a want; the text is used from the next window on."""
+        """Supply a wanted text; it is used from the next window on."""
         self._notes.supplied[key] = text
         self._plan = None
 
@@ -277,11 +277,11 @@ class Conversation:
 
     @property
     def _holds_thinking(self) -> bool:
-        """Whether thinking is shown that binds what stands before it."""
+        """Whether any bound thinking is shown."""
         return bool(self.rules.bound and self.standing.thinking)
 
     def _planned(self) -> CallPlan:
-        """What was decided for the next call; decided now, where it was not yet."""
+        """The plan of the next call, made now if it was not made yet."""
         if self._plan is None:
             self._plan = self._decide()
         return self._plan
@@ -310,7 +310,7 @@ class Conversation:
         return self.planner.plan(step, self.ledger, last, self.standing.tokens.came(), gap)
 
     def _gone_by_now(self, step: PendingEdits) -> Sequence[int]:
-        """The positions of what the next call does not show, in order."""
+        """The positions of messages that the next call does not show, in order."""
         gone = self.standing.gone
         now = {at for at, entry in step.made.entries.items() if entry is None}
         return sorted({*gone, *now}) if now else gone
@@ -331,7 +331,7 @@ class Conversation:
         self._plan = None
 
     def _call_made(self) -> None:
-        """Make the edits of the next call for good: it has been answered."""
+        """Make the edits of the next call permanent, because it has been answered."""
         plan, standing, notes = self._planned(), self.standing, self._notes
         made = plan.step.made
         self.ledger = plan.ledger
@@ -355,7 +355,7 @@ class Conversation:
 
 
 def _is_shortened(message: Message) -> bool:
-    """Whether a window showed this message in the place of a longer one."""
+    """Whether a window showed this message in place of a longer one."""
     words = message.role == "assistant"
     return any(
         is_marked(part.text, words=words) for part in message.parts if isinstance(part, Text)

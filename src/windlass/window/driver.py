@@ -1,9 +1,9 @@
 """One conversation and its next call: what a loop's `Context` and a cascade's phase both drive.
 
 A `Driver` holds a conversation, the blocks at the end of its messages and what is known of its
-model's prompt cache. It takes in what is said, plans by what the provider reported, and says of
-the next call what it shows with its blocks and where its cache marks stand. Whoever drives it
-sends the call, and says when it was made.
+model's prompt cache. It takes new messages, plans by what the provider reported, and determines
+what the next call shows with its blocks, and its cache marks. The caller sends the call, and
+reports that it was made.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ AHEAD: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class NextCall:
-    """A call that can be made.
+    """A call that is ready to be sent.
 
     `with_blocks` is what it shows; `gone_because` says why older blocks were taken away (None: none
     was). `sent` are its messages with their marks, `lifetime` how long its head is kept. `cleared`
@@ -57,7 +57,7 @@ class NextCall:
 
     @property
     def note(self) -> str:
-        """What its last message says of cleared results (empty: nothing)."""
+        """The note about cleared results in its last message (empty: none)."""
         last = self.entries[-1].item.id if self.cleared else ""
         return self.with_blocks.attached[last].note if self.cleared else ""
 
@@ -69,12 +69,12 @@ class NextCall:
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """What the next call is to show and to say."""
+    """What the caller wants the next call to show."""
 
     entries: Sequence[Entry]
     """What it shows without blocks; one at least."""
     tools: Sequence[ToolSpec]
-    """What stands in front of them."""
+    """The tools of the request."""
     gap: float | None
     """Seconds since the last call was begun (None: not known)."""
     block: str = ""
@@ -125,7 +125,7 @@ class Driver:
         self._calls_to_come = (self.planner or Planner(cache.prices)).calls
 
     def count_on_cache(self) -> None:
-        """Plan from here on by what the provider reported of its cache."""
+        """From now on, plan by what the provider reports of its cache."""
         if self.planner is None:
             return
         trust = self.cache.trust
@@ -135,7 +135,7 @@ class Driver:
 
     @property
     def drops_thinking(self) -> bool:
-        """Whether the provider is asked to drop thinking that what a call shows makes invalid."""
+        """Whether the provider is asked to drop thinking that a call makes invalid."""
         return self._rules.bound and self.thinking == "drop_block" and not self.thoughts.refused
 
     @property
@@ -147,7 +147,7 @@ class Driver:
         return min(limits, default=None)
 
     def limit(self, tokens: int) -> None:
-        """Let the messages of a call have so many tokens at most, where they have a limit."""
+        """Set the most tokens of a call's messages, if they have a limit."""
         policies = tuple(
             replace(each, limit=tokens) if isinstance(each, TokenBudget) else each
             for each in self.conversation.policies
@@ -157,7 +157,7 @@ class Driver:
             self.conversation.recount()
 
     def count_blocks(self, names: Mapping[str, str] | None = None) -> None:
-        """Have the next call planned with the blocks that the last request had.
+        """Plan the next call with the blocks of the last request.
 
         `names` are the occurrences that blocks stand on, where the conversation calls them
         otherwise.
@@ -176,7 +176,7 @@ class Driver:
     def with_older_blocks(
         self, entries: Sequence[Entry], tools: Sequence[ToolSpec], gap: float | None
     ) -> tuple[WithBlocks, int, str]:
-        """The entries with the blocks of earlier calls that cost something to leave out.
+        """The entries with those blocks of earlier calls that cost something to leave out.
 
         Also the position from which on all is written anew, and why.
         """
@@ -194,7 +194,7 @@ class Driver:
         return max(valid, default=-1) + 1
 
     def strip_stale(self, tools: Sequence[ToolSpec]) -> None:
-        """Take the thinking away that does not go on in what the conversation begins with."""
+        """Remove thinking that does not match what the conversation begins with."""
         conversation = self.conversation
         shown = [entry for entry in conversation.entries if entry is not None]
         entries = with_blocks(shown, self.attached).entries
@@ -217,7 +217,7 @@ class Driver:
         return {entries[at].item.id: message for at, message in stale.items()}
 
     def _without_stale(self, blocks: WithBlocks, tools: Sequence[ToolSpec]) -> WithBlocks:
-        """What a call shows, without thinking that is bound to what it does not show any more."""
+        """What a call shows, without thinking that is bound to messages no longer shown."""
         stale = self._stale(blocks.entries, tools)
         if not stale:
             return blocks
@@ -308,7 +308,7 @@ class Driver:
         return next((at for at, entry in enumerate(entries) if not entry.message.is_system), 0)
 
     def call_made(self, call: NextCall) -> None:
-        """The call was made: what it showed and marked is what the next goes on from."""
+        """Note that the call was made, so that the next one continues from it."""
         if self.cache.takes_marks:
             self.conversation.write_until(call.sent.written)
         attached = dict(call.with_blocks.attached)
@@ -320,7 +320,7 @@ class Driver:
         self._request = tuple([entry.message for entry in call.entries]), call.sent.tools
 
     def answered(self, reply: Item, *, goes_on: str | None = None) -> None:
-        """A reply came to the last call that was made.
+        """Note the reply to the last call.
 
         With the reply `goes_on` it is one, which stands in the place of that and has its thinking.
         """

@@ -1,9 +1,8 @@
-"""The options of windows together, and how what a user wrote becomes them.
+"""All options of windows, and how they are made from what a user wrote.
 
-`Policy` has them all. Those that one policy alone reads are an object beside it in `policies`, in
-a field of its name; users write all options in one level, by name. `profiles` has other sets of
-values, and `steps` makes the policies. This module checks values and lays settings over one
-another.
+`Policy` has them all. Those that one policy alone reads are an object beside it in `policies`, in a
+field of its name; users write all options in one level, by name. `profiles` has other sets of
+values, and `steps` makes the policies. This module checks values and merges settings.
 """
 
 from __future__ import annotations
@@ -51,11 +50,11 @@ from windlass.window.thoughts import Thinking
 
 T = TypeVar("T")
 Block: TypeAlias = T | Mapping[str, Any] | bool | None
-"""What a user writes for an object of options: it, its keys, or whether it is on."""
+"""What a user may write for a group of options: the object, its keys, or true or false."""
 
 
 class PolicyOptions(TypedDict, total=False):
-    """The options as a user writes them, for type checkers; their meanings stand in `Policy`."""
+    """The options as a user writes them, for type checkers; `Policy` explains them."""
 
     enabled: bool
     commit: Commit
@@ -103,15 +102,15 @@ class PolicyOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, init=False)
 class Policy:
-    """All options of a window. What is not given comes from the profile.
+    """All options of a window. Options that are not given come from the profile.
 
-    A turn is a model call and the results it asked for. None and False switch an option off.
-    `Policy(profile="lean", images_after=None)`; `windlass policies lean` prints the numbers,
-    and docs/reference/options.md says what each option means.
+    A turn is a model call and the results it asked for. None and False turn off an option.
+    `Policy(profile="lean", images_after=None)`; `windlass policies lean` prints the numbers, and
+    docs/reference/options.md says what each option means.
     """
 
     profile: Profile = "default"
-    """The profile that holds for the options not written."""
+    """The profile for all options that are not set."""
     enabled: bool = True
     """Whether anything is shortened; false sends everything that was said."""
     commit: Commit = "priced"
@@ -120,78 +119,78 @@ class Policy:
     The bill is counted at the cache prices of the model.
     """
     thinking: Thinking = "keep"
-    """What becomes of signed thinking where a model binds it to all that stood before it.
+    """What happens to signed thinking that a model binds to everything before it.
 
-    keep: what was sent is edited only where settings force it. strip: it is edited wherever that
-    pays; the thinking behind it goes, for good. drop_block: likewise, and the provider is asked to
-    drop that thinking.
+    keep: what was sent is edited only if settings force it. strip: it is edited wherever that pays,
+        and the thinking after it is left out for good. drop_block: the same edits, but the provider
+        is asked to drop that thinking.
     """
     guard: Factor | None = None
-    """How many times the bill of sending everything may be reached.
+    """The most that the bill may reach, as a multiple of sending everything.
 
-    It holds at any call, with the largest result that an edit hides fetched again. 1.01, for
-    example, costs some of the saving.
+    It applies at every call, assuming that the largest result that an edit hides is fetched again.
+    1.01, for example, gives up some of the saving.
     """
     server_clear: ServerClearOptions | None = None
-    """Has the provider clear old tool uses before its model reads a call.
+    """Asks the provider to clear old tool uses before its model reads a call.
 
-    What Windlass sends stays as it is, and so does thinking that is bound to it.
+    What Windlass sends stays the same, and thinking that is bound to it stays valid.
     """
     max_input_tokens: Count | None = None
     """Tokens of a call above which the oldest turns are left out.
 
-    The key `max_input_tokens` of a phase sets it, too. It holds also where `enabled` is false.
+    The key `max_input_tokens` of a phase also sets it. It applies even if `enabled` is false.
     """
     repeats: bool = True
     """Whether a repeated result refers to the one still in view.
 
-    So do two and more lines that a result or the arguments of a call show, even with other numbers
-    before them. Where the prices have no cache, the names that folded calls and attempts list also
-    leave them once a newer message holds them.
+    So do two or more lines that a result or a call's arguments already show, even with different
+    line numbers. Without a cache, names listed by folded calls and attempts are also removed once a
+    newer message holds them.
     """
     supersede_writes: bool = True
-    """Whether what a call wrote to a file gives way once the file was written anew.
+    """Whether an old version of a file is replaced once the file was written again.
 
-    Once a later call has written the whole file, a line stands for each long text in the
-    arguments of the older call.
+    Once a later call has written the whole file, a line replaces each long text in the arguments of
+    the older call.
     """
     cuts: Cut | None = "mild"
     """Cuts long results to what was asked for before they are first sent: mild or firm.
 
-    Each kind of result has its own sizes, and files that were read stay whole.
+    Each kind of result has its own sizes. Files that were read stay whole.
     """
     compress: CompressOptions | None = field(default=CompressOptions())
     """Cuts large results before they are first sent, whatever their kind.
 
-    It also makes a count of tests that passed.
+    It also replaces lines of passed tests by a count.
     """
     compress_loops: bool = True
-    """Whether a new attempt sees earlier ones as output and refusal only."""
+    """Whether a new attempt sees only the output and the refusal of earlier ones."""
     decay: DecayOptions | None = None
-    """Lets the history decay by zones: full, folded, summary."""
+    """Lets the history decay in zones: full, folded, summary."""
     fold_subtasks: bool = False
-    """Whether a finished sub-task is folded to its end."""
+    """Whether a finished sub-task is folded to its conclusion."""
     shorten_arguments: bool = False
     """Whether long arguments of old tool calls are shortened, value by value.
 
-    Old are calls from more than `window` turns ago.
+    Calls from more than `window` turns ago are old.
     """
     expand: bool = False
-    """Whether an original comes back unasked when its identifiers are named."""
+    """Whether an original comes back by itself when its identifiers are named."""
 
     lossless: Count | None = 400
-    """Characters from which on results are written shorter with nothing lost (tables).
+    """Characters from which on results are written more briefly without loss (as tables).
 
-    JSON comes as a table; files, diffs and command output never do. How to read it is told once:
-    a result near one that still tells it begins `[JSON without quotes]` and no more.
+    JSON becomes a table; files, diffs and command output never do. The first table explains how to
+    read it; a later one near it begins only with `[JSON without quotes]`.
     """
     loops: LoopsOptions = field(default=LoopsOptions())
     digest: DigestOptions = field(default=DigestOptions())
     mask_observations_after: Count | None = None
-    """Turns that see a tool result whole before it becomes one line."""
+    """Turns that see a whole tool result before it becomes one line."""
     reasoning: ReasoningOptions = field(default=ReasoningOptions())
     window: Count = 1
-    """Turns within which the model's own words stay whole, whatever their length."""
+    """Turns for which the model's own words stay whole, whatever their length."""
     min_masked_chars: Count = 200
     """Results of fewer characters are never masked."""
     preserve_errors: bool = True
@@ -199,14 +198,14 @@ class Policy:
     error_chars: Count = ERROR_CHARS
     """The most characters of error lines in a shortened result.
 
-    Of a failed result each line with *error*, *exception*, *failed* or *traceback* is kept within
-    them, and where some do not fit, it is said how many.
+    A failed result keeps its lines with *error*, *exception*, *failed* or *traceback* within this
+    limit, and says how many did not fit.
     """
     fold_after: Count | None = None
     """Turns after which a tool call and its result become one line."""
     images: ImagesOptions = field(default=ImagesOptions())
     keep_recent_turns: CountOrZero = 0
-    """The newest turns that are kept, all phases together; 0 keeps all.
+    """How many of the newest turns are kept, over all phases; 0 keeps all.
 
     It holds also where `enabled` is false.
     """
@@ -227,7 +226,7 @@ class Policy:
 
     @classmethod
     def of(cls, value: str | Mapping[str, Any] | Policy | None) -> Policy:
-        """The policy that a user named: a profile, a dict of settings, a policy; None: default.
+        """The policy for a profile's name, a dict of settings or a policy; None means the default.
 
         Raises UsageError, in one sentence with the known names.
         """
@@ -248,18 +247,18 @@ class Policy:
                 )
 
     def settings(self) -> dict[str, Any]:
-        """Every option with its value, as plain data and in one level, as a user writes it."""
+        """Every option with its value, as plain data on one level, as a user writes it."""
         values: dict[str, Any] = {}
         for name, value in plain(self).items():
             values |= value if name in groups_of(Policy) else {name: value}
         return values
 
     def with_options(self, **given: Unpack[PolicyOptions]) -> Policy:
-        """The same policy but for these options."""
+        """A copy of the policy with these options changed."""
         return Policy.of({**self.settings(), **given})
 
     def uncached(self) -> Policy:
-        """The same policy as it is where the prices have no cache."""
+        """The variant of the policy for prices without a cache."""
         longer = plain(self.digest.without_cache) or {}
         return Policy.of({**self.settings(), **{k: v for k, v in longer.items() if v is not None}})
 
@@ -272,11 +271,11 @@ class Policy:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What an option takes, and its value in the profile `default`.
+    """The values that an option accepts, and its default.
 
     `kind` is bool, int, float, `Names`, a `Literal` of words, or the class of a block of options
     (which also takes true for its defaults, and false or null for off). `bounds` are those of a
-    number, `optional` says whether null switches it off.
+    number, `optional` says whether null turns it off.
     """
 
     kind: Any
@@ -286,12 +285,12 @@ class Option:
 
     @property
     def is_block(self) -> bool:
-        """Whether it is an object of options."""
+        """Whether it is a group of options."""
         return is_dataclass(self.kind)
 
     @property
     def expected(self) -> str:
-        """What it takes, in words."""
+        """The accepted values, in words."""
         words = self.bounds.words if self.bounds else "true or false"
         if self.kind == Names:
             words = "a list of names"
@@ -353,7 +352,7 @@ def plain(value: Any) -> Any:
 
 
 def over(far: Any, near: Any) -> Any:
-    """What holds where two settings say something: the nearer, and blocks key by key.
+    """Merge two settings: the nearer one wins, groups are merged key by key.
 
     >>> over({"window": 5, "decay": {"full": 4}}, {"decay": {"fold": 9}})
     {'window': 5, 'decay': {'full': 4, 'fold': 9}}
@@ -367,7 +366,7 @@ def over(far: Any, near: Any) -> Any:
 
 
 def _filled(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every option: what is given over the profile over the defaults, checked."""
+    """Every option, checked: given values override the profile, which overrides the defaults."""
     _check_names(given, OPTIONS)
     profile = _value("profile", given["profile"], OPTIONS["profile"])
     written = {name: plain(value) for name, value in given.items()}

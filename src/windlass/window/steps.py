@@ -14,7 +14,7 @@ from windlass.window.conversation import WindowPolicy
 from windlass.window.entries import Item
 from windlass.window.options import Policy
 from windlass.window.planner import Planner
-from windlass.window.policies.budget import OnExceed, TokenBudget
+from windlass.window.policies.budget import SUMMARY_TOKENS, OnExceed, TokenBudget
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.cuts import Cuts
 from windlass.window.policies.digest import Digest
@@ -43,6 +43,7 @@ def steps(
     window_tokens: int = 0,
     limit: int | None = None,
     on_exceed: OnExceed = "prune",
+    summary_tokens: int = SUMMARY_TOKENS,
     where: Callable[[Item, int], str | None] | None = None,
 ) -> tuple[WindowPolicy, ...]:
     """What a conversation with this policy asks at each call, in order.
@@ -56,6 +57,7 @@ def steps(
         limit: Tokens that the messages of a call may have, in the place of the policy's
             `max_input_tokens` (which also pays for the tools).
         on_exceed: What is done above the limit.
+        summary_tokens: The most tokens of a summary that is put in the place of what is above it.
         where: The path of the file of a picture, by its message and its number in it.
     """
     if not caches:
@@ -68,7 +70,10 @@ def steps(
         policies.append(Sliding(keep_recent_turns=policy.keep_recent_turns))
     most = policy.max_input_tokens if limit is None else limit
     if most is not None:
-        policies.append(TokenBudget(most, on_exceed, error_chars=_error_chars(policy)))
+        budget = TokenBudget(
+            most, on_exceed, summary_tokens=summary_tokens, error_chars=_error_chars(policy)
+        )
+        policies.append(budget)
     if policy.enabled and policy.expand:
         policies.append(Expand())
     return tuple(policies)

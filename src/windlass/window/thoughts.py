@@ -1,8 +1,8 @@
 """Which signed thinking a request may hold, where models bind it to all that stood before it.
 
-The thinking of a reply is known by the request that it came to: model, tools and messages, as one
-key. A later request may show it only where the same stands before it; else it goes, and all that
-came later goes with it, because what stood before that is another thing, too.
+Thinking is identified by the request that produced it: model, tools and messages, as one key. A
+later request may show it only if the same messages precede it. Otherwise it is left out together
+with all later thinking, whose context has then changed, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ where they pay, without the thinking; made, and the provider drops the thinking.
 
 @dataclass
 class Thoughts:
-    """What stood before each reply of a session when it came, by occurrence.
+    """The context in which each reply of a session was made, by occurrence.
 
     Phases and attempts share it: occurrences have ids of their own.
     """
@@ -45,7 +45,7 @@ class Thoughts:
     ) -> Mapping[int, Message]:
         """The messages without thinking to be shown in the place of entries, by position.
 
-        Thinking from the position `but` on stays, whatever became of what stood before it.
+        Thinking from the position `but` on stays, whatever changed before it.
         """
         messages = [entry.message for entry in entries]
         same = self._same(tuple(messages), model, tools)
@@ -60,7 +60,7 @@ class Thoughts:
         return gone
 
     def forget(self) -> None:
-        """Take no thinking of the replies so far for valid: the provider refused some of it."""
+        """Treat all thinking so far as invalid, because the provider refused some of it."""
         self.refused = True
         self.born.clear()
         self._head = -1
@@ -68,7 +68,7 @@ class Thoughts:
     def came(
         self, ident: str, messages: tuple[Message, ...], model: str, tools: Sequence[ToolSpec]
     ) -> None:
-        """Note that the reply `ident` came to a request of these messages."""
+        """Note that the reply `ident` answered a request with these messages."""
         for at in range(self._same(messages, model, tools), len(messages)):
             self._keys.append(hash((self._keys[at], messages[at])))
         self._messages = messages

@@ -58,9 +58,9 @@ _OF_CALL: Final = "with:call:"
 _KEY: Final = "key:"
 """Opaque kind: a further key of the message; its name follows."""
 _COMPACTED: Final = "compaction"
-"""The type of a block that stands for all before it: signed, or made above a threshold."""
+"""The types of blocks that replace everything before them: signed, or made above a threshold."""
 _NO_TEMPERATURE: Final = (4, 7)
-"""From here on the API takes no `temperature`; the SDK's types have none left."""
+"""From this version on the API accepts no `temperature`; the SDK's types have none."""
 
 
 def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature for all formats
@@ -134,14 +134,14 @@ def _turns(
 
 
 def _begun(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The turns with the user's first; a compaction stands for what users said."""
+    """The turns, beginning with the user's; a compaction replaces what users said."""
     if not turns or turns[0]["role"] != "assistant" or turns[0]["content"][0]["type"] == _COMPACTED:
         return turns
     return [*opening(), *turns]
 
 
 def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
-    """The turns with an end the model takes: since 4.6 the last word is the user's."""
+    """The turns with an end that the model accepts: since 4.6 the last turn must be the user's."""
     if turns and turns[-1]["role"] == "assistant" and claude_version(request.model) < ADAPTIVE:
         last = turns[-1]["content"][-1]
         if last["type"] == "text":
@@ -161,12 +161,12 @@ def _is_own(part: Part) -> TypeGuard[Opaque]:
 
 
 def is_block(part: Opaque) -> bool:
-    """Whether an opaque part is a block by itself, and no place or further keys of another."""
+    """Whether an opaque part is a block of its own, and not a place or extra keys of another."""
     return part.kind != CALL and not part.kind.startswith((_WITH, _KEY))
 
 
 def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """Text alone, pictures in words: a system prompt and an assistant's turn hold no others."""
+    """Text alone, pictures in words: system prompts and assistant turns hold nothing else."""
     return [_text(text) for text in words(parts) if text.strip()]
 
 
@@ -219,7 +219,7 @@ def _result(message: Message, request: Request) -> dict[str, Any]:
 def _reply_blocks(
     message: Message, request: Request, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """An assistant's blocks: parts in order, calls where a mark says or at the end."""
+    """An assistant's blocks: parts in order, calls where a mark places them, or else at the end."""
     calls = [
         {
             "type": "tool_use",
@@ -306,10 +306,10 @@ def _refuse_error(answer: Mapping[str, Any]) -> None:
 
 
 def _usage(usage: Any) -> Usage:
-    """`input_tokens` is what neither a cache gave nor took; ours includes all three.
+    """`input_tokens` leaves out cache reads and writes; Windlass's count includes both.
 
-    `cache_creation` tells what was written by how long it is kept. What a compaction took stands
-    in `iterations` alone.
+    `cache_creation` splits what was written by its lifetime. What a compaction used is only in
+    `iterations`.
     """
     used = needed(usage, Mapping, "usage")
     for key in ("input_tokens", "output_tokens"):
@@ -327,14 +327,14 @@ def _usage(usage: Any) -> Usage:
 
 
 _OF_CONTEXT: Final = ("context_management", "input_transformations")
-"""Keys of an answer that the last `message_delta` may tell, beside what it adds."""
+"""Keys of an answer that the last `message_delta` may set, besides those it adds to."""
 
 
 class AnthropicReader:
-    """Server-sent events, `message_start` to `message_stop`, put together to one answer.
+    """Assembles server-sent events, from `message_start` to `message_stop`, into one answer.
 
-    Unknown events and `ping` say nothing, as the API's versioning page asks. A delta
-    adds to the keys of its block, so blocks yet unknown come out whole.
+    Unknown events and `ping` are ignored, as the API's versioning page asks. A delta adds to the
+    keys of its block, so blocks of unknown types come out whole.
     """
 
     def __init__(self, request: Request) -> None:
@@ -346,7 +346,7 @@ class AnthropicReader:
         self._ended = False
 
     def feed(self, event: Mapping[str, Any]) -> str:
-        """Take one event; answer its new text."""
+        """Take one event; return its new text."""
         match event:
             case {"type": "message_start", "message": dict(message)}:
                 self._answer = {**message, "usage": dict(inside(message, "usage", dict))}
@@ -375,7 +375,7 @@ class AnthropicReader:
         return ""
 
     def _new(self, at: int, text: Any) -> str:
-        """`text` as it reads on: texts of several blocks stand on lines of their own."""
+        """`text` as it continues the answer: each block's text begins on a new line."""
         new = str(needed(text, str, "text"))
         if not new:
             return ""
@@ -419,7 +419,7 @@ reader = AnthropicReader
 
 
 def _parsed(text: str) -> Any:
-    """The input, or its text where the output limit cut it."""
+    """The input, or its text if the output limit cut it."""
     try:
         value = parse_json(text)
     except ValueError:
@@ -471,7 +471,7 @@ class AnthropicList:
     """Reads the messages of a list, one by one."""
 
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """A message as it is inside: results of tools are messages of their own."""
+        """A message in Windlass's form: tool results become messages of their own."""
         role, content = given.get("role"), given.get("content")
         mended: list[str] = []
         if role not in ("user", "assistant", "system"):

@@ -1,7 +1,6 @@
-"""What a request to Anthropic says beside what was said: how to think, and what to edit.
+"""What a request to Anthropic holds besides its messages: how to think, and what to edit.
 
-What of it is no part of the API for everybody is named in the header `anthropic-beta`; a field
-without its name is refused.
+Features in beta are named in the header `anthropic-beta`; the API refuses their fields without it.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from windlass.wire.editing import ServerClear, is_compaction
 from windlass.wire.thinking import claude_version, drops_thinking, takes_choice, thinking_rules
 
 _CONTROLS: Final = "thinking-binding-controls-2026-08-01"
-"""Without it the API refuses the field `block_binding`."""
+"""Without this name the API refuses the field `block_binding`."""
 _MANAGEMENT: Final = "context-management-2025-06-27"
-"""Likewise the field `context_management`."""
+"""Without this name the API refuses the field `context_management`."""
 _SIGNED_COMPACTION: Final = "compact-2026-09-04"
 _THRESHOLD_COMPACTION: Final = "compact-2026-01-12"
-"""Headers that the blocks need when they go back; the second also the edit that makes them."""
+"""Headers needed to send these blocks back; the second also for the edit that makes them."""
 ADAPTIVE: Final = (4, 6)
-"""From here on: adaptive thinking with `output_config.effort`, and no prefill."""
+"""From this version on: adaptive thinking with `output_config.effort`, and no prefill."""
 _BUDGETS: Final = {"minimal": 1_024, "low": 2_048, "medium": 8_192}
 _LARGE_BUDGET: Final = 16_384
 _SMALLEST_BUDGET: Final = 1_024
@@ -32,7 +31,7 @@ _SMALLEST_BUDGET: Final = 1_024
 
 
 def feature_headers(request: Request) -> dict[str, str]:
-    """The headers that name what `request` uses of the API beyond what all do."""
+    """The headers that name the beta features that `request` uses."""
     betas = [_CONTROLS] if _drops(request) else []
     betas += [_MANAGEMENT] if request.server_clear is not None else []
     betas += _compactions(request)
@@ -42,7 +41,7 @@ def feature_headers(request: Request) -> dict[str, str]:
 def controls(
     request: Request, turns: list[dict[str, Any]], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The keys of a body for thinking, and for what is to be done to its context.
+    """The keys of a body for thinking and for editing the context.
 
     `turns` are what it sends as messages, `names` those of its tools on the wire.
     """
@@ -69,7 +68,7 @@ def _clearing(clear: ServerClear, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _compactions(request: Request) -> list[str]:
-    """What the compaction blocks of a request need to be named, in the order they come."""
+    """The headers that the compaction blocks of a request need, in their order."""
     blocks = (
         json.loads(part.data)
         for message in request.messages
@@ -92,7 +91,7 @@ def _drops(request: Request) -> bool:
 
 
 def _chosen(request: Request) -> str:
-    """The tool choice as the model takes it: some leave it to themselves whether to call."""
+    """The tool choice as the model accepts it: some always decide themselves whether to call."""
     return request.tool_choice if takes_choice(request.model, request.tool_choice) else "auto"
 
 
@@ -129,7 +128,7 @@ def _thinking(request: Request, turns: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _loop_thinks(turns: list[dict[str, Any]]) -> bool:
-    """Whether an open tool loop begins with thinking, as the older models want it to."""
+    """Whether an open tool loop begins with thinking, as older models require."""
     if len(turns) < 2 or turns[-1]["content"][0]["type"] != "tool_result":  # noqa: PLR2004
         return True
     return str(turns[-2]["content"][0]["type"]).endswith("thinking")

@@ -14,7 +14,7 @@ ToolChoice: TypeAlias = str
 """`auto`, `none`, `required`, or the name of the tool that must be called."""
 
 EMPTY: Final = "(empty)"
-"""What stands for a result without anything in it."""
+"""What is sent for an empty result."""
 
 Finish: TypeAlias = Literal["stop", "tool_calls", "length", "window", "refusal", "filter"]
 
@@ -23,15 +23,14 @@ Finish: TypeAlias = Literal["stop", "tool_calls", "length", "window", "refusal",
 class Request:
     """One call, complete. `load` fetches a picture's bytes by SHA-256, only when it is sent.
 
-    `breakpoints` are the places of cache marks, each a message and a part, from 0: through
-    the message's parts, then its tool calls; a result is marked as a whole; message -1 is the
-    list of tools. A format that knows no marks leaves them out. `long_breakpoints` are those of
-    them whose entries are to be kept for the longer time, where there is one. `cache_key` is
-    shared by the requests that begin alike. The tools' schemas are kept with their keys sorted:
-    they are sent in front of everything, and a cache wants the same bytes. `drops_thinking`: the
-    provider is asked to drop thinking that is bound to something else, where it has such a control.
-    `server_clear`: likewise, to clear old tool uses. A result that no model asked for is the user's
-    message in it.
+    `breakpoints` are the places of cache marks, each a message and a part, from 0: through the
+    message's parts, then its tool calls; a result is marked as a whole; message -1 is the list of
+    tools. A format without marks ignores them. `long_breakpoints` are those whose entries should be
+    kept for the longer time, if there is one. Requests that begin alike share a `cache_key`. The
+    tools' schemas have sorted keys, because they are sent first and a cache needs the same bytes.
+    `drops_thinking` asks a provider that supports it to drop thinking that no longer fits its
+    context. `server_clear` asks it to clear old tool uses. A result that no model asked for is the
+    user's message in it.
     """
 
     model: str
@@ -57,9 +56,9 @@ class Request:
 
 
 def as_users(message: Message) -> Message:
-    """A result that no model asked for as the user's words; other messages as they are.
+    """A result that no call asked for becomes a user message; other messages stay.
 
-    Providers take results of calls alone.
+    Providers accept only results of calls.
     """
     if not message.is_uncalled:
         return message
@@ -103,13 +102,13 @@ class Usage:
 class Reply:
     """What came back.
 
-    `finish` is `length` where the output limit cut the reply, `refusal` where the model refused
-    to answer, `filter` where the provider held the answer back, whole or in part.
+    `finish` is `length` if the output limit cut the reply, `refusal` if the model refused to
+    answer, and `filter` if the provider withheld all or part of the answer.
 
-    `tries` is how often the request was sent for it, `waited_s` the seconds spent on
-    waiting before and between the tries. `estimated`: the provider reported no usage, and this
-    is our count. `seconds` is how long the call took.
-    `provider_edits` is what the provider says it did to the context before the model read it.
+    `tries` is how often the request was sent, `waited_s` the seconds spent waiting before and
+    between the tries. `estimated`: the provider reported no usage, and Windlass counted. `seconds`
+    is how long the call took. `provider_edits` is what the provider says it did to the context
+    before the model read it.
     """
 
     message: Message
@@ -124,7 +123,7 @@ class Reply:
 
 
 class Refused(ValueError):
-    """What a server said in place of an answer, perhaps in the middle of a stream.
+    """An error that a server sent instead of an answer, perhaps in the middle of a stream.
 
     `kind` is the server's own word for it (`overloaded_error`, `SAFETY`).
     """
@@ -138,14 +137,14 @@ class StreamReader(Protocol):
     """Puts a streamed answer together, event by event."""
 
     def feed(self, event: Mapping[str, Any]) -> str:
-        """Take one decoded event; answer the text that is new in it.
+        """Take one decoded event; return the text that is new in it.
 
         Raises Refused where the event reports an error, ValueError where it is malformed.
         """
         ...
 
     def reply(self) -> Reply:
-        """The whole answer. Raises ValueError naming what a cut stream left out."""
+        """Return the whole answer. Raises ValueError naming what a cut stream left out."""
         ...
 
 
@@ -161,12 +160,12 @@ class Format(Protocol):
     ) -> dict[str, Any]:
         """The JSON body for `request`; `system_anywhere`: this model takes late system messages.
 
-        Where it does not, a late system message is sent as the user's.
+        If it does not, a late system message is sent as the user's.
         """
         ...
 
     def headers(self, request: Request) -> Mapping[str, str]:
-        """The headers that `request` wants beside those of its provider."""
+        """The headers that `request` needs besides those of its provider."""
         ...
 
     def read(self, answer: Mapping[str, Any], request: Request) -> Reply:
@@ -183,10 +182,10 @@ class Format(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SequenceRules:
-    """What a provider asks of the order of messages; the validators tell it in full.
+    """What a provider requires of the order of messages; the validators have all rules.
 
-    `longest_id` is 0 where there is no limit; `text_results`: a tool result takes
-    no picture; `signed_calls`: a model's own calls go back with what it signed.
+    `longest_id` is 0 if there is no limit; `text_results`: a tool result holds no pictures;
+    `signed_calls`: a model's own calls go back with their signatures.
     """
 
     first_user: bool

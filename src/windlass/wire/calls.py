@@ -1,8 +1,8 @@
 """What the formats share: ids, names and arguments of calls, pictures, opaque parts.
 
-Inside Windlass a call keeps the id and the tool keeps the name it has. Both are
-fitted on the way out, by the request alone, so that the same request always gives
-the same bytes and a longer one begins with them; names are read back on the way in.
+Inside Windlass, a call keeps its id and a tool its name. Both are fitted on the way out, by the
+request alone, so that the same request always gives the same bytes and a longer one begins with
+them; names are read back on the way in.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from windlass.wire.base import Refused, Request
 from windlass.wire.thinking import is_note
 
 GO_ON: Final = "Continue."
-"""Said for the user where a provider wants the last word to be the user's."""
+"""The user's message that is added if a provider requires the last one to be the user's."""
 CALL: Final = "call"
-"""Opaque kind: here stands the tool call with this number; other calls stand at the end."""
+"""Opaque kind: the place of the tool call with this number; other calls come at the end."""
 NO_RESULT: Final = "[No result of this call was recorded.]"
 ORPHAN: Final = "[Result of a tool call that is not part of this conversation]"
-"""What stands for a result that is missing, and before one whose call is."""
+"""What is sent for a missing result, and before a result whose call is missing."""
 MOST_TOKENS: Final = 10**12
-"""Of one call: a report of more is not believed."""
+"""The most tokens of one call; a report of more is rejected."""
 _LONGEST_NAME: Final = 64
 _LONGEST_ID: Final = 40
 """OpenAI: `string too long. Expected a string with maximum length 40` for tool_calls[].id."""
@@ -46,7 +46,7 @@ _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def wire_names(request: Request) -> dict[str, str]:
-    """From a tool's name to its name on the wire, for all that the request defines or calls.
+    """Map tool names to names on the wire, for all tools that the request defines or calls.
 
     `server.tool` becomes `server_tool`; of two that become the same, the later gets
     a number. Names that fit are never changed.
@@ -62,7 +62,7 @@ def wire_names(request: Request) -> dict[str, str]:
 
 
 def own_names(request: Request) -> dict[str, str]:
-    """From a tool's name on the wire to its own, where the two differ."""
+    """Map names on the wire to the tools' own names, where the two differ."""
     return {wire: own for own, wire in wire_names(request).items() if wire != own}
 
 
@@ -196,7 +196,7 @@ def is_foreign(part: Part, provider: str, model: str) -> bool:
 
 
 def words(parts: Iterable[Part]) -> list[str]:
-    """Texts, and descriptions of pictures, for places that take no pictures."""
+    """Texts, and descriptions of pictures, for places that hold no pictures."""
     return [
         part.text if isinstance(part, Text) else picture_text(part)
         for part in parts
@@ -205,12 +205,12 @@ def words(parts: Iterable[Part]) -> list[str]:
 
 
 def picture_text(part: Picture) -> str:
-    """What stands for a picture where the provider takes none."""
+    """The text that replaces a picture if the provider accepts none."""
     return f"[Image: {part.describe()}]"
 
 
 def pictures_in_words(message: Message) -> Message:
-    """The message with what stands for its pictures."""
+    """The message with a text in place of each picture."""
     if not message.pictures:
         return message
     return message.with_parts(
@@ -219,7 +219,7 @@ def pictures_in_words(message: Message) -> Message:
 
 
 def without_pictures(message: Message) -> Message:
-    """The message without its pictures and what is said about each of them."""
+    """The message without its pictures and their extra keys."""
     if not message.pictures:
         return message
     kept: list[Part] = []
@@ -234,7 +234,7 @@ def without_pictures(message: Message) -> Message:
 
 
 def images_of(message: Message, called: str) -> Message:
-    """What the user shows in the place of a result's pictures, where results are text alone."""
+    """The user message that shows a result's pictures, for formats whose results are text alone."""
     name = message.name or called
     return Message("user", (Text(f"[Images of tool result {name}]"), *message.pictures))
 
@@ -275,7 +275,7 @@ def file_for(part: Part, target: str, role: str) -> FileData | None:
 
 
 def _file_of(part: Opaque) -> FileData | None:
-    """The file that a part is; None: it is none, or lies with its provider."""
+    """The file that a part is; None if it is none, or if its provider keeps it."""
     held = json.loads(part.data)
     match part.provider, part.kind, held:
         case "openai", "part:file", {"file": {"file_data": str(url), **rest}}:
@@ -315,7 +315,7 @@ def _of_data_url(url: str, keys: Mapping[Any, Any]) -> FileData | None:
 
 
 def picture_base64(part: Picture, load: Callable[[str], bytes] | None) -> str:
-    """The bytes of a picture as base64. Raises ValueError where there is no way to them."""
+    """The bytes of a picture as base64. Raises ValueError if they cannot be loaded."""
     data = part.data
     if data is None:
         if load is None:
@@ -330,7 +330,7 @@ _VALUES: Final = frozenset({"const", "enum", "default", "examples"})
 
 
 def closed_schema(schema: Any) -> Any:
-    """The schema with every object closed, where it does not say what else it takes.
+    """The schema with every object closed that does not say which other keys it accepts.
 
     Anthropic and OpenAI's strict mode refuse an object without
     `additionalProperties: false`. What the closed schema takes, the open one takes.
@@ -351,7 +351,7 @@ def closed_schema(schema: Any) -> Any:
 
 
 def count(usage: Mapping[str, Any], key: str) -> int:
-    """A number of tokens in a usage report; null and a missing key are none.
+    """A number of tokens in a usage report; null and a missing key count as 0.
 
     Raises ValueError where it is no number, or one that no call can have.
     """
@@ -391,9 +391,9 @@ _OUTPUTS: Final = ("inlineData", "image", "audio")
 
 
 def is_output(part: Part) -> bool:
-    """Whether a part of a reply is something for people: text, a picture, sound; no thinking.
+    """Whether a part of a reply is output for people: text, a picture or sound, not thinking.
 
-    But for models that say as thinking what others say as text.
+    For models that put text into thinking, thinking counts, too.
     """
     match part:
         case Text(text):

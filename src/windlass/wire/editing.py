@@ -1,7 +1,7 @@
-"""What a provider is asked to do to the context of a request, and what it says it did.
+"""How a provider is asked to edit the context of a request, and what it says it did.
 
 The values are the provider's own objects, in its own words: they are kept as they came, and read
-where they are told. Documented at platform.claude.com, build-with-claude: preserved-thinking,
+where they are shown. Documented at platform.claude.com, build-with-claude: preserved-thinking,
 context-editing, compaction.
 """
 
@@ -37,12 +37,12 @@ _COMPACTIONS = ("compaction", "compaction_summary")
 
 
 def is_compaction(part: object) -> bool:
-    """Whether a part of a message stands for all that its provider compacted into it."""
+    """Whether a part of a message is a compaction that its provider made."""
     return isinstance(part, Opaque) and part.kind.rpartition(":")[2] in _COMPACTIONS
 
 
 def holds_compaction(message: Message) -> bool:
-    """Whether a message has such a part, which goes back whole and at its place."""
+    """Whether a message has a compaction, which is sent back whole and in its place."""
     return any(map(is_compaction, message.parts))
 
 
@@ -60,7 +60,7 @@ class ProviderEdits(TypedDict, total=False):
 
 
 def read_edits(answer: Mapping[str, Any]) -> ProviderEdits:
-    """What a whole answer of Anthropic's tells; what it has none of has no key."""
+    """Read the edits from a whole answer of Anthropic; kinds without edits have no key."""
     usage = answer.get("usage")
     edits: ProviderEdits = {}
     if transformations := _objects(answer, "input_transformations"):

@@ -1,7 +1,7 @@
 """Which form a list of messages has: OpenAI chat, OpenAI Responses, Anthropic's or Gemini's.
 
-The forms themselves are read and written beside their formats. What looks the same in all of them
-(a role and a text) says nothing of the form.
+The forms themselves are read and written beside their formats. An object that looks the same in all
+of them (a role and a text) does not show its form.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _PARTS: Final[Mapping[str, FormName]] = {
     ),
 }
 _UNSENT: Final = ("with", "call", "keys", "key:is_error")
-"""Kinds of opaque parts that hold a place, or say what the message says already."""
+"""Kinds of opaque parts that mark a place, or repeat what the message already says."""
 _ASIDE: Final = ("key:", "thinking", "redacted_thinking", "item:reasoning", "part:refusal")
-"""Kinds of opaque parts that a provider wants back, and that say nothing to another one."""
+"""Kinds of opaque parts that one provider wants back and that mean nothing to another."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListReading:
-    """What a given object of a list is: messages, and what was mended in it.
+    """The messages that an object of a list holds, and what was repaired in it.
 
-    `joins`: it goes on with the assistant's message before it, if nothing stands between.
+    `joins`: it continues the assistant's message before it, if nothing comes between.
     """
 
     messages: tuple[Message, ...]
@@ -76,7 +76,7 @@ class ListForm(Protocol):
     """A form of lists. The modules of the formats fill it."""
 
     NOT_SENT: frozenset[str]
-    """Keys of an object that are Windlass's, or that only an answer has."""
+    """Keys of an object that are Windlass's own, or that only answers have."""
 
     def list_reader(self) -> ListReader:
         """A reader of one list."""
@@ -85,7 +85,7 @@ class ListForm(Protocol):
     def side(self, message: Message) -> str | None:
         """Whose turn a message belongs to; neighbours of one side are written together.
 
-        None: it is written by itself.
+        None: it is written on its own.
         """
         ...
 
@@ -101,7 +101,7 @@ class ListForm(Protocol):
 
 
 def form_of(given: Mapping[str, Any]) -> FormName | None:
-    """The form of one object of a list, None where it looks the same in several."""
+    """The form of one object of a list; None if it looks the same in several forms."""
     if "parts" in given or given.get("role") == "model":
         return "gemini"
     kind = given.get("type")
@@ -120,7 +120,7 @@ def form_of(given: Mapping[str, Any]) -> FormName | None:
 
 
 def form_of_list(messages: Iterable[Any]) -> FormName | None:
-    """The form of the first object that has one."""
+    """The form of the first object that shows one."""
     return next(
         (form for one in messages if isinstance(one, Mapping) and (form := form_of(one))), None
     )
@@ -130,7 +130,7 @@ def form_of_list(messages: Iterable[Any]) -> FormName | None:
 
 
 def as_json(value: Any) -> Any:
-    """The value with what SDKs' objects dump in place of them; itself where it holds none."""
+    """The value with SDK objects replaced by their dumps; the value itself if it holds none."""
     if isinstance(value, str) or value is None:
         return value
     if _is_object(value):
@@ -158,7 +158,7 @@ def _without_none(dumped: Any) -> Any:
 
 
 def has_objects(given: Any) -> bool:
-    """Whether an object of a list is an SDK's, or holds some where loops put them."""
+    """Whether an object of a list is an SDK object, or holds some in the usual places."""
     if type(given) is not dict:
         return _is_object(given)
     for value in given.values():
@@ -186,7 +186,7 @@ _PLAIN: Final = frozenset({str, dict, list, int, float, bool, type(None)})
 
 
 def aside(message: Message) -> tuple[str, ...]:
-    """What of a message only its own form takes, and others do without: names, in order."""
+    """The names, in order, of the parts that only the message's own form has a place for."""
     names = [
         part.kind.removeprefix("key:").removeprefix("item:")
         for part in message.parts
@@ -200,9 +200,9 @@ def _is_aside(part: Opaque) -> bool:
 
 
 def check_places(message: Message, target: str, where: str, first: int = 0) -> None:
-    """Refuse what a form has no place for.
+    """Refuse parts that a form has no place for.
 
-    `first` is the number of its first part in the object that it was given in. Raises
+    `first` is the number of the message's first part in the object that it came in. Raises
     SequenceError naming message and part.
     """
     at = first

@@ -40,26 +40,26 @@ from windlass.wire.tools import write_tools
 
 PROVIDER: Final = "gemini"
 WHOLE_PART: Final = "part"
-"""Opaque kind: a whole part (a thought summary, a signature that stands alone)."""
+"""Opaque kind: a whole part (a thought summary, or a signature on its own)."""
 KEYS_BESIDE: Final = "with"
 """Opaque kind: `{"from": n, "keys": {…}}`: the text before it is, from n on, a part of its own."""
 _CALL: Final = "call"
-"""Opaque kind: `{"index": n, "keys": {…}}`: here stands call n, its part has these keys too."""
+"""Opaque kind: `{"index": n, "keys": {…}}`: the place of call n; its part also has these keys."""
 RESPONSE_KEYS: Final = "with:response"
-"""Opaque kind: the text is the response, which is no plain output; further keys of the part."""
+"""Opaque kind: the text is the response itself, not plain output; extra keys of the part."""
 NO_ID: Final = "no_id_"
-"""How ids begin that a list did not have; they are not written."""
+"""The beginning of ids that a list did not have; they are not written."""
 _UNSIGNED: Final = "skip_thought_signature_validator"
-"""What Google tells to send for a call that another model made (thought signatures, FAQ)."""
+"""What Google says to send for a call that another model made (thought signatures, FAQ)."""
 _VERSION: Final = re.compile(r"gemini-(\d+)")
 _SIGNS: Final = 3
-"""From this version on calls are signed, thinking has levels, tools go with a schema."""
+"""From this version on, calls are signed, thinking has levels, tools work with a schema."""
 _BUDGETS: Final = {"none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192}
 _LARGE_BUDGET: Final = 24_576
 """`thinkingBudget` for an effort: the mapping of Google's OpenAI-compatible endpoint."""
 _SMALLEST_PRO_BUDGET: Final = 128
 _UNSEEN: Final = "image/gif"
-"""The one type of ours that Gemini does not take."""
+"""The one picture type of Windlass that Gemini does not accept."""
 _SUFFIXES: Final = {"png": "image/png", "webp": "image/webp", "gif": "image/gif"}
 
 
@@ -83,7 +83,7 @@ def body(
     stream: bool = False,  # noqa: ARG001 - the path says it, not the body
     system_anywhere: bool = False,  # noqa: ARG001 - no model has a place for it
 ) -> dict[str, Any]:
-    """The JSON body of `:generateContent` (the model stands in the path)."""
+    """The JSON body of `:generateContent` (the model is in the path)."""
     names = wire_names(request)
     messages = with_wire_ids(request.messages)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
@@ -243,7 +243,7 @@ def _response(
 def _reply_parts(
     message: Message, request: Request, names: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """A model's parts: in order, calls where a mark says or at the end, each with its keys."""
+    """A model's parts, each with its keys; calls where a mark places them, or at the end."""
     left: dict[int, dict[str, Any]] = {
         at: {
             "functionCall": {
@@ -284,7 +284,7 @@ def _id(id_: str) -> dict[str, str]:
 
 
 def _object(text: str, *, failed: bool) -> dict[str, Any]:
-    """The response that a text was made of, where it still is one."""
+    """The response object that a text was made from, if it still is one."""
     try:
         value = parse_json(text)
     except ValueError:
@@ -293,7 +293,7 @@ def _object(text: str, *, failed: bool) -> dict[str, Any]:
 
 
 def _sign(sent: list[dict[str, Any]], mark: Mapping[str, Any]) -> None:
-    """Give the end of the last text the keys it came with; not where an edit cut the text."""
+    """Give the end of the last text the keys it came with, unless an edit cut the text."""
     last, at = sent[-1] if sent else {}, mark["from"]
     if last.keys() == {"text"} and len(last["text"]) >= at:
         text = last["text"]
@@ -320,7 +320,7 @@ _HARMLESS: Final = frozenset({"STOP", *_FINISH})
 
 
 def headers(request: Request) -> dict[str, str]:  # noqa: ARG001 - one signature for all formats
-    """None: all is in the body."""
+    """No headers: everything is in the body."""
     return {}
 
 
@@ -357,7 +357,7 @@ def read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[T
     marked = 0
 
     def mark(index: int, keys: Mapping[Any, Any] | None = None) -> None:
-        """Hold the place of the calls before `index`; with keys, of this one too."""
+        """Mark the places of the calls before `index`; with keys, also of this one."""
         nonlocal marked
         for at in range(marked, index if keys is None else index + 1):
             extras = {"index": at, "keys": keys if keys and at == index else {}}
@@ -397,7 +397,7 @@ def _refuse_error(answer: Mapping[str, Any]) -> None:
 
 
 _NONE: Final = {"promptTokenCount": 0}
-"""The usage of a prompt that was blocked, where none is told."""
+"""The usage of a blocked prompt, if the answer has none."""
 
 
 def _usage(usage: Any) -> Usage:
@@ -412,7 +412,7 @@ def _usage(usage: Any) -> Usage:
 
 
 class GeminiReader:
-    """`GenerateContentResponse` chunks put together: parts in order, the newest usage."""
+    """Assembles `GenerateContentResponse` chunks: parts in order, the newest usage."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -423,7 +423,7 @@ class GeminiReader:
         self._apart = False
 
     def feed(self, event: Mapping[str, Any]) -> str:
-        """Take one chunk; answer its new text."""
+        """Take one chunk; return its new text."""
         _refuse_error(event)
         for key in ("usageMetadata", "modelVersion", "promptFeedback"):
             if event.get(key) is not None:
@@ -448,7 +448,7 @@ class GeminiReader:
             self._parts.append(part)
 
     def _text(self, part: Mapping[str, Any]) -> str:
-        """The part's text as it reads on: texts with something between stand on their own lines."""
+        """The part's text as it continues: after another part, it begins on a new line."""
         text = part.get("text")
         if not isinstance(text, str) or part.get("thought"):
             self._apart = True

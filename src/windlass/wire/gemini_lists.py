@@ -49,7 +49,7 @@ def write(
 
 
 _LISTED: Final = "gemini-2"
-"""A model whose calls need no signature: a list has those that it came with."""
+"""A model whose calls need no signature, because a list has those that it came with."""
 
 
 class GeminiList:
@@ -60,7 +60,7 @@ class GeminiList:
         self._open: list[tuple[str, str]] = []
 
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """A content as it is inside: responses of functions are messages of their own."""
+        """A content in Windlass's form: function responses become messages of their own."""
         role, parts = given.get("role") or "user", given.get("parts")
         if isinstance(given.get("content"), str) and parts is None and role != "model":
             parts = [{"text": given["content"]}]
@@ -143,7 +143,7 @@ list_reader = GeminiList
 
 
 def _as_camel(part: Mapping[str, Any]) -> dict[str, Any]:
-    """A part with its keys, and those of what it holds, as the API writes them."""
+    """A part with its own and its nested keys in the API's camel case."""
 
     def camel(key: str) -> str:
         return _OLD.sub(lambda match: match[1].upper(), key)

@@ -1,9 +1,9 @@
-"""Cache marks in the providers' words: where a request says, and nothing else of it changed.
+"""Cache marks in the providers' words: set where a request says, with nothing else changed.
 
 Anthropic takes `cache_control` on a block, but not on thinking, and with `ttl` for an hour; those
-for an hour stand before the others. OpenAI since GPT-5.6
-`prompt_cache_breakpoint` on a part of a system, user or tool message's content, and routers
-`cache_control` there for the models of vendors who want that. Which it is says `caching/rules.py`.
+for an hour stand before the others. OpenAI since GPT-5.6 `prompt_cache_breakpoint` on a part of a
+system, user or tool message's content, and routers `cache_control` there for the models of vendors
+who want that. `caching/provider_rules.py` says which it is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _places(request: Request) -> dict[int, set[int]]:
 
 
 def mark_blocks(request: Request, body: dict[str, Any]) -> dict[str, Any]:
-    """The body of `/v1/messages` with its marks; a place where none can stand gets none."""
+    """The body of `/v1/messages` with its marks; places that cannot be marked are skipped."""
     places = _places(request)
     if not places:
         return body
@@ -88,7 +88,7 @@ def _yields(message: Message, part: Part, request: Request) -> bool:
 def _block(
     message: Message, own: list[dict[str, Any]], part: int, request: Request
 ) -> dict[str, Any] | None:
-    """The block that a part of a message became, if it takes a mark."""
+    """The block that a part of a message became, if it can be marked."""
     if message.role == "tool":
         return own[0]
     call = part - len(message.parts)
@@ -115,7 +115,7 @@ def _mark(model: str) -> Mark | None:
 
 
 def marked(request: Request) -> tuple[Message, ...]:
-    """The messages with their marks, as further keys of the parts that are marked."""
+    """The messages with their marks as extra keys of the marked parts."""
     key = _mark(request.model) if request.breakpoints else None
     if key is None:
         return request.messages
@@ -147,7 +147,7 @@ def _takes(message: Message, part: Part) -> bool:
 def in_chat(message: Message, part: int) -> int:
     """The part of a message in chat form: parts of its content, then its calls.
 
-    What a chat dict holds beside its content travels as parts, too; they are not counted.
+    Other keys of a chat dict also travel as parts, which are not counted.
     """
     content = [
         at

@@ -1,10 +1,9 @@
 """OpenAI chat dicts, in and out: the form messages have at every border.
 
-What a dict holds that Windlass has no word for (audio, files, refusals, vendor
-keys of a message, a part or a tool call) travels as an opaque part and comes out
-where it was. Normalised on the way, so not given back letter for letter: keys
-that hold null, a list of one plain text (its text), empty lists, a null content
-that stands beside nothing else (empty text).
+Anything that Windlass has no word for (audio, files, refusals, vendor keys of a message, a part or
+a tool call) travels as an opaque part and comes out where it was. Some things are normalised on the
+way, and so do not come back byte for byte: keys that hold null, a list of one plain text (its
+text), empty lists, a null content with nothing else beside it (empty text).
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _PROVIDER: Final = "openai"
 _PART: Final = "part:"
 """Opaque kind: a whole part of the content; the type's name follows."""
 _WITH: Final = "with"
-"""Opaque kind: further keys of the text or picture that stands before it."""
+"""Opaque kind: extra keys of the text or picture before it."""
 _KEY: Final = "key:"
 """Opaque kind: a key of the message; its name follows."""
 _CALL: Final = "call:"
@@ -131,7 +130,7 @@ def _picture(url: str, detail: str, where: str) -> Picture:
 
 
 def _calls(calls: Any, where: str) -> tuple[tuple[ToolCall, ...], list[Opaque]]:
-    """The calls, and the further keys that some have (Gemini's thought signatures come so)."""
+    """The calls and their extra keys (Gemini's thought signatures come this way)."""
     if not isinstance(calls, list | tuple):
         raise SequenceError(f"{where}: tool_calls is not a list")
     read: list[ToolCall] = []
@@ -158,8 +157,8 @@ def _calls(calls: Any, where: str) -> tuple[tuple[ToolCall, ...], list[Opaque]]:
 def to_openai(message: Message, load: Callable[[str], bytes] | None = None) -> dict[str, Any]:
     """The message as a chat dict; pictures become data URLs.
 
-    `load` returns a picture's bytes by SHA-256 and is asked only for pictures
-    that carry none themselves. Opaque parts of other providers are left out.
+    `load` returns a picture's bytes by SHA-256, and is called only for pictures that hold none
+    themselves. Opaque parts of other providers are left out.
     """
     chat: dict[str, Any] = {"role": message.role}
     keys: dict[str, Any] = {}
@@ -209,7 +208,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _merged(base: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
-    """`one` with the further keys of `other`, inside shared objects too."""
+    """`base` with the keys of `further`, also inside shared objects."""
     return {**base} | {
         key: base[key] | value if key in base and isinstance(value, dict) else value
         for key, value in further.items()
@@ -225,7 +224,7 @@ def _url(part: Picture, load: Callable[[str], bytes] | None) -> dict[str, str]:
 
 
 def check_sequence(messages: Iterable[Message], tools: Collection[str] | None = None) -> None:
-    """Raise SequenceError where OpenAI's chat endpoint would answer 400.
+    """Raise SequenceError if OpenAI's chat endpoint would answer 400.
 
     Rules (field notes of the API's own error texts): an assistant message with
     tool calls is followed at once by one tool message for each of its calls; a

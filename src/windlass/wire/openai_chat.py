@@ -37,8 +37,8 @@ from windlass.wire.tools import write_tools
 _PROVIDER: Final = "openai"
 _THINKS_ALOUD: Final = re.compile(r"deepseek-v(?:[4-9]|\d\d)")
 """Models that want the reasoning of turns with calls back in all later requests: `The
-reasoning_content in the thinking mode must be passed back to the API.` An empty one will do where
-there is none, because another model spoke or an edit took it (openclaw/openclaw#73417)."""
+reasoning_content in the thinking mode must be passed back to the API.` An empty one is enough if
+there is none, because another model spoke or an edit removed it (openclaw/openclaw#73417)."""
 _REASONING: Final = "reasoning_content"
 _NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 """The API's own pattern for `name` of a message."""
@@ -82,7 +82,7 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
 
 
 def _with_reasoning(chat: dict[str, Any], model: str) -> dict[str, Any]:
-    """The message with the reasoning that its model wants back, if only an empty one."""
+    """The message with the reasoning that its model wants back, even if it is empty."""
     if chat["role"] == "assistant" and _REASONING not in chat and _THINKS_ALOUD.search(model):
         return {**chat, _REASONING: ""}
     return chat
@@ -95,7 +95,7 @@ def _choice(choice: str, names: Mapping[str, str]) -> Any:
 
 
 def _format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """`strict` only where the schema is fit for it: every object's properties all required."""
+    """`strict` only if the schema allows it: all properties of every object are required."""
     strict = _all_required(schema)
     form = {
         "name": "output",
@@ -124,7 +124,7 @@ def _all_required(schema: Any) -> bool:
 def _fitted(
     request: Request, names: Mapping[str, str], *, system_anywhere: bool
 ) -> Iterator[Message]:
-    """The messages as the endpoint takes them, moved pictures included."""
+    """The messages in the form that the endpoint accepts, moved pictures included."""
     shown: list[Message] = []
     called: dict[str, str] = {}
     begun = False
@@ -163,7 +163,7 @@ def _own(messages: Iterable[Message], model: str) -> Iterator[Message]:
 
 
 def _result(message: Message) -> Message:
-    """A tool message holds text alone and no name."""
+    """A tool message holds only text, and no name."""
     return tool(message.tool_call_id or "", *without_pictures(message).parts)
 
 
@@ -173,7 +173,7 @@ def _named(message: Message) -> Message:
 
 
 def _call(call: ToolCall, names: Mapping[str, str]) -> ToolCall:
-    """Arguments as the model wrote them; none at all are an empty object, which servers parse."""
+    """Arguments as the model wrote them; missing ones become an object, which servers parse."""
     return replace(
         call,
         name=names[call.name],
@@ -188,7 +188,7 @@ _HARMLESS: Final = frozenset({"stop", "tool_calls", "function_call", *_FINISH})
 
 
 def headers(request: Request) -> dict[str, str]:  # noqa: ARG001 - one signature for all formats
-    """None: all is in the body."""
+    """No headers: everything is in the body."""
     return {}
 
 
@@ -260,7 +260,7 @@ def _usage(usage: Any) -> Usage:
 
 
 class ChatReader:
-    """`chat.completion.chunk` objects put together to one answer.
+    """Assembles `chat.completion.chunk` objects into one answer.
 
     Calls are told apart by their index; text of every key is joined, so vendor keys
     (`reasoning_content`) come out whole. The usage comes in the last chunk, without
@@ -276,7 +276,7 @@ class ChatReader:
         self._model: str | None = None
 
     def feed(self, event: Mapping[str, Any]) -> str:
-        """Take one chunk; answer its new text."""
+        """Take one chunk; return its new text."""
         _refuse_error(event)
         self._model = event.get("model") or self._model
         self._usage = event.get("usage") or self._usage
@@ -330,7 +330,7 @@ reader = ChatReader
 
 
 def _joined(before: Any, piece: Any) -> Any:
-    """`one` and the piece that follows it; pieces of one numbered item (reasoning_details) too."""
+    """`one` joined with the next piece; also pieces of one numbered item (reasoning_details)."""
     if isinstance(before, str) and isinstance(piece, str):
         return before + piece
     if not (isinstance(before, list) and isinstance(piece, list)):

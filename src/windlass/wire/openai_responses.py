@@ -1,8 +1,8 @@
 """OpenAI's Responses form: items in and out, and the context of a request in it.
 
-Rules (developers.openai.com, Responses; its error texts): each call has one output and each
-output a call; a reasoning item stays before what it led to; compaction items and all that is
-not known keep their place. The items of one response are one message of the assistant.
+Rules (developers.openai.com, Responses; its error texts): each call has one output and each output
+a call; a reasoning item stays before what it led to; compaction items and items of unknown types
+keep their place. The items of one response are one message of the assistant.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _OF_MACHINES: Final = {
     "local_shell_call": "local_shell_call_output",
     "apply_patch_call": "apply_patch_call_output",
 }
-"""Calls that whoever runs the loop answers, besides those of functions, and their outputs."""
+"""Calls besides functions that the caller's loop answers, and their outputs."""
 _OF_CLIENT: Final = ("additional_tools", "configuration_update", "mcp_approval_response")
 _ROLES: Final = ("system", "developer", "user", "assistant")
 _OF_OTHERS: Final = (
@@ -253,7 +253,7 @@ class ResponsesList:
         """The calls of shells, patches and computers that wait for their outputs: their types."""
 
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """An item as it is inside; those of one response join."""
+        """An item in Windlass's form; items of one response join."""
         kind = given.get("type", "message")
         ident = str(given.get("call_id") or given.get("id") or "")
         if kind in _OF_MACHINES:
@@ -295,7 +295,7 @@ list_reader = ResponsesList
 
 
 def _missing(ident: str, kind: str, where: str) -> dict[str, Any]:
-    """What stands for the output of a call that has none."""
+    """The output item of a call that has none."""
     output = {"type": _OF_MACHINES[kind]}
     match kind:
         case "shell_call":
@@ -311,7 +311,7 @@ def _missing(ident: str, kind: str, where: str) -> dict[str, Any]:
 
 
 def joined(before: Message, after: Message) -> Message:
-    """Two messages of the assistant as one: what was numbered goes on."""
+    """Two assistant messages joined into one, with the numbering continued."""
     count = len(before.tool_calls)
     return Message(
         "assistant",

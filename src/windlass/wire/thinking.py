@@ -1,9 +1,8 @@
 """What models do with the signed thinking of their earlier replies, as data.
 
-A Claude signs its thinking and wants it back. From some version of each family on, a block is
-bound to all that stood before it when it came: system prompt, tools and messages, thinking
-included. A request in which any of that differs is refused. Older ones read a block that is out of
-date as if nothing had happened.
+A Claude signs its thinking and wants it back. From some version of each family on, a block is bound
+to everything before it: system prompt, tools and messages, thinking included. These models refuse a
+request in which any of that differs. Older ones accept an outdated block.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ _PAGES: Final = "platform.claude.com, docs, build-with-claude"
 
 @dataclass(frozen=True, slots=True)
 class ThinkingRules:
-    """What a model takes back of its thinking, and what it refuses of requests.
+    """What thinking a model takes back, and which requests it refuses.
 
-    `bound`: signed thinking is checked against all that stood before it. `read`: earlier thinking
-    is read whatever became of what stood before it. `open_round`: the thinking of a tool round
-    that is not ended yet must come back. `forces`: a tool can be forced by `tool_choice`.
-    `disables`: thinking can be switched off. `notes`: what it says between calls of tools comes
-    as thinking. `source` says where the facts are from.
+    `bound`: signed thinking is checked against everything before it. `read`: earlier thinking is
+    accepted whatever happened to the messages before it. `open_round`: the thinking of an
+    unfinished tool round must be sent back. `forces`: a tool can be forced by `tool_choice`.
+    `disables`: thinking can be switched off. `notes`: it puts what it says between tool calls into
+    thinking. `source` says where the facts are from.
     """
 
     bound: bool = False
@@ -44,9 +43,9 @@ class ThinkingRules:
 
 
 NO_THINKING: Final = ThinkingRules()
-"""A model that signs nothing, as far as is known."""
+"""The rules of a model that signs nothing, as far as is known."""
 BOUND: Final = ThinkingRules(bound=True)
-"""One that refused thinking because what stood before it was another thing."""
+"""The rules of a model that refused thinking because something before it had changed."""
 
 _BOUND_FROM: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
     # build-with-claude/preserved-thinking and its page on prefix checks; the what's-new pages of
@@ -113,16 +112,16 @@ def thinking_rules(model: str) -> ThinkingRules:
 
 
 _REFUSAL: Final = re.compile(r"Invalid .?signature.? in .?(redacted_)?thinking|block is bound to a")
-"""Anthropic, on thinking that was changed, and on thinking whose past was."""
+"""Anthropic's refusals of changed thinking, and of thinking whose context changed."""
 
 
 def refuses_thinking(text: str) -> bool:
-    """Whether a refusal, in its provider's words, is of thinking that a request holds."""
+    """Whether a provider's refusal is about thinking in the request."""
     return _REFUSAL.search(text) is not None
 
 
 def takes_choice(model: str, choice: str) -> bool:
-    """Whether a model takes a `tool_choice`: some leave it to themselves whether to call.
+    """Whether a model accepts a `tool_choice`: some always decide themselves whether to call.
 
     >>> takes_choice("anthropic/claude-opus-5-5", "required"), takes_choice("openai/x", "look")
     (False, True)
@@ -131,7 +130,7 @@ def takes_choice(model: str, choice: str) -> bool:
 
 
 def drops_thinking(model: str, effort: str | None, choice: str) -> bool:
-    """Whether a request to a model can ask for thinking that is out of place to be dropped.
+    """Whether a request to a model can ask for thinking that no longer fits to be dropped.
 
     That needs thinking to be on: not switched off by `effort`, nor by a forced `choice`.
     """
@@ -154,7 +153,7 @@ def is_thinking(part: object) -> bool:
 
 
 def is_note(part: Opaque) -> bool:
-    """Whether a part is thinking in which its model says something: what it does, and why."""
+    """Whether a part is thinking in which its model tells the user what it does, and why."""
     if part.kind != "thinking" or not thinking_rules(part.model).notes:
         return False
     block = json.loads(part.data)

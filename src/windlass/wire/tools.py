@@ -1,8 +1,8 @@
-"""Tools as callers give them: which form they are in, what they are inside, and back again.
+"""Tools as callers pass them: recognising their form, reading them, and writing them back.
 
-A tool keeps what its own form says of it, and goes back into that form as it came. Another form
-gets its name, purpose and schema. What the provider runs itself (a server tool) has no schema, and
-so no place in another form.
+A tool keeps everything from its own form, and is written back to that form unchanged. Another form
+gets its name, purpose and schema. A tool that the provider runs itself (a server tool) has no
+schema, and so no place in another form.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _SNAKE: Final = re.compile(r"_([a-z])")
 
 
 def tools_form(tools: Iterable[Mapping[str, Any]]) -> FormName | None:
-    """The form of the first tool that has one (None: there is no tool)."""
+    """The form of the first tool that shows one (None: there is no tool)."""
     return next((_form(one) for one in tools), None)
 
 
 def read_tools(given: Iterable[Any]) -> tuple[tuple[dict[str, Any], ...], tuple[ToolSpec, ...]]:
-    """The tools as JSON data, and what they are inside: one for each function.
+    """The tools as JSON data, and in Windlass's form, one for each function.
 
-    Raises UsageError for what is no tool in any of the forms.
+    Raises UsageError for anything that is not a tool in any of the forms.
     """
     tools: list[dict[str, Any]] = []
     specs: list[ToolSpec] = []

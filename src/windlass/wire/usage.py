@@ -1,7 +1,7 @@
-"""What a provider says it counted, in any of the formats' words; what contradicts itself is told.
+"""The usage that a provider reports, in the words of any format, and its contradictions.
 
-For usage that comes by way of somebody else's loop, or from a provider of somebody's own. The
-formats read their own answers themselves.
+For usage from somebody else's loop or from a user's own provider. The formats read their own
+answers themselves.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _KEYS: Final[tuple[tuple[str, str, str], ...]] = (
     ("promptTokenCount", "", "cachedContentTokenCount"),
     ("prompt_token_count", "", "cached_content_token_count"),
 )
-"""The key of all input tokens, and where those of them stand that were read from a cache."""
+"""The key of all input tokens, and the place of those that were read from a cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
     """Input tokens of a call as its provider counted them.
 
-    `cached` of them were read from a cache (None: it says nothing of one).
+    `cached` of them were read from a cache (None: not reported).
     """
 
     tokens_in: int
@@ -35,7 +35,7 @@ class Counted:
 
 
 def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
-    """What a usage says of the input.
+    """Read the input tokens from a usage.
 
     It is ours, or an object in OpenAI's, Anthropic's or Gemini's words, or one of their SDKs'.
     Raises ValueError in one clause where it says nothing of it, or contradicts itself.
@@ -57,7 +57,7 @@ def counted(usage: Usage | Mapping[str, Any] | object) -> Counted:
 
 
 def read_usage(usage: Mapping[str, Any] | object) -> Usage:
-    """A usage in the words of any format; impossible numbers are cut to possible ones.
+    """Read a usage in the words of any format; impossible numbers are capped.
 
     The usage of compactions is added. Raises ValueError where it has no input tokens.
     """
@@ -122,7 +122,7 @@ def _read(usage: Mapping[str, Any]) -> Counted:
 
 
 def contradiction(usage: Usage) -> str:
-    """What cannot be in a usage of ours, in one clause; empty where all can."""
+    """What is impossible in a usage, in one clause; empty if nothing is."""
     named = {
         "input": usage.tokens_in,
         "output": usage.tokens_out,
@@ -142,7 +142,7 @@ def contradiction(usage: Usage) -> str:
 
 
 def possible(usage: Usage) -> Usage:
-    """The usage without what cannot be: nothing below none, no more cached or written than sent."""
+    """The usage with impossible counts capped: none below 0 and none above the input."""
     tokens_in = max(0, usage.tokens_in)
     cached = min(max(0, usage.tokens_cached), tokens_in)
     written = min(max(0, usage.tokens_written), tokens_in - cached)

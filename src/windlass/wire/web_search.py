@@ -1,8 +1,8 @@
-"""Searches of the web that a provider makes itself: what asks for one, and what it found.
+"""Web searches that a provider makes itself: how to ask for one, and what it found.
 
-OpenAI's models for search look before every answer (`web_search_options`). Anthropic's and
-Gemini's, and any model behind OpenRouter, look where the request offers them the provider's
-own tool; the answer to such a request is asked for in one piece.
+OpenAI's search models search before every answer (`web_search_options`). Anthropic's and Gemini's,
+and any model behind OpenRouter, search if the request offers them the provider's own tool; such a
+request asks for the answer in one piece.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windlass.wire.base import Reply, Usage
 from windlass.wire.calls import count, inside
 
 MOST_SEARCHES: Final = 3
-"""How often Anthropic's model may look for one query; each time is billed."""
+"""How often Anthropic's model may search for one query; each search is billed."""
 
 ROUTER: Final = "openrouter"
 """The provider that speaks OpenAI's format and searches by a tool of its own."""
@@ -23,7 +23,7 @@ ROUTER: Final = "openrouter"
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """A page that was found. `excerpt` is what was quoted of it, empty where nothing was."""
+    """A page of the results. `excerpt` is what was quoted from it; empty if nothing was."""
 
     title: str
     url: str
@@ -34,10 +34,9 @@ class WebPage:
 class SearchReply:
     """What a search found, and what it used.
 
-    `text` is what the model says of the pages, those that it cites first. `searches` is how
-    often the web was asked. `dollars` is the price in US dollars where the provider tells it
-    (None: it does not). `failure` is the provider's word for what went wrong, empty where
-    nothing did.
+    `text` is what the model says about the pages. The pages that it cites come first. `searches` is
+    the number of searches. `dollars` is the price in US dollars if the provider reports it, else
+    None. `failure` is the provider's word for what went wrong, else empty.
     """
 
     text: str
@@ -51,7 +50,7 @@ class SearchReply:
 def with_search(wire: str, provider: str, body: Mapping[str, Any], most: int) -> dict[str, Any]:
     """The body of a request without tools, with the provider's own search in it.
 
-    `most` is the number of pages wanted, which only OpenRouter can be told.
+    `most` is the number of pages wanted, which only OpenRouter accepts.
     """
     match wire:
         case "anthropic":
@@ -68,7 +67,7 @@ def with_search(wire: str, provider: str, body: Mapping[str, Any], most: int) ->
 
 
 def read(wire: str, answer: Mapping[str, Any], reply: Reply) -> SearchReply:
-    """What the whole `answer` says was found; `reply` is the same answer, read as a reply.
+    """Read the results from the whole `answer`; `reply` is the same answer, read as a reply.
 
     Raises ValueError where the answer is malformed.
     """
@@ -82,7 +81,7 @@ def read(wire: str, answer: Mapping[str, Any], reply: Reply) -> SearchReply:
 
 
 def _anthropic(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
-    """Text comes in blocks, cut where a citation begins or ends; results stand between them."""
+    """Text comes in blocks, cut where a citation begins or ends, with results between them."""
     text, apart, failure = "", False, ""
     quoted: list[WebPage] = []
     listed: list[WebPage] = []
@@ -143,7 +142,7 @@ def _gemini(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
 
 
 def _pages(sources: list[Any], excerpt: str) -> Iterator[WebPage]:
-    """Pages of objects with a url; `excerpt` is the key of what was quoted."""
+    """The pages from objects with a url; `excerpt` is the key of the quoted text."""
     for source in sources:
         if isinstance(source, Mapping) and isinstance(source.get("url"), str):
             yield WebPage(
@@ -152,7 +151,7 @@ def _pages(sources: list[Any], excerpt: str) -> Iterator[WebPage]:
 
 
 def _each_once(pages: Iterator[WebPage] | list[WebPage]) -> tuple[WebPage, ...]:
-    """Each address once, where it first stood, with all that was quoted of it."""
+    """Each address once, in order of first appearance, with everything quoted from it."""
     pages_by_url: dict[str, WebPage] = {}
     for page in pages:
         first = pages_by_url.setdefault(page.url, page)

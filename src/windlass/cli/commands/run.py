@@ -9,7 +9,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from windlass.cli.command import command
-from windlass.cli.options import Auto, Input, PriceAs, ResumeOptions, RunOptions
+from windlass.cli.options import Auto, Input, Lenient, PriceAs, ResumeOptions, RunOptions
 from windlass.cli.output import out
 from windlass.errors import UsageError
 
@@ -26,16 +26,18 @@ def run(
         Option("--dry-run", help="Send nothing: show the first request and the largest cost."),
     ] = False,
     auto: Auto = False,
+    lenient: Lenient = False,
     shared: RunOptions,
 ) -> None:
     """Run a cascade or resume one, show its progress, and print what each phase sent."""
     from windlass.api import functions
+    from windlass.api.loading import ReadingOptions
     from windlass.cli.dry_run import show_forecast
     from windlass.cli.one_run import finish_run, resume_command
     from windlass.cli.run_input import read_input
     from windlass.cli.untrusted import read_trusted_settings
 
-    options = {**shared.for_library(), "auto": auto}
+    options = {**shared.for_library(), "auto": auto, "lenient": lenient}
     flags = {**shared.settings.flags(), "price_as": price_as}
     if shared.output_only and (dry_run or out.as_json):
         raise UsageError("--output-only excludes --json and --dry-run; give one of them")
@@ -51,7 +53,8 @@ def run(
     elif cascade is None or resuming.again or resuming.accept:
         raise UsageError("give a cascade to run, or a session with --resume")
     elif dry_run:
-        show_forecast(cascade, given, flags, auto=auto, trust=shared.trust)
+        how = ReadingOptions(trust=shared.trust, lenient=lenient)
+        show_forecast(cascade, given, flags, how, auto=auto)
         return
     else:
         options["session_id"] = shared.session_name

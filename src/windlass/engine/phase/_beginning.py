@@ -85,6 +85,7 @@ def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> C
         window_tokens=phase_run.info.window,
         limit=room_for_messages(run, phase_run, limit),
         on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
+        summary_tokens=phase_run.rule.budget.summary_tokens,
         where=lambda item, number: _picture_file(run, item, number),
     )
     planner = planner_of(policy, prices, sure=_calls_to_come(run, phase_run), tells=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.tools_named import memory_of, missing_bank
@@ -26,6 +27,11 @@ MOST = 8
 """Tools a manifest may choose."""
 
 _WORD = re.compile(r"[a-z]{3,}")
+
+MOST_SAID: Final = 20
+"""Messages that the choice sees with `manifest_context: full`."""
+LONGEST_SAID: Final = 200
+"""Characters of each of them."""
 
 
 async def tools_of(
@@ -62,13 +68,14 @@ async def choose_tools(
     lines = [spec.description.strip().partition("\n")[0] for spec in specs]
     menu = "\n".join(f"- {spec.name}: {line}" for spec, line in zip(specs, lines, strict=True))
     names = [spec.name for spec in specs]
+    said = _said_before(phase_run) if phase.manifest_context == "full" else ""
     schema = {
         "type": "object",
         "properties": {"tools": {"type": "array", "items": {"enum": names}, "maxItems": MOST}},
         "required": ["tools"],
         "additionalProperties": False,
     }
-    question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu)))
+    question = (system(MANIFEST_SYSTEM), user(manifest_text(instructions, menu, said)))
     taken = await send(
         run,
         phase_run,
@@ -94,6 +101,13 @@ async def choose_tools(
     run.record.decide(name, text, details, turn=0, **columns)
     run.emit(Noted(name, text, detail=True))
     return tuple(chosen)
+
+
+def _said_before(phase_run: PhaseRun) -> str:
+    """The newest messages before the instructions, each cut."""
+    entries = phase_run.messages.entries[:-1][-MOST_SAID:]
+    lines = ((entry.message.role, " ".join(entry.message.text.split())) for entry in entries)
+    return "\n".join(f"{role}: {text[:LONGEST_SAID]}" for role, text in lines if text)
 
 
 def _chosen(answer: str, names: Sequence[str]) -> list[str]:

@@ -45,11 +45,10 @@ def with_numbers(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
 
 def _number(text: str, kind: object) -> int | float | None:
     """The number that a text is, where one of this kind is taken (None: it is none)."""
-    read = {"integer": int, "number": float}.get(str(kind))
-    if read is None:
-        return None
     try:
-        return read(text)
+        if kind == "integer":
+            return int(text)
+        return float(text) if kind == "number" else None
     except ValueError:
         return None
 

@@ -1,4 +1,4 @@
-"""Marking messages as important: by the tool `callout`, and by a phase's patterns.
+"""Marking messages as important: by the tool `callout`, by a phase's names and patterns.
 
 A mark is recorded at once. A marked message is kept as it was said in every window from then
 on: it is pinned, and a time to live does not mask it. Together such messages take at most half
@@ -12,8 +12,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from windlass.cascade.callout_rules import MESSAGES, OUTPUT, CalloutRule, name_for, patterns_of
 from windlass.history.base import NodeType
 from windlass.history.callout_rows import (
+    LONGEST_NAME,
     callout_metadata,
     check_callout_name,
     find_callouts,
@@ -22,6 +24,7 @@ from windlass.history.callout_rows import (
 from windlass.history.decisions import By
 from windlass.messages import Message
 from windlass.safety.patterns import compile_pattern
+from windlass.text.templates import render
 from windlass.window.assemble import assemble
 from windlass.window.entries import Item
 
@@ -76,14 +79,56 @@ def call_out(run: Run, phase_run: PhaseRun, ref: str, name: str) -> str:
 
 
 def mark_matches(run: Run, phase_run: PhaseRun, items: Sequence[Item]) -> None:
-    """Mark what the phase's patterns find among what the model and its tools just said."""
+    """Mark what the phase names, or its patterns find, among what was just said.
+
+    Raises ContextError where the template of a name is wrong.
+    """
+    named = name_for(phase_run.phase.callouts, MESSAGES)
+    patterns = patterns_of(phase_run.phase.callouts)
     for item in items:
         if item.message.name in _COPIES:
             continue
-        for name, pattern in phase_run.phase.callouts.items():
+        if named is not None and _names_at_once(named, item):
+            _mark_named(run, phase_run, item, MESSAGES, named)
+        for name, pattern in patterns.items():
             if compile_pattern(pattern, re.MULTILINE).search(item.message.text):
                 _mark(run, phase_run, item.id, item.message, name, by="pattern", pattern=pattern)
                 break
+
+
+def _names_at_once(rule: CalloutRule, item: Item) -> bool:
+    """Whether a rule for messages names this one as soon as it is said."""
+    return rule.filter == "all" or (
+        rule.filter == "assistant_only" and item.message.role == "assistant"
+    )
+
+
+def mark_output(run: Run, phase_run: PhaseRun, output: Item | None) -> None:
+    """Mark the phase's output, and what it said in its last turn, where it names them.
+
+    Raises ContextError where the template of a name is wrong.
+    """
+    messages = name_for(phase_run.phase.callouts, MESSAGES)
+    if messages is not None and messages.filter == "last_turn":
+        for item in phase_run.messages.own:
+            if item.turn == phase_run.now.turn and item.message.role in ("assistant", "tool"):
+                _mark_named(run, phase_run, item, MESSAGES, messages)
+    named = name_for(phase_run.phase.callouts, OUTPUT)
+    if named is not None and output is not None:
+        _mark_named(run, phase_run, output, OUTPUT, named)
+
+
+def _mark_named(run: Run, phase_run: PhaseRun, item: Item, what: str, rule: CalloutRule) -> None:
+    """Mark a message under the name that a template makes; one that is empty marks nothing."""
+    name = phase_run.phase.name
+    called = render(
+        str(rule.as_),
+        **run.template_values(),
+        where=f"phase {name!r}, callouts.{what}",
+        moments={"phase": name, "turn": phase_run.now.turn},
+    )
+    if called := " ".join(called.split())[:LONGEST_NAME]:
+        _mark(run, phase_run, item.id, item.message, called, by="phase")
 
 
 def pin(phase_run: PhaseRun) -> None:

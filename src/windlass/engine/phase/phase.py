@@ -17,8 +17,10 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import LimitHit, PhaseEnded
 from windlass.engine.people.deciding import decide_after
 from windlass.engine.phase._attempts import run_attempts
+from windlass.engine.phase.callouts import mark_output
 from windlass.engine.phase.extraction import extract_state
 from windlass.engine.phase.guarding import Guard
+from windlass.engine.phase.keeping import keep_messages
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.phase.routing import route_of
 from windlass.engine.turn.record import Recorder
@@ -81,6 +83,7 @@ async def try_phase(run: CascadeRun, phase: Phase, beginning: Awaitable[PhaseRun
     """Attempts at a phase until one is accepted, and what is taken from its output."""
     phase_run = await beginning
     ending, output = await run_attempts(run, phase, phase_run)
+    mark_output(run, phase_run, output)
     return Tried(phase_run, ending, output, await extract_state(run, phase, output))
 
 
@@ -117,6 +120,7 @@ async def settle(
     )
     record.append(outcomes=[outcome], state=[*phase_run.now.state.changes(name), *changes])
     session.state.update({change.key: change.value for change in changes})
+    keep_messages(run, phase, phase_run)
     text = output.message.text if output else ""
     run.emit(PhaseEnded(name, ending.status, text, ending.reason))
     return ending, output

@@ -47,7 +47,7 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
         ends = "" if kept.expires is None else f", until {time_text(kept.expires)}"
         return f"remembered as {kept.key!r} in bank {kept.bank!r}, version {kept.version}{ends}"
 
-    def search(query: str, bank: str) -> str:
+    def search(query: str, bank: str, most: int) -> str:
         if bank:
             _check_open(bank, declared.read, "read")
         names = (bank,) if bank else tuple(declared.read)
@@ -59,15 +59,15 @@ def memory_callbacks(run: CascadeRun, phase: Phase) -> MemoryCallbacks | None:
             held = [memory for name in names for memory in banks.memories(name)]
         except StoreError as error:
             raise ToolError(str(error)) from error
-        return _listed(query, names, held)
+        return _listed(query, names, held, min(most, MOST_FOUND) if most > 0 else MOST_FOUND)
 
     return MemoryCallbacks(keep, search)
 
 
-def _listed(query: str, names: Sequence[str], held: Sequence[Memory]) -> str:
+def _listed(query: str, names: Sequence[str], held: Sequence[Memory], most: int) -> str:
     """The result of a search: the memories among those held that belong to a query."""
     texts = {number: searched(memory) for number, memory in enumerate(held)}
-    matching = match_texts(query, texts, most=MOST_FOUND)
+    matching = match_texts(query, texts, most=most)
     where = " and ".join(repr(name) for name in names)
     if not matching:
         keys = ", ".join(memory.key for memory in held[-_LISTED:])

@@ -46,7 +46,8 @@ def has_begun(store: Store, session_id: str) -> bool:
 
 def describe_run(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, Any]:
     """What the start of a session says of its run: its file, and what `describe_setup` adds."""
-    return {"file": run.cascade.file, **describe_setup(run, definition, _rules_of(run))}
+    lenient = {"lenient": True} if run.cascade.is_lenient else {}
+    return {"file": run.cascade.file, **lenient, **describe_setup(run, definition, _rules_of(run))}
 
 
 def describe_setup(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import TurnRecord
 from windlass.engine.turn.record import usage_columns
 from windlass.history.base import NodeType
-from windlass.history.decisions import PlanKept
+from windlass.history.decisions import PlanKept, ResultReused
 from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult, ToolsStarted
 from windlass.injectors.base import FailedCall
 from windlass.injectors.retained_errors import update_failures
@@ -50,6 +50,8 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     try:
         # A person is asked before anything is done: without an answer nothing of it is.
         answers = await answers_to(run, phase_run, turn, reply.tool_calls)
+        reused = _kept_for(run, phase_run, reply.tool_calls, answers)
+        answers = {**answers, **reused}
         calls = [call for at, call in enumerate(reply.tool_calls) if at not in answers]
         for call in calls:
             run.emit(ToolStarted(name, call.name, call.arguments))
@@ -68,6 +70,8 @@ async def answer_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
     state = now.state.changed_since(before)
     _record_results(run, phase_run, parent, answered, started, state)
     note_results(run, phase_run, answered)
+    fresh = [each for at, each in enumerate(answered) if at not in answers]
+    run.kept_results.note(fresh, tools.by_name, at=run.record.clock(), turn=str(turn))
     for call, output in answered:
         names = tuple(picture.describe() for picture in output.pictures)
         summary = output.text.strip().partition("\n")[0]
@@ -99,6 +103,23 @@ async def _answer_from_record(
     ]
     _record_results(run, phase_run, parent, answered, run.record.clock(), recorded.state)
     note_results(run, phase_run, answered)
+    place = str(run.record.turn(phase_run.phase.name, now.attempt, now.turn))
+    run.kept_results.note(answered, tools.by_name, at=run.record.clock(), turn=place)
+
+
+def _kept_for(
+    run: Run, phase_run: PhaseRun, calls: Sequence[ToolCall], answers: Mapping[int, ToolOutput]
+) -> dict[int, ToolOutput]:
+    """The results that stand for calls, by their position; each is told with its first turn."""
+    reused: dict[int, ToolOutput] = {}
+    for at, call in enumerate(calls):
+        tool = phase_run.tools.by_name.get(call.name)
+        if at in answers or not (kept := run.kept_results.find(tool, call, run.record.clock())):
+            continue
+        reused[at] = kept.output
+        text = f"{call.name} did not run: the result of {kept.turn} is used again"
+        run.tell(phase_run.phase.name, text, ResultReused(call.name, kept.turn), detail=True)
+    return reused
 
 
 async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: str) -> None:

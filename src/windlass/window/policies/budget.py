@@ -1,10 +1,10 @@
-"""A token budget: what is left out when a window is larger than it may be."""
+"""A token budget: what is left out when a window is too large."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from windlass.messages import Text
 from windlass.text.prompts import summary_header
@@ -17,18 +17,22 @@ from windlass.window.policies.shared import ERROR_CHARS
 OnExceed: TypeAlias = Literal["warn", "prune", "summarise", "fail"]
 
 
+SUMMARY_TOKENS: Final = 500
+"""Tokens of the summary of a budget, unless it says otherwise."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenBudget:
     """Keeps a window within `limit` tokens, oldest first.
 
-    Above the limit old results become a line each, then whole turns are left out, until the
-    window takes at most `target` of the limit: a little more than must be, so that it is done
-    once in many calls and not at every one. System messages, the task (the first user message),
-    the newest user message, what is pinned and the latest turn stay; where nothing more can go
-    the window is handed on as it is, and whoever sends it decides.
+    Above the limit old results become a line each, then whole turns are left out, until the window
+    takes at most `target` of the limit: a little more than necessary, so that this happens once in
+    many calls and not at every one. System messages, the task (the first user message), the newest
+    user message, pinned messages and the latest turn stay; if nothing more can go, the window stays
+    as it is, and whoever sends it decides.
 
-    `summarise` asks for a summary of the oldest turns and shows it where one is supplied before
-    the call; without it, or where it does not hold, it prunes. `warn` and `fail` change nothing.
+    `summarise` asks for a summary of the oldest turns and shows it if one is supplied before the
+    call; without one, or if it is not acceptable, it prunes. `warn` and `fail` change nothing.
 
     Args:
         limit: The most tokens of a window, by the conversation's count.
@@ -42,13 +46,13 @@ class TokenBudget:
     limit: int
     on_exceed: OnExceed = "prune"
     target: float = 0.8
-    summary_tokens: int = 500
+    summary_tokens: int = SUMMARY_TOKENS
     min_chars: int = 200
     error_chars: int = ERROR_CHARS
     name: str = "budget"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What goes at this call, while the window is above the target."""
+        """What to leave out at this call, while the window is above the target."""
         if self.on_exceed not in ("prune", "summarise") or pending.tokens <= self.limit:
             return
         goal = int(self.target * self.limit)

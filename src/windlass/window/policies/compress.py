@@ -1,9 +1,9 @@
 """Results too large for a window are cut before they are sent for the first time.
 
-Lossy, and so only above a threshold, which rises with the budget that is left. The default
-keeps head, tail and error lines of what has more than 8,000 tokens; `by_kind` gives each kind
-of result its own short form. Before that, lines of tests that passed become a count, where
-there are many. Either way the text names how the original is got back.
+This loses text, so it applies only above a threshold, which rises with the budget that is left. The
+default keeps head, tail and error lines of results above 8,000 tokens; `by_kind` gives each kind of
+result its own short form. Before that, many lines of passed tests become a count. Either way, the
+text says how to get the original back.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ _K: Final = 1_000
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "text"})
 """Kinds that may be the output of a test runner."""
 _BACK_CHARS: Final = 200
-"""Characters that the way back may take off a form."""
+"""Characters of a form that the hint for getting the original back may take."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompressOptions:
-    """How large results that no call has seen yet are cut, by the kind of their content."""
+    """How large new results are cut, by the kind of their content."""
 
     above_chars: Count = 32_000
-    """Characters from which on a result is cut; without `by_kind` it keeps no more."""
+    """Characters above which a result is cut; without `by_kind` it keeps no more than that."""
     max_result_tokens: Count = 8_000
     """The most tokens that a cut result keeps."""
     passed_lines: CountOrZero = 20
-    """Lines of passed tests from which on they become a count; 0: never.
+    """The number of lines of passed tests from which on they become a count; 0: never.
 
     A test that the task, the newest user message or the call names keeps its line.
     """
@@ -58,20 +58,20 @@ class CompressOptions:
     adapt: bool = True
     """Whether the three thresholds rise and fall with what is left of the model's window.
 
-    They are half as high when nothing of it is left, and half as high again when all of it is.
+    They are half as high when none of it is left, and 1.5 times as high when all of it is.
     """
     search_results: Count = 5
-    """Results that a search keeps, title and snippet."""
+    """Results of a search that are kept, with title and snippet."""
     search_chars: Count = 2_000
     """The most characters a search keeps."""
     file_lines: Count = 10
-    """Lines that a file keeps from its head."""
+    """First lines of a file that are kept."""
     file_chars: Count = 1_000
     """The most characters a file keeps."""
     code_head: Count = 50
-    """Lines that command output keeps from its head."""
+    """First lines of command output that are kept."""
     code_tail: Count = 20
-    """Lines that command output keeps from its tail."""
+    """Last lines of command output that are kept."""
     code_chars: Count = 1_500
     """The most characters command output keeps."""
     api_chars: Count = 1_000
@@ -85,8 +85,8 @@ class Compress:
     """Cuts results that no call has seen.
 
     Args:
-        options: From which size on, and what is left.
-        window_tokens: Tokens of the window, which the thresholds adapt to (0: they stay).
+        options: Thresholds, and what is kept.
+        window_tokens: Tokens of the window, to which the thresholds adapt (0: they stay).
         error_chars: Characters of error lines that a failed result keeps however it is cut.
     """
 
@@ -120,7 +120,7 @@ class Compress:
                 yield Proposal((at,), "compress", reason, entry.message.with_parts(*parts))
 
     def _with_failure(self, original: Message, parts: Sequence[Part]) -> list[Part]:
-        """The parts, and in the last text of them the lines of a failure that none of them has."""
+        """The parts, with failure lines that none of them has added to the last text."""
         shown = {line.strip() for line in original.with_parts(*parts).text.split("\n")}
         lines = lines_of_failure(original, self.error_chars, shown)
         if not lines:
@@ -212,12 +212,12 @@ class Compress:
 
 
 def _has_lines(text: str, least: int) -> bool:
-    """Whether a text has more than `least` lines; looks no further than these."""
+    """Whether a text has more than `least` lines."""
     return len(text.split("\n", least)) > least
 
 
 def _requests(pending: PendingEdits, at: int) -> Sequence[str]:
-    """What was asked for where the result came: the task, the newest user message, the call."""
+    """What the result was asked for with: the task, the newest user message, the call."""
     places = {pending.first_user, pending.last_user, pending.caller(at)} - {-1, None}
     messages = [pending.original(place) for place in places if place is not None]
     calls = [call.arguments for message in messages for call in message.tool_calls]

@@ -1,9 +1,9 @@
 """Long results are cut to what was asked for, before they are sent for the first time.
 
-Each kind of result has a size above which it is cut and one that it keeps. What stays are its
-first and last lines, its errors, the lines near the words of the call and of the task, and every
-identifier that nothing else in view holds. Files that were read stay whole: edits quote them. What
-`recall` brought is not cut again.
+Each kind of result has a size above which it is cut and a size that it keeps. It keeps its first
+and last lines, its errors, the lines near the words of the call and of the task, and every
+identifier that nothing else in view holds. Files that were read stay whole, because edits quote
+them. Results of `recall` are not cut again.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _SIZES: Final[Mapping[Cut, Mapping[_Kind, tuple[int, int]]]] = {
         "edit": (250, 150),
     },
 }
-"""For each kind the tokens above which a result is cut, and those that it keeps. Files are none."""
+"""For each kind, the tokens above which a result is cut and the tokens that it keeps; no files."""
 _WORTH: Final = 0.8
-"""A cut leaves at most this share of a text, or the text stays."""
+"""A cut leaves at most this share of a text; otherwise the text stays."""
 _PROGRAMS: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log"})
 """Kinds that programs write."""
 _RECORDS: Final[frozenset[Kind]] = DATA - {"search"} | {"listing"}
 """Kinds of which every name is one; of the output of programs numbers and dates are none."""
 _MOST_LOST: Final = 5_000
-"""Names of a text that are looked at, its first ones: more than a digest has room for."""
+"""The number of first names of a text that are examined: more than a digest can hold."""
 _FIRST_CELL: Final = re.compile(r"^[|\s]*([^,|\t\n]{1,200})", re.MULTILINE)
 _NAMES: Final[Mapping[_Kind, int]] = {
     **dict.fromkeys(_RECORDS - {"table"}, 4),
@@ -74,7 +74,7 @@ class Cuts:
         return CHARS_A_TOKEN * min(above for above, _ in _SIZES[self.cuts].values())
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The new results that are longer than their kind may be, each as it would be sent."""
+        """The new results that are longer than their kind may be, each in its cut form."""
         for at in pending.fresh:
             entry = pending.entry(at)
             if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
@@ -132,7 +132,7 @@ def _names(pending: PendingEdits, at: int, kind: _Kind, text: str, shown: str) -
 
 
 def _query(pending: PendingEdits, at: int) -> Mapping[str, float]:
-    """What was asked for where the result came: the call, the words before it, the task."""
+    """What the result was asked for with: the call, the words before it, the task."""
     texts: list[tuple[str, float]] = []
     call, caller = pending.call(at), pending.caller(at)
     if call is not None:

@@ -1,8 +1,8 @@
-"""Digests: a tool result that the model has seen becomes a line, and what of it will be needed.
+"""Digests: a tool result that the model has seen becomes a line and what may be needed of it.
 
-The cheapest moment is the first call after the model has seen a result: almost nothing lies
-behind it yet. Names are kept by the digest (`window.digest`); whole lines cannot be, so what is
-read to be quoted stays in sight for some calls more.
+The cheapest moment is the first call after the model has seen a result: almost nothing comes after
+it yet. The digest (`window.digests`) keeps names; it cannot keep whole lines, so texts that are
+read to be quoted stay in sight for some more calls.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ half a point of the bills of recorded runs, where a digest has some 30 tokens.
 _RECORDS: Final[frozenset[Kind]] = frozenset({"json", "api", "table", "listing", "text"})
 """Kinds of which most is names. Output of commands, files and searches are text around names."""
 _READING: Final = re.compile(r"read|view|open|cat_|edit|goto|scroll|get_file|create")
-"""In the name of a tool that shows files by itself, as agents have it beside an exact editor."""
+"""Found in the name of a tool that shows files, which agents have beside an exact editor."""
 _FINAL: Final = frozenset({"digest", "mask", "supersede", "fold", "summarise", "expire", "expand"})
-"""Edits after which there is nothing left to shorten, or what must not be shortened again."""
+"""Edits after which there is nothing left to shorten, or nothing may be shortened again."""
 _LINE_CHARS: Final = 120
-"""What the line before a digest takes, with some air."""
+"""Characters of the line before a digest, with some margin."""
 _CHARS_FOR_ONE: Final = 50
-"""A digest of text grows by one character for so many: a larger file holds more names."""
+"""A digest of text grows by one character per this many: a larger file holds more names."""
 _PINNED_TURNS: Final = 1
-"""What is pinned is looked at again so many calls later."""
+"""Pinned results are looked at again this many calls later."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WithoutCache:
-    """What holds where the prices have no cache, in the place of the options of these names.
+    """Options that replace those of the same names if the prices have no cache.
 
-    There an edit costs no more later than now, so what may be needed can stay longer. Null: as
-    with a cache. An option that the user writes holds here too, unless it is written here.
+    Without a cache an edit costs no more later than now, so results can stay longer. Null: as with
+    a cache. An option that the user sets also applies here, unless it is set here.
     """
 
     see_reads: Count | None = None
@@ -69,7 +69,7 @@ class WithoutCache:
 
 @dataclass(frozen=True, kw_only=True)
 class DigestOptions:
-    """When results become digests, and how long these are."""
+    """When results become digests, and how long digests are."""
 
     see_results: Count | None = 1
     """Turns that see a tool result whole before it becomes a digest.
@@ -77,28 +77,28 @@ class DigestOptions:
     A digest has the identifiers of the result, its error lines and a reference.
     """
     see_reads: Count = 12
-    """The same for files read with a tool: edits quote whole lines of them.
+    """The same for files read with a tool, because edits quote whole lines of them.
 
-    It is not for what an edit shows of its file, because the call says what it changed.
+    It does not apply to the output of an edit, because the call itself says what it changed.
     """
     see_shell_reads: Count = 2
     """The same for files read in a shell (cat, sed -n)."""
     see_crowded: Count = 4
-    """The same for a result whose digest would not hold all its identifiers."""
+    """The same for a result whose digest has no room for all its identifiers."""
     see_named: CountOrZero = 12
-    """A read also stays while the model named it in the last so many turns; 0: no.
+    """A read also stays if the model named the file within this many turns; 0: no.
 
-    It names a file in a call or in words. For a file read in a shell at most the last
+    The name may be in a call or in words. For a file read in a shell, at most the last
     `see_shell_reads` turns count.
     """
     most_waiting: Count = 16_000
-    """Larger results wait no longer than `see_results`, but files read with a tool."""
+    """Larger results wait no longer than `see_results`, except files read with a tool."""
     most_crowded: Count = 8_000
-    """Larger results are digested at `see_results` though their digest is crowded."""
+    """Larger results are digested at `see_results` even if their digest is crowded."""
     without_cache: WithoutCache | None = WithoutCache(
         see_reads=16, see_shell_reads=12, see_crowded=16, most_crowded=16_000
     )
-    """What stays in sight longer where the prices have no cache."""
+    """Results that stay in sight longer if the prices have no cache."""
     digest_above_chars: Count = 200
     """Results of fewer characters are not digested."""
     share_records: Share = 0.5
@@ -108,7 +108,7 @@ class DigestOptions:
     share_text: Share = 0.3
     """Share of text and output that a digest keeps."""
     most_text: Count = 1_200
-    """The most characters a digest of text keeps, and one more for every fifty of the text."""
+    """The most characters a digest of text keeps, plus one for every fifty of the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ class Digest:
                 yield Proposal((at,), "digest", reason, partial(self._write, at=at))
 
     def _waits(self, pending: PendingEdits, at: int, text: str) -> int:
-        """In how many calls it is to be looked at again; 0: it is to be shortened now."""
+        """In how many calls to look at it again; 0: shorten it now."""
         call, seen = pending.call(at), pending.seen(at)
         if call is not None and _is_read(pending, at, text):
             by_itself = _READING.search(plain_name(call.name)) is not None
@@ -168,7 +168,7 @@ class Digest:
         return 0
 
     def _room(self, kind: Kind, chars: int) -> int:
-        """How many characters a digest may have."""
+        """The most characters of a digest."""
         if kind in _RECORDS:
             room = min(int(chars * self.options.share_records), self.options.most_records)
         else:
@@ -214,7 +214,7 @@ def digest_of(pending: PendingEdits, at: int, names: Sequence[str], room: int, e
 
 
 def rewritten_parts(message: Message, text: str) -> Iterable[Part]:
-    """The parts of a message with `text` in place of all its text; what is no text stays."""
+    """The parts of a message with `text` in place of all its text; other parts stay."""
     written = False
     for part in message.parts:
         if not isinstance(part, Text):
@@ -227,8 +227,8 @@ def rewritten_parts(message: Message, text: str) -> Iterable[Part]:
 def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
     """Whether a result is a file, or part of one, that may be quoted.
 
-    What a tool shows of a file that it just changed is none: the call itself says what the
-    change was, and stays in view.
+    The output of an edit does not count: the call itself says what the change was, and stays in
+    view.
     """
     access = pending.touched(at)
     is_read = access.reads is not None or access.writes is None
@@ -242,7 +242,7 @@ def _task(pending: PendingEdits) -> frozenset[str]:
 
 
 def _calls_until_unnamed(pending: PendingEdits, at: int, call: ToolCall, within: int) -> int:
-    """In how many turns the model will not have named its file for `within` turns; 0: it is so."""
+    """In how many turns its file will have gone unnamed for `within` turns; 0: it already has."""
     files = _files_of(call)
     for turns in range(within):
         for newer in pending.born(turns):
@@ -255,7 +255,7 @@ def _calls_until_unnamed(pending: PendingEdits, at: int, call: ToolCall, within:
 
 
 def _says(message: Message, names: Iterable[str]) -> bool:
-    """Whether the model names one of them, in a call or in words: what it plans comes next."""
+    """Whether the model names one of them, in a call or in words."""
     texts = (message.text, *(call.arguments for call in message.tool_calls))
     return any(name in text for name in names for text in texts)
 

@@ -1,4 +1,4 @@
-"""Image decay: a picture that was looked at becomes a line that says what it was."""
+"""Image decay: a picture that calls have seen becomes a line that says what it was."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class ImagesOptions:
     images_after: Count | None = 2
     """Turns that see a picture before it becomes a line of text."""
     keep_recent_images: CountOrZero = 0
-    """The newest pictures that are kept, all phases together; 0 keeps all.
+    """How many of the newest pictures are kept, over all phases; 0 keeps all.
 
-    The others leave at once, whatever their age. It holds also where `enabled` is false.
+    The others are removed at once, whatever their age. It applies even if `enabled` is false.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Images:
-    """Replaces pictures that were seen by a line each; the text beside them stays.
+    """Replaces each picture that calls have seen by a line; the text beside it stays.
 
-    `[Image at turn 3: chart.png, 640x480, The chart shows sales by month., saved: ...]`. What
-    the picture shows is told by a sentence of the assistant's next message, where there is one.
+    `[Image at turn 3: chart.png, 640x480, The chart shows sales by month., saved: ...]`. A sentence
+    of the assistant's next message, if there is one, says what the picture shows.
 
     Args:
         options: How long, and how many.
@@ -118,7 +118,7 @@ class Images:
 
 
 def _description(pending: PendingEdits, at: int) -> str:
-    """What the assistant said next of what it saw: a sentence about it, else the first."""
+    """What the assistant said next about the picture: a sentence about it, else the first."""
     following = pending.born(pending.seen(at) - 1) if pending.seen(at) else ()
     for later in following:
         message = pending.original(later)

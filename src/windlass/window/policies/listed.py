@@ -1,10 +1,10 @@
-"""Names told once: a list of names loses those that a newer message in view says.
+"""Names listed once: a list of names loses those that a newer message in view contains.
 
 Folded calls and attempts end in a list of names that nothing else in view held when they were
-written. What a later call says or gives often holds them again: then the older list would tell
-them twice at every call from there on. Which texts have such a list, and how it is found in
-them, is known here; when a list is written is the affair of others. Digests are left alone:
-there are many more, and to write them anew would take longer than all else for what it saves.
+written. Later messages often contain them again, and then the older list would repeat them in every
+further call. This module knows which texts have such a list and how to find it; other modules
+decide when to write one. Digests are left alone: there are many more of them, and rewriting them
+would take too long for what it saves.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ to may not hold all of them."""
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """Writes lists of names anew without those that what is new says.
+    """Rewrites lists of names without those that new messages contain.
 
-    It rewrites old messages, so it is of use where the prices have no cache.
+    It rewrites old messages, so it is useful only if the prices have no cache.
     """
 
     name: str = "listed"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """The lists that tell names of what no call has seen yet."""
+        """The lists with names that new messages contain."""
         index = pending.derived(_Index)
         index.grow(pending)
         for at in index.places_of_new(pending):
@@ -53,7 +53,7 @@ class Listed:
 
 
 class _Index:
-    """Where names are listed: the positions of the lists, by name."""
+    """The positions of the lists that contain each name."""
 
     def __init__(self) -> None:
         self._upto = 0
@@ -71,7 +71,7 @@ class _Index:
         self._upto = len(changes)
 
     def places_of_new(self, pending: PendingEdits) -> list[int]:
-        """The positions of the lists with names of what is new, in order."""
+        """The positions of the lists with names of new messages, in order."""
         places: set[int] = set()
         for at in pending.fresh:
             names = pending.names(at)
@@ -81,7 +81,7 @@ class _Index:
 
 
 def names_listed(entry: Entry) -> list[str]:
-    """The names that a text lists at its end, in order; empty where it does so nowhere."""
+    """The names that a text lists at its end, in order; empty if it lists none."""
     if entry.because not in _LISTS:
         return []
     before, _, line = entry.message.text.rpartition("\n")

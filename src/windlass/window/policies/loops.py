@@ -1,7 +1,7 @@
 """Loops: earlier attempts at a task, and the same call made again and again.
 
-Knows the texts by which a retry is told (`prompts.retry_text`, `prompts.repair_text`); where the
-messages carry no attempts, these texts say where one begins.
+It recognises the texts of a retry (`prompts.retry_text`, `prompts.repair_text`); if messages carry
+no attempt numbers, these texts show where an attempt begins.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TASK: Final = "[Original Task]"
 FAILED: Final = "[Validation Failed]"
 INVALID: Final = "[Output Invalid]"
 SAME: Final = "For the same reason as attempt #{}."
-"""Stands for the reason of a refusal that a newer one in view tells in the same words."""
+"""Replaces the reason of a refusal that a newer one in view repeats."""
 FIRST_RETRY: Final = 2
 _AGAIN: Final = re.compile(r"\n\nPlease try again \(Attempt #(\d{1,9})\)\.[^\n]*+\s*+\Z")
 _REASON_CHARS: Final = 120
@@ -45,18 +45,18 @@ class LoopsOptions:
     """How much of earlier attempts a new one sees."""
 
     loop_history_limit: Count = 3
-    """Earlier attempts that a new one sees, the last of them whole."""
+    """How many earlier attempts a new one sees, the last of them whole."""
     attempt_chars: Count = 500
-    """Characters that an attempt keeps but for the last.
+    """Characters that an attempt keeps, except the last one.
 
-    The line with its reference counts. A reason that a newer refusal tells in the same words is
-    told there alone.
+    The line with its reference counts. If a newer refusal gives the same reason, only that one
+    keeps it.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loops:
-    """Shows a new attempt what the earlier ones put out and why they were refused, no more.
+    """Shows a new attempt only the outputs of earlier ones and why they were refused.
 
     When the newest user message says that a validation failed, the output of the last attempt
     stays whole, and its tool calls become a line each. Of the attempts before it, up to

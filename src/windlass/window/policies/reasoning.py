@@ -17,15 +17,15 @@ MARKER: Final = "[... truncated for context efficiency ...]"
 
 @dataclass(frozen=True, kw_only=True)
 class ReasoningOptions:
-    """What the model's own words keep when they are old."""
+    """How much of the model's own old words is kept."""
 
     reasoning_max_chars: Count | None = 2_000
     """Characters that the model's own words keep when they are old.
 
-    Old are words from more than `window` turns ago.
+    Words from more than `window` turns ago are old.
     """
     preserve_reasoning: bool = True
-    """Whether the model's own words without tool calls are kept when they get old.
+    """Whether the model's words without tool calls are kept when they get old.
 
     Otherwise they keep `min_masked_chars`.
     """

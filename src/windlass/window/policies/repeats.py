@@ -1,8 +1,8 @@
-"""What a visible tool result already shows becomes a reference to it, before it is sent.
+"""Text that a visible tool result already shows becomes a reference to it before it is sent.
 
-A whole result, or a run of lines, be it with other numbers before them because a file was
-changed. The reference names the result and the lines, exactly. What is referred to stays in
-view for some calls.
+This applies to a whole result or a run of lines, even with different line numbers because a file
+was changed. The reference names the result and the exact lines. The text it refers to stays in view
+for some calls.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ARGUMENT_CHARS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Repeats:
-    """Replaces what other messages show by references to them, in results no call has seen.
+    """Replaces text in new results by references to other messages that show it.
 
     Args:
         min_lines: Lines that a run has at least (2 or more). Where a source would not stay in view
@@ -82,7 +82,7 @@ class Repeats:
             yield Proposal((at,), "repeat", REASON, write)
 
     def _keep_sources(self, pending: PendingEdits, at: int) -> None:
-        """Keep what a result refers to that came with its references: in a window handed back."""
+        """Keep the sources of a result that came with references, in a window handed back."""
         for ref in referred_to(pending.original(at).text):
             for source in range(at - 1, -1, -1):
                 if reference(pending.original(source)) == ref:
@@ -92,7 +92,7 @@ class Repeats:
     def _write(
         self, message: Message, used: Sequence[ShownText], pending: PendingEdits
     ) -> Message | None:
-        """The message, if all that it refers to is still shown as it was."""
+        """The message, if everything that it refers to is still shown unchanged."""
         if not all(is_shown(pending, source) for source in used):
             return None
         for source in used:

@@ -1,7 +1,7 @@
-"""What a call wrote to a file gives way once a later call has written the whole file anew.
+"""An old version of a file is replaced once a later call has written the whole file again.
 
-By then it is in no file any more: failed attempts, which every later call would read again. The
-calls stay, with their paths and with what the assistant said; so does what the file holds now.
+By then no file contains it: these are failed attempts, which every later call would read again. The
+calls stay, with their paths and the assistant's words, and so does the current content.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from windlass.window.failures import has_failed
 from windlass.window.kinds import COMMANDS, NOTHING, Touched, arguments_of
 
 REWRITTEN: Final = "[{chars} characters, written anew later; {recall_hint}]"
-"""Stands for a text that was written, within the arguments of its call."""
+"""Replaces a written text in the arguments of its call."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrites:
-    """Replaces the long texts in the arguments of writes whose file was written anew.
+    """Replaces long texts in the arguments of writes whose file was written again.
 
     A write counts once its result shows no failure. Of a command in a shell the text of its
     here-document is replaced. Calls that a provider signed stay.

@@ -9,11 +9,11 @@ from windlass.window.policies.shared import Count, CountOrZero, Names
 
 @dataclass(frozen=True, kw_only=True)
 class ServerClearOptions:
-    """What the provider is asked to clear of a call: the oldest tool uses, above a size.
+    """What the provider is asked to clear from a call: the oldest tool uses, above a size.
 
-    Windlass goes on sending everything. What was cleared is in the record of the call, and the call
-    after it says once what each cleared result was, which names only it held, and its reference.
-    Models of `anthropic/` do it.
+    Windlass goes on sending everything. The record of the call says what was cleared, and the next
+    call says once what each cleared result was, which names only it held, and its reference. Only
+    models of `anthropic/` support it.
     """
 
     trigger: Count = 100_000
@@ -21,6 +21,6 @@ class ServerClearOptions:
     keep: CountOrZero = 10
     """The newest tool uses that stay."""
     clear_at_least: Count | None = None
-    """Tokens that must go, else nothing is cleared: each clearing writes the cache anew."""
+    """The fewest tokens worth clearing, because each clearing rewrites the cache."""
     exclude_tools: Names = ()
     """Tools whose uses are never cleared."""

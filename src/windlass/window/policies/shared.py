@@ -1,4 +1,4 @@
-"""What options are made of: the values that they take."""
+"""The types of option values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Annotated, Final, TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which numbers an option takes: `words` say it to people.
+    """The numbers that an option accepts; `words` describe them for people.
 
-    `ge` is the least, `gt` what it must be above, `le` the most; None: no such bound.
+    `ge` is the minimum, `gt` an exclusive minimum, `le` the maximum; None: no such bound.
     """
 
     words: str

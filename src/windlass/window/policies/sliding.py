@@ -1,4 +1,4 @@
-"""A sliding window of turns: the newest stay, older ones are not shown any more."""
+"""A sliding window of turns: the newest stay, older ones are no longer shown."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from windlass.window._pending import PendingEdits, Proposal
 class Sliding:
     """Shows the newest `keep_recent_turns` whole turns, the system messages and the task.
 
-    A turn is an assistant message with all results of its calls, and what users said before
-    it. The task is the first user message; what was asked last stays too, and what a phase began
-    with while it lasts, where messages carry phases. One turn leaves at each call, so that a
-    window never moves by more than it must.
+    A turn is an assistant message with all results of its calls, and what users said before it. The
+    task is the first user message; the latest request also stays, and so do the first messages of
+    the current phase, if messages carry phases. One turn leaves at each call, so that a window
+    never moves by more than it must.
     """
 
     keep_recent_turns: int

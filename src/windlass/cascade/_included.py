@@ -1,0 +1,70 @@
+"""Instructions that are a file's: `"@prompts/ask.md"` is the text of that file, beside the cascade.
+
+The text is the template, and what is wrong in it is told with that file and its line.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path as FilePath
+from typing import Any
+
+from windlass.cascade.source import ParsedText, Path
+from windlass.errors import Mistake, did_you_mean
+
+_MOST_BYTES = 1_000_000
+
+
+def with_included_texts(data: Any, reading: ParsedText) -> tuple[Any, list[Mistake]]:
+    """The data with the texts of the files that its phases name, and what is wrong with those.
+
+    `reading.included` is told which place has the text of which file.
+    """
+    phases = data.get("phases") if isinstance(data, dict) else None
+    if not isinstance(phases, list):
+        return data, []
+    mistakes: list[Mistake] = []
+    folder = FilePath(reading.file).parent if reading.lines else FilePath()
+    changed = list(phases)
+    for index, phase in enumerate(phases):
+        written = phase.get("instructions") if isinstance(phase, dict) else None
+        if not isinstance(written, str) or not written.strip().startswith("@"):
+            continue
+        name = written.strip().removeprefix("@").strip()
+        file = folder / name
+        if len(name.split()) != 1 and not _is_file(file):
+            continue  # somebody is spoken to
+        path: Path = ("phases", index, "instructions")
+        text, problem = _text_of(file, name, folder)
+        if problem:
+            place = f"phase {phase.get('name', index + 1)!r}, instructions: {problem}"
+            mistakes.append(Mistake(reading.file, reading.line(path), place))
+        else:
+            reading.included[path] = str(file)
+            changed[index] = {**phase, "instructions": text}
+    return {**data, "phases": changed}, mistakes
+
+
+def _is_file(file: FilePath) -> bool:
+    try:
+        return file.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _text_of(file: FilePath, name: str, folder: FilePath) -> tuple[str, str]:
+    """The text of a file, and why there is none."""
+    try:
+        if not file.resolve().is_relative_to(folder.resolve()):
+            return "", f"'@{name}' lies outside the folder of the cascade; move the file beside it"
+        if not file.is_file():
+            there = [each.name for each in file.parent.iterdir()] if file.parent.is_dir() else []
+            near = did_you_mean(file.name, there) if there else "there is no such folder"
+            return "", f"'@{name}' names a file beside the cascade that is not there; {near}"
+        if file.stat().st_size > _MOST_BYTES:
+            return "", f"'@{name}' has more than {_MOST_BYTES:,} bytes"
+        text = file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return "", f"'@{name}' is not UTF-8 text"
+    except (OSError, ValueError) as error:
+        return "", f"'@{name}' cannot be read ({getattr(error, 'strerror', None) or error})"
+    return text, "" if text.strip() else f"'@{name}' is empty"

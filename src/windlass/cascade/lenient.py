@@ -1,0 +1,59 @@
+"""Cascades read leniently: tools and validators that are not there are left out with warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from windlass.cascade._tools_at_hand import ToolsAtHand
+from windlass.cascade.deterministic import SQL
+from windlass.cascade.load import Loaded
+from windlass.cascade.model import Phase
+from windlass.cascade.source import Path
+from windlass.errors import Mistake
+from windlass.tools.registry import Registry
+
+
+def without_unknown_tools(loaded: Loaded, tools: Registry, servers: Collection[str] = ()) -> Loaded:
+    """What a text holds without the tools of its tackles that are not there, with warnings.
+
+    A phase that runs such a tool stays, and fails when a run comes to it.
+    """
+    if loaded.partial is None:
+        return loaded
+    at_hand = ToolsAtHand(loaded.partial, tools, servers)
+    list(at_hand.register_own())  # what is wrong with them is said by `check`
+    cascade, warnings = loaded.partial.cascade, list(loaded.warnings)
+    phases = [
+        _phase_without(at_hand, index, phase, warnings)
+        for index, phase in enumerate(cascade.phases)
+    ]
+    cascade = cascade.model_copy(update={"phases": tuple(phases)})
+    partial = replace(loaded.partial, cascade=cascade)
+    return replace(loaded, partial=partial, warnings=tuple(warnings))
+
+
+def _phase_without(
+    at_hand: ToolsAtHand, index: int, phase: Phase, warnings: list[Mistake]
+) -> Phase:
+    """The phase without what is not there; `warnings` are added to."""
+    base: Path = ("phases", index)
+    changes: dict[str, Any] = {}
+    tool = phase.tool if phase.tool and not phase.tool.startswith(SQL) else None
+    if tool is not None and (why := at_hand.missing(phase, tool)):
+        text = f"{why}; a run that comes here fails"
+        warnings.append(at_hand.mistake((*base, "tool"), text))
+    if phase.tackle and phase.tackle != "manifest":
+        told = {name: at_hand.missing(phase, name) for name in phase.tackle}
+        changes["tackle"] = tuple(name for name in phase.tackle if told[name] is None)
+        for name, why in told.items():
+            if why is not None:
+                path = at_hand.in_tackle(index, name)
+                warnings.append(at_hand.mistake(path, f"{why}; it is left out"))
+    validator = phase.rules.loop_until
+    why = at_hand.not_a_validator(validator) if validator is not None else None
+    if why is not None:
+        warnings.append(at_hand.mistake((*base, "rules", "loop_until"), f"{why}; it is left out"))
+        changes["rules"] = phase.rules.model_copy(update={"loop_until": None})
+    return phase.model_copy(update=changes)
