@@ -233,7 +233,7 @@ async def ended_by(method: Method, options: Mapping[str, Any]) -> Any:
 
 
 def test_every_option_is_asked_for() -> None:
-    assert OPTIONS.keys() == EngineOptions.__annotations__.keys() == Engine().options.keys()
+    assert {*OPTIONS, "lenient"} == EngineOptions.__annotations__.keys() == Engine().options.keys()
     assert RunLimits.__annotations__.keys() == LIMITS.keys()
 
 
@@ -250,6 +250,17 @@ async def test_every_method_respects_every_option(house: House, name: str, optio
         (house.folder / "evil.py").write_text("")
         loaded = await ended_by(METHODS[name], {**house.options, "trust": True})
         raised("module 'evil' has no function")(house, loaded)
+
+
+@pytest.mark.parametrize("name", ["run", "session", "batch", "compare"])
+async def test_every_method_that_reads_a_cascade_may_leave_out_what_is_unknown(
+    house: House, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WORKS, "weather", "fine")
+    raised("unknown key 'weather'")(house, await ended_by(METHODS[name], house.options))
+    assert house.model.requests == []
+    await METHODS[name](Engine(**house.options, lenient=True))
+    assert house.model.requests
 
 
 @pytest.mark.parametrize("name", METHODS)

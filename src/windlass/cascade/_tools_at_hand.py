@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Final
 
-from windlass.cascade.foreign import foreign_tool
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.load import PartialCascade
 from windlass.cascade.model import Phase, can_choose, tool_names
+from windlass.cascade.other_products import foreign_tool
 from windlass.cascade.source import Path
 from windlass.cascade.tool_cascades import is_path
 from windlass.cascade.tools_named import (

@@ -17,12 +17,12 @@ from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, De
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
-from windlass.cascade.foreign import foreign_name
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose
 from windlass.cascade.options import WEIGHTS, InterPhase
+from windlass.cascade.other_products import foreign_name
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.tools_named import (

@@ -20,8 +20,8 @@ from pydantic_core import ErrorDetails
 from windlass.cascade import _sentences as sentences
 from windlass.cascade._included import with_included_texts
 from windlass.cascade.deterministic import bodies_in
-from windlass.cascade.foreign import foreign_keys, without_foreign_keys
 from windlass.cascade.model import Cascade, FileLines
+from windlass.cascade.other_products import foreign_keys, without_foreign_keys
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
 

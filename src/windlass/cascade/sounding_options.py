@@ -45,7 +45,7 @@ _Switch: TypeAlias = Annotated[
 ]
 
 
-class Varied(Model):
+class VariedOptions(Model):
     """How the attempts of a round are asked in different words; the first one never is."""
 
     mutate: _Switch = False
@@ -153,7 +153,7 @@ class Aggregate(Model):
     """The model that is asked, as provider/name (default: the phase's)."""
 
 
-class Reforge(Varied):
+class Reforge(VariedOptions):
     """Rounds after the soundings in which the best so far is refined."""
 
     honing_prompt: Text
@@ -178,7 +178,7 @@ class Reforge(Varied):
         return None if self.threshold is None else _as_threshold(self.threshold)
 
 
-class Soundings(Varied):
+class Soundings(VariedOptions):
     """Several attempts at a phase side by side, of which the best is the phase's."""
 
     factor: Attempts = 1

@@ -93,7 +93,8 @@ class Summariser:
     def request(self, message: Message, options: CardOptions) -> Request:
         """What the model is asked of a message."""
         most = min(_SUMMARY_TOKENS, self.info.max_output_tokens)
-        return self.info.question([user(summary_question(message, options))], most)
+        asked = self.info.question([user(summary_question(message, options))], most)
+        return replace(asked, model=self.name.partition("/")[2])
 
     async def ask(self, message: Message, options: CardOptions) -> tuple[str, Usage]:
         """What the model says of a message, and what it took. Raises ProviderError, LimitReached.

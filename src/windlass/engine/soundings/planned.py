@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any
 
-from windlass.cascade.sounding_options import Soundings, Varied
+from windlass.cascade.sounding_options import Soundings, VariedOptions
 from windlass.engine.cascade_run import AS_WRITTEN, Wording
 from windlass.messages import Part, Text
 from windlass.text.mutations import OF_MODES
@@ -28,7 +28,7 @@ class Planned:
 
 
 def plan_round(
-    wanted: Soundings, varied: Varied, factor: int, seed: str, refined: Sequence[Part] = ()
+    wanted: Soundings, varied: VariedOptions, factor: int, seed: str, refined: Sequence[Part] = ()
 ) -> list[Planned]:
     """The attempts of a round, in their order.
 
@@ -52,10 +52,10 @@ def _settings(wanted: Soundings, factor: int, seed: str) -> list[Mapping[str, An
     return list(islice(cycle(models or [{}]), factor))
 
 
-def wordings(varied: Varied, factor: int) -> list[Wording]:
+def wordings(varied: VariedOptions, factor: int) -> list[Wording]:
     """How each attempt is asked; the first in the words of the cascade.
 
-    >>> [each.after for each in wordings(Varied(mutate=["Be brief."]), 2)]
+    >>> [each.after for each in wordings(VariedOptions(mutate=["Be brief."]), 2)]
     [(), (Text(text='Be brief.'),)]
     """
     if not varied.mutate:

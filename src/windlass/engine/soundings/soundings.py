@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from windlass.cascade.model import Phase
-from windlass.cascade.sounding_options import Reforge, Soundings, Varied
+from windlass.cascade.sounding_options import Reforge, Soundings, VariedOptions
 from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import (
@@ -208,7 +208,7 @@ class SoundedPhase:
     # ---- one round -------------------------------------------------------------------
 
     async def _round(
-        self, number: int, factor: int, varied: Varied, refined: Sequence[Part] = ()
+        self, number: int, factor: int, varied: VariedOptions, refined: Sequence[Part] = ()
     ) -> list[Sounding]:
         """So many attempts side by side, each to its end; the first of each model goes ahead."""
         begun = len(self.all)

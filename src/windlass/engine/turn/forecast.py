@@ -13,7 +13,7 @@ from windlass.cascade.flow import most_visits
 from windlass.cascade.handoffs import are_chosen
 from windlass.cascade.layers import selector_of
 from windlass.cascade.model import Phase
-from windlass.cascade.sounding_options import AttemptModel, Soundings, Varied
+from windlass.cascade.sounding_options import AttemptModel, Soundings, VariedOptions
 from windlass.cascade.tools_named import all_soundings, wards_of
 from windlass.cascade.validators import asking_validator
 from windlass.engine._subcascades import open_child
@@ -85,7 +85,7 @@ def _tries(phase: Phase) -> Iterable[tuple[AttemptModel | None, int]]:
 def _rewrites(phase: Phase) -> int:
     """How often a model may write the instructions of an attempt anew."""
     soundings = phase.soundings
-    varied: tuple[Varied | None, ...] = (soundings, soundings.reforge) if soundings else ()
+    varied: tuple[VariedOptions | None, ...] = (soundings, soundings.reforge) if soundings else ()
     return int(any(each and each.mutate and each.mutation_mode == "rewrite" for each in varied))
 
 
