@@ -110,12 +110,11 @@ async def test_the_model_on_this_machine_runs_them(
 ) -> None:
     monkeypatch.chdir(ELSEWHERE)
     monkeypatch.syspath_prepend(ELSEWHERE)
+    monkeypatch.setenv("WINDLASS_MAX_OUTPUT_TOKENS", "60")
     store = tmp_path / "store.db"
-    result = await windlass.run(
-        ELSEWHERE / file, given(file), store=store, trust=True, limits={"max_seconds": 240}
-    )
+    result = await windlass.run(ELSEWHERE / file, given(file), store=store, trust=True)
     # A model this small is refused by judges: then the run ends as the rules say, and is on record.
     assert result.status in {"completed", "incomplete", "failed"}
     assert result.usage.tokens_out > 0
     with SqliteStore(store) as recorded:
-        assert not recorded.verify()
+        assert list(recorded.verify()) == []
