@@ -96,6 +96,7 @@ def test_mistakes_are_told_with_their_place(text: str, told: str) -> None:
 def test_keys_without_effect_are_warned_of() -> None:
     tool = {"name": "a", "tool": "list_files"}
     idle = "has no effect: this phase runs a tool and asks no model"
+    assert warnings({**tool, "callouts": "Files"}) == [f"phase 'a', callouts: {idle}"]
     assert warnings({**tool, "tackle": ["run_sql"], "rules": {"max_turns": 3}}) == [
         f"phase 'a', tackle: {idle}",
         f"phase 'a', rules.max_turns: {idle}",

@@ -27,6 +27,7 @@ ASKING: Final = frozenset(
         "system",
         "tackle",
         "context",
+        "callouts",
         "inject_from",
         "position",
         "context_strategy",
