@@ -78,7 +78,7 @@ def main(chosen: list[str]) -> int:
         print(f"unknown part {unknown[0]!r}; known: {', '.join(parts)}", file=sys.stderr)
         return 2
     width = shutil.get_terminal_size((120, 24)).columns
-    for part in chosen or [*delivered, "design"]:
+    for part in chosen or delivered:
         listed = rows_of(part, rows)
         if part == "design" and not chosen:
             listed = [row for row in listed if row.id in shown]
