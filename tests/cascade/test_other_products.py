@@ -101,6 +101,14 @@ def test_lenient_leaves_them_out_with_warnings(tmp_path: Path) -> None:
         assert name in file.read_text().splitlines()[told["line"] - 1]
 
 
+def test_lenient_leaves_out_unknown_wards(tmp_path: Path) -> None:
+    wards = {"pre": ["gone_before"], "post": [{"validator": "gone_after"}], "turn": ["satisfied"]}
+    file = write(tmp_path, cascade(phase("a", wards=wards)))
+    assert len(check(file)["mistakes"]) == 2
+    told = [each["message"] for each in check(file, "--lenient")["warnings"]]
+    assert ["gone_before" in told[0], "gone_after" in told[1], len(told)] == [True, True, 2]
+
+
 def test_a_lenient_phase_without_its_tool_is_told(tmp_path: Path) -> None:
     made = cascade({"name": "a", "tool": "run_code"}, phase("b"))
     made["phases"][0]["handoffs"] = ["b"]

@@ -11,6 +11,7 @@ from windlass.cascade.deterministic import SQL
 from windlass.cascade.load import Loaded
 from windlass.cascade.model import Phase
 from windlass.cascade.source import Path
+from windlass.cascade.wards import PLACES, Ward, Wards
 from windlass.errors import Mistake
 from windlass.tools.registry import Registry
 
@@ -56,4 +57,21 @@ def _phase_without(
     if why is not None:
         warnings.append(at_hand.mistake((*base, "rules", "loop_until"), f"{why}; it is left out"))
         changes["rules"] = phase.rules.model_copy(update={"loop_until": None})
+    if phase.wards is not None:
+        changes["wards"] = _wards_without(at_hand, base, phase.wards, warnings)
     return phase.model_copy(update=changes)
+
+
+def _wards_without(
+    at_hand: ToolsAtHand, base: Path, wards: Wards, warnings: list[Mistake]
+) -> Wards:
+    """The wards whose validators are there; `warnings` are added to."""
+    stay: dict[str, tuple[Ward, ...]] = {}
+    for place in PLACES:
+        told = [(ward, at_hand.not_a_validator(ward.validator)) for ward in wards.at(place)]
+        stay[place] = tuple(ward for ward, why in told if why is None)
+        for number, (_, why) in enumerate(told):
+            if why is not None:
+                path = (*base, "wards", place, number)
+                warnings.append(at_hand.mistake(path, f"{why}; it is left out"))
+    return wards.model_copy(update=stay)
