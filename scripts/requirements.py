@@ -79,10 +79,7 @@ def main(chosen: list[str]) -> int:
         return 2
     width = shutil.get_terminal_size((120, 24)).columns
     for part in chosen or delivered:
-        listed = rows_of(part, rows)
-        if part == "design" and not chosen:
-            listed = [row for row in listed if row.id in shown]
-        print_rows(part, listed, shown, width)
+        print_rows(part, rows_of(part, rows), shown, width)
         print()
     incomplete = False
     for part in parts:

@@ -109,6 +109,19 @@ def test_lenient_leaves_out_unknown_wards(tmp_path: Path) -> None:
     assert ["gone_before" in told[0], "gone_after" in told[1], len(told)] == [True, True, 2]
 
 
+def test_lenient_leaves_out_unknown_validators_of_soundings(tmp_path: Path) -> None:
+    soundings = {
+        "factor": 2,
+        "evaluator_instructions": "The shorter.",
+        "validator": "gone_first",
+        "reforge": {"honing_prompt": "Shorter.", "threshold": "gone_after"},
+    }
+    file = write(tmp_path, cascade(phase("a", soundings=soundings)))
+    assert len(check(file)["mistakes"]) == 2
+    told = [each["message"] for each in check(file, "--lenient")["warnings"]]
+    assert ["gone_first" in told[0], "gone_after" in told[1], len(told)] == [True, True, 2]
+
+
 def test_a_lenient_phase_without_its_tool_is_told(tmp_path: Path) -> None:
     made = cascade({"name": "a", "tool": "run_code"}, phase("b"))
     made["phases"][0]["handoffs"] = ["b"]

@@ -10,6 +10,7 @@ from windlass.cascade._tools_at_hand import ToolsAtHand
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.load import Loaded
 from windlass.cascade.model import Phase
+from windlass.cascade.sounding_options import Soundings
 from windlass.cascade.source import Path
 from windlass.cascade.wards import PLACES, Ward, Wards
 from windlass.errors import Mistake
@@ -57,9 +58,34 @@ def _phase_without(
     if why is not None:
         warnings.append(at_hand.mistake((*base, "rules", "loop_until"), f"{why}; it is left out"))
         changes["rules"] = phase.rules.model_copy(update={"loop_until": None})
+    if phase.soundings is not None:
+        changes["soundings"] = _soundings_without(at_hand, base, phase.soundings, warnings)
     if phase.wards is not None:
         changes["wards"] = _wards_without(at_hand, base, phase.wards, warnings)
     return phase.model_copy(update=changes)
+
+
+def _soundings_without(
+    at_hand: ToolsAtHand, base: Path, soundings: Soundings, warnings: list[Mistake]
+) -> Soundings:
+    """The soundings without a validator or a threshold that is not there."""
+    changes: dict[str, Any] = {}
+    reforge = soundings.reforge
+    named = {
+        ("validator",): soundings.validator,
+        ("reforge", "threshold"): reforge.threshold if reforge is not None else None,
+    }
+    for place, name in named.items():
+        why = at_hand.not_a_validator(name) if name is not None else None
+        if why is None:
+            continue
+        path = (*base, "soundings", *place)
+        warnings.append(at_hand.mistake(path, f"{why}; it is left out"))
+        if reforge is not None and place[0] == "reforge":
+            changes["reforge"] = reforge.model_copy(update={"threshold": None})
+        else:
+            changes["validator"] = None
+    return soundings.model_copy(update=changes)
 
 
 def _wards_without(
