@@ -71,17 +71,14 @@ def _soundings_without(
     """The soundings without a validator or a threshold that is not there."""
     changes: dict[str, Any] = {}
     reforge = soundings.reforge
-    named = {
-        ("validator",): soundings.validator,
-        ("reforge", "threshold"): reforge.threshold if reforge is not None else None,
-    }
-    for place, name in named.items():
+    for key in ("validator", "reforge.threshold"):
+        name = soundings.judges.get(key)
         why = at_hand.not_a_validator(name) if name is not None else None
         if why is None:
             continue
-        path = (*base, "soundings", *place)
+        path = (*base, "soundings", *key.split("."))
         warnings.append(at_hand.mistake(path, f"{why}; it is left out"))
-        if reforge is not None and place[0] == "reforge":
+        if reforge is not None and key == "reforge.threshold":
             changes["reforge"] = reforge.model_copy(update={"threshold": None})
         else:
             changes["validator"] = None
