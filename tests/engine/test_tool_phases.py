@@ -442,3 +442,9 @@ async def test_a_tool_that_takes_a_number_gets_one(house: House) -> None:
     twice = step("twice", "tests.support.steps:twice", inputs={"number": "{{ input.count }}"})
     ran = await house.run(cascade(twice), {}, {"count": 21})
     assert ran.result.output == "42"
+
+
+async def test_instructions_may_tell_what_ran_and_what_was_said(house: House) -> None:
+    asks = "Do b. {{ lineage[0].phase }} said {{ lineage[0].output }}; {{ history[0].content }}"
+    ran = await house.run(cascade(phase("a"), {"name": "b", "instructions": asks}), ok)
+    assert ran.seen("b")[-1] == ("user", "Do b. a said ok; Do a.")

@@ -439,7 +439,9 @@ def _names_at(path: Path) -> tuple[str, ...]:
     match path:
         case ("phases", _, "callouts", _):
             return (*NAMES, *CALLOUT)
-        case ("phases", _, "instructions") | ("phases", _, "rules", _):
+        case ("phases", _, "instructions"):
+            return (*NAMES, *MOMENTS, *SOUNDING, *RULES, *RECORDED)
+        case ("phases", _, "rules", _):
             return (*NAMES, *MOMENTS, *SOUNDING, *RULES)
         case ("validators", *_):
             return (*NAMES, *MOMENTS, *SOUNDING, *RULES, *JUDGED)

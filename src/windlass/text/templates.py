@@ -52,7 +52,8 @@ judged, under two names, and the cascade's input as text."""
 CALLOUT: Final = ("phase", "turn")
 """What the names of callouts see besides: the phase, and its turn."""
 RECORDED: Final = ("history", "lineage")
-"""What `inputs` of a tool phase see besides: the messages so far, and the phases that ran."""
+"""What instructions, and `inputs` of a tool phase, see besides: the messages so far, and the phases
+that ran."""
 
 LAST_ERROR: Final = "last_deterministic_error"
 """The state key that says what the newest tool phase with an `on_error` failed by."""

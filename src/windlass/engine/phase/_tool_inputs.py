@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -11,9 +11,10 @@ from windlass.cascade.deterministic import SQL
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import RUN_SQL
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.phase.rule_texts import recorded_in
 from windlass.errors import UsageError
 from windlass.messages import ToolCall, canonical_json
-from windlass.text.templates import RECORDED, as_value, find_names, render
+from windlass.text.templates import as_value, render
 from windlass.tools.base import Tool
 from windlass.tools.registry import make_tool
 
@@ -77,7 +78,9 @@ def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
             case str():
                 where = cascade.where(place)
                 values = run.template_values()
-                return as_value(render(value, **values, where=where, moments=_recorded(run, value)))
+                return as_value(
+                    render(value, **values, where=where, moments=recorded_in(run, value))
+                )
             case dict():
                 return {key: rendered(each, f"{place}.{key}") for key, each in value.items()}
             case list() | tuple():
@@ -89,21 +92,6 @@ def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
         name: rendered(value, f"phases[{index}].inputs.{name}")
         for name, value in phase.inputs.items()
     }
-
-
-def _recorded(run: CascadeRun, template: str) -> dict[str, object]:
-    """What a template asks for of the phases that ran, and of what was said."""
-    values: dict[str, Callable[[], object]] = {
-        "lineage": lambda: [
-            {"phase": each.phase, "output": str(run.session.outputs.get(each.phase, ""))}
-            for each in run.session.ran
-        ],
-        "history": lambda: [
-            {"role": item.message.role, "content": item.message.text} for item in run.record.items()
-        ],
-    }
-    used = {each.name for each in find_names(template)}
-    return {name: values[name]() for name in RECORDED if name in used}
 
 
 def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:

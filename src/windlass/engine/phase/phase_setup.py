@@ -35,7 +35,7 @@ from windlass.engine.phase.callouts import call_out, refresh_callouts
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.phase.rewriting import rewrite
 from windlass.engine.phase.routing import menu_of, route_tool, routes
-from windlass.engine.phase.rule_texts import goal_of, moments_in
+from windlass.engine.phase.rule_texts import goal_of, moments_in, recorded_in
 from windlass.engine.phase.sources import gather, snowball_of
 from windlass.engine.turn.approving import tools_to_approve
 from windlass.engine.turn.in_words import tell_unforced_call, with_asks_in_words
@@ -152,7 +152,9 @@ async def begin_phase(
 def _instructions(run: CascadeRun, phase: Phase, values: Mapping[str, Any]) -> str:
     """The instructions as rendered. Raises ContextError where they say nothing."""
     where = _where(run.cascade, phase, "instructions")
-    text = render(phase.instructions or "", **values, where=where, moments=moments_in(run, phase))
+    template = phase.instructions or ""
+    moments = {**moments_in(run, phase), **recorded_in(run, template)}
+    text = render(template, **values, where=where, moments=moments)
     if not text.strip():
         raise ContextError(f"{where}: the template renders to nothing, so nothing would be asked")
     return text

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -12,8 +13,23 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.injecting.session_tier import moments_of
 from windlass.settings.modules import UntrustedError
 from windlass.text.prompts import goal_text, retry_in_own_words, retry_text
-from windlass.text.templates import render
+from windlass.text.templates import RECORDED, find_names, render
 from windlass.tools.base import Tool
+
+
+def recorded_in(run: CascadeRun, template: str) -> dict[str, object]:
+    """What a template asks for of the phases that ran, and of what was said."""
+    values: dict[str, Callable[[], object]] = {
+        "lineage": lambda: [
+            {"phase": each.phase, "output": str(run.session.outputs.get(each.phase, ""))}
+            for each in run.session.ran
+        ],
+        "history": lambda: [
+            {"role": item.message.role, "content": item.message.text} for item in run.record.items()
+        ],
+    }
+    used = {each.name for each in find_names(template)}
+    return {name: values[name]() for name in RECORDED if name in used}
 
 
 def moments_in(
