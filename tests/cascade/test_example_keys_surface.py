@@ -191,6 +191,19 @@ async def test_instructions_are_the_text_of_a_file(house: House, tmp_path: Path)
     assert "lies outside the folder of the cascade" in str(told.exception)
 
 
+async def test_a_body_under_on_error_may_be_a_file(house: House, tmp_path: Path) -> None:
+    (tmp_path / "sorry.md").write_text("Say sorry.")
+    file = tmp_path / "c.json"
+    body = {"instructions": "@sorry.md"}
+    load_it = {"name": "load", "tool": "read_file", "inputs": {"path": "gone"}, "on_error": body}
+    file.write_text(json.dumps({"cascade_id": "c", "phases": [load_it]}))
+    ran = await house.run(file, lambda _: "-")
+    assert ran.model.requests[0].messages[-1].text == "Say sorry."
+    (tmp_path / "sorry.md").unlink()
+    told = CliRunner().invoke(app, ["check", str(file)])
+    assert "phase 'load', on_error.instructions: '@sorry.md' names a file" in str(told.exception)
+
+
 async def test_a_token_budget_limits_each_phase(house: House) -> None:
     file = KEYS / "token_budget.yaml"
     talk, _, digest = load(file).cascade.phases

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 from typing import Any
 
-from windlass.cascade.source import ParsedText, Path
+from windlass.cascade.source import ParsedText, Path, path_text
 from windlass.errors import Mistake, did_you_mean
 
 _MOST_BYTES = 1_000_000
@@ -24,23 +24,32 @@ def with_included_texts(data: Any, reading: ParsedText) -> tuple[Any, list[Mista
         return data, []
     mistakes: list[Mistake] = []
     folder = FilePath(reading.file).parent if reading.lines else FilePath()
-    changed = list(phases)
-    for index, phase in enumerate(phases):
-        written = phase.get("instructions") if isinstance(phase, dict) else None
+
+    def included(holder: Any, path: Path, name: str) -> Any:
+        written = holder.get("instructions") if isinstance(holder, dict) else None
         if not isinstance(written, str) or not written.strip().startswith("@"):
-            continue
-        name = written.strip().removeprefix("@").strip()
-        file = folder / name
-        if len(name.split()) != 1 and not _is_file(file):
-            continue  # somebody is spoken to
-        path: Path = ("phases", index, "instructions")
-        text, problem = _text_of(file, name, folder)
+            return holder
+        named = written.strip().removeprefix("@").strip()
+        file = folder / named
+        if len(named.split()) != 1 and not _is_file(file):
+            return holder  # somebody is spoken to
+        text, problem = _text_of(file, named, folder)
         if problem:
-            place = f"phase {phase.get('name', index + 1)!r}, instructions: {problem}"
-            mistakes.append(Mistake(reading.file, reading.line(path), place))
-        else:
-            reading.included[path] = str(file)
-            changed[index] = {**phase, "instructions": text}
+            place = f"phase {name!r}, {path_text((*path[2:], 'instructions'))}: {problem}"
+            line = reading.line((*path, "instructions"))
+            mistakes.append(Mistake(reading.file, line, place))
+            return holder
+        reading.included[*path, "instructions"] = str(file)
+        return {**holder, "instructions": text}
+
+    changed: list[Any] = []
+    for index, phase in enumerate(phases):
+        name = phase.get("name", str(index + 1)) if isinstance(phase, dict) else ""
+        made = included(phase, ("phases", index), name)
+        if isinstance(made, dict) and isinstance(made.get("on_error"), dict):
+            body = included(made["on_error"], ("phases", index, "on_error"), name)
+            made = {**made, "on_error": body}
+        changed.append(made)
     return {**data, "phases": changed}, mistakes
 
 
