@@ -389,6 +389,10 @@ class TestSounded:
         before = explain_call(ran.store, ran.session, lost).decisions
         said = [each.chars_after for each in before if each.role == "assistant"]
         assert said == [len("v1s1") + len('{"target": "a"}')], "the winner of the visit before"
+        fates = [
+            note for note in explain_call(ran.store, ran.session, lost).notes if "taken" in note
+        ]
+        assert fates == ["sounding 0 of 2 is taken"], "that of this visit alone"
 
 
 class TestGoingOn:

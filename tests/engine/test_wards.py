@@ -121,6 +121,32 @@ async def test_a_resumed_run_takes_verdicts_from_its_record(house: House) -> Non
     assert steps.judged == ["{}", "a tale", "a tale"]
 
 
+async def test_a_resumed_run_counts_what_a_ward_took(house: House) -> None:
+    polite = {"instructions": "Is this polite? {{ content }}"}
+    again = {"validator": "polite", "mode": "retry"}
+    made = cascade(phase("write", wards={"post": [again]}), validators={"polite": polite})
+    gone = True
+
+    def script(request: Request) -> str:
+        if "Is this polite?" in request.messages[-1].text:
+            valid = "Please" in request.messages[-1].text
+            return json.dumps({"valid": valid, "reason": "it is rude"})
+        if not any("it is rude" in each.text for each in request.messages):
+            return "Go away."
+        if gone:
+            raise KeyboardInterrupt
+        return "Please go."
+
+    with pytest.raises(KeyboardInterrupt):
+        await house.run(made, script, session_id="s")
+    gone = False
+    result, asked = await resumed(house, script, ())
+    assert [each.messages[-1].text[:15] for each in asked][-1] == "Is this polite?"
+    assert len(asked) == 2  # the second attempt, and the ward's question about it
+    usage, whole = result.usage, (await house.run(made, script)).result.usage
+    assert (usage.tokens_in, usage.tokens_out) == (whole.tokens_in, whole.tokens_out)
+
+
 async def test_wards_guard_a_tool_phase(house: House) -> None:
     load = {
         "name": "load",

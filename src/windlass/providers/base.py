@@ -43,9 +43,16 @@ class ModelInfo:
         return room if self.counter.exact else math.floor(room / (1 + MARGIN))
 
     def question(
-        self, messages: Sequence[Message], most: int, schema: Mapping[str, Any] | None = None
+        self,
+        messages: Sequence[Message],
+        most: int,
+        schema: Mapping[str, Any] | None = None,
+        load: Callable[[str], bytes] | None = None,
     ) -> Request:
-        """A request beside the conversation: no tools, no chance, `most` tokens of an answer."""
+        """A request beside the conversation: no tools, no chance, `most` tokens of an answer.
+
+        `load` fetches the bytes of its pictures by SHA-256 (None: it has none).
+        """
         return Request(
             model=self.name.partition("/")[2],
             messages=tuple(messages),
@@ -53,6 +60,7 @@ class ModelInfo:
             max_output_tokens=most,
             temperature=0.0,
             output_schema=schema,
+            load=load,
         )
 
 

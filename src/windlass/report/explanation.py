@@ -144,7 +144,7 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     notes = (*notes, *_routes(rows[:at], rows[at:], call.phase))
     notes = (*notes, *_verdicts(rows[at + 1 :], call))
     if call.sounding_index is not None:
-        notes = (*notes, *_fates(rows, call.phase))
+        notes = (*notes, *_fate(rows[at:], call.phase))
     callouts = {callout.message_id: callout.name for callout in find_callouts(before)}
     if OPERATORS in record.start.cascade:
         notes = (*notes, _OF_TASKS)
@@ -201,13 +201,14 @@ def _with_score(decision: MessageDecision, left: NotChosen | None) -> MessageDec
     )
 
 
-def _fates(rows: Iterable[StoredRow], phase: str | None) -> list[str]:
-    """What became of the soundings of a phase."""
-    return [
+def _fate(after: Iterable[StoredRow], phase: str | None) -> Iterator[str]:
+    """What became of the soundings among which a call was, of this visit of the phase."""
+    decided = (
         text_of(stored.row)
-        for stored in rows
+        for stored in after
         if stored.row.phase == phase and SoundingsDecided.read(stored.row) is not None
-    ]
+    )
+    return islice(decided, 1)
 
 
 def _verdicts(after: Iterable[StoredRow], call: CallView) -> Iterator[str]:

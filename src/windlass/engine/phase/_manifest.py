@@ -21,7 +21,6 @@ from windlass.safety.foreign import parse_json
 from windlass.text.prompts import MANIFEST_SYSTEM, manifest_text
 from windlass.tools.base import TIMEOUT_S, Tool
 from windlass.window.originals import RECALL
-from windlass.wire.base import Request
 
 MOST = 8
 """Tools a manifest may choose."""
@@ -79,14 +78,7 @@ async def choose_tools(
     taken = await send(
         run,
         phase_run,
-        Request(
-            model=phase_run.info.name.partition("/")[2],
-            messages=question,
-            tool_choice="none",
-            max_output_tokens=256,
-            temperature=0.0,
-            output_schema=schema,
-        ),
+        phase_run.info.question(question, 256, schema),
         asks="choice of tools",
     )
     reply = taken.reply

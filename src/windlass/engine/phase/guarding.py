@@ -94,13 +94,14 @@ class Guard:
         attempt = now.attempt if place != "pre" else 0
         step = run.record.turn(name, attempt, now.turn)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-        judged = run.journal.wards.get((step, place, at, ward.validator, digest))
-        if judged is None:
-            found = await judge_text(run, on, text, ward.validator)
-            said = (ward.validator, ward.mode, digest, found.valid, found.reason)
-            judged = WardJudged(step, place, at, *said)
+        recorded = run.journal.wards.get((step, place, at, ward.validator, digest))
+        known = None if recorded is None else Verdict(recorded.valid, recorded.reason)
+        verdict = await judge_text(run, on, text, ward.validator, known)
+        judged = WardJudged(
+            step, place, at, ward.validator, ward.mode, digest, verdict.valid, verdict.reason
+        )
         run.tell(name, f"phase {name!r}: {_words(ward, judged)}", judged, detail=judged.valid)
-        return Verdict(judged.valid, judged.reason)
+        return verdict
 
     def _block(self, place: Place, refusals: Sequence[tuple[int, Ward, Verdict]]) -> None:
         """Raise WardRefused where a blocking ward is among those that refuse."""

@@ -25,7 +25,6 @@ from windlass.text.templates import JUDGED, render
 from windlass.tools.base import Tool
 from windlass.tools.runner import run_tool
 from windlass.window.entries import Item
-from windlass.wire.base import Request
 
 VERDICT_TOKENS: Final = 1_024
 """The most tokens of a verdict."""
@@ -70,7 +69,7 @@ class Judging(Protocol):
 
 async def judge_text(
     run: CascadeRun,
-    phase_run: Judging,
+    judging: Judging,
     text: str,
     validator: str,
     known: Verdict | None = None,
@@ -85,18 +84,16 @@ async def judge_text(
     """
     found = find_validator(run.cascade.validators, run.registry, validator)
     if isinstance(found, InlineValidator):
-        return await _ask_model(run, phase_run, text, validator, found)
+        return await _ask_model(run, judging, text, validator, found)
     if known is not None and not found.cascade:
         return known
-    name = phase_run.phase.name
-    given = {**_given(run, phase_run, text), "state": dict(phase_run.now.state)}
+    name = judging.phase.name
+    given = {**_given(run, judging, text), "state": dict(judging.now.state)}
     arguments = arguments_of(found, given, name)
     call = ToolCall("validation", found.spec.name, json.dumps(arguments, default=str))
-    context = phase_run.tools.context
+    context = judging.tools.context
     if found.cascade:  # it counts in the run that asks, also where that judges its soundings
-        context = replace(
-            context, run_cascade=cascade_caller(run, phase_run.phase.name, phase_run.now)
-        )
+        context = replace(context, run_cascade=cascade_caller(run, judging.phase.name, judging.now))
     answer = await run_tool(found, call, context)
     if answer.error:
         raise PhaseFailed(f"phase {name!r}: the validator {validator!r} failed: {answer.text}")
@@ -113,9 +110,9 @@ def _no_verdict(answer: str, validator: str) -> Verdict:
     return Verdict(valid=False, reason=answer.strip() or f"{validator} says nothing.")
 
 
-def _given(run: CascadeRun, phase_run: Judging, text: str) -> dict[str, Any]:
+def _given(run: CascadeRun, judging: Judging, text: str) -> dict[str, Any]:
     """What a validator may take: the judged text under two names, the input, what was asked."""
-    asked = next(iter(phase_run.instructions.message.parts), None)
+    asked = next(iter(judging.instructions.message.parts), None)
     return {
         "output": text,
         "content": text,
@@ -178,37 +175,37 @@ def _verdict_in(answer: str, validator: str) -> Verdict | None:
 
 
 async def _ask_model(
-    run: CascadeRun, phase_run: Judging, text: str, validator: str, asking: InlineValidator
+    run: CascadeRun, judging: Judging, text: str, validator: str, asking: InlineValidator
 ) -> Verdict:
     """A model's verdict; where its answer holds none, the text of it is the reason of a refusal."""
     question: tuple[Message, ...] = (
         system(VALIDATOR_SYSTEM),
-        user(_question(run, phase_run, text, validator, asking)),
+        user(_question(run, judging, text, validator, asking)),
     )
     turn = 0
     while True:
         turn += 1
-        row = await _answer(run, phase_run, validator, asking.model, question)
+        row = await _answer(run, judging, validator, asking.model, question)
         verdict = _verdict_in(row.answer, validator)
         if verdict is None and turn >= asking.max_turns:
             verdict = _no_verdict(row.answer, validator)
-        _record(run, phase_run, row, verdict)
+        _record(run, judging, row, verdict)
         if verdict is not None:
             return verdict
         question = (*question, assistant(row.answer), user(NO_VERDICT))
 
 
 def _question(
-    run: CascadeRun, phase_run: Judging, text: str, validator: str, asking: InlineValidator
+    run: CascadeRun, judging: Judging, text: str, validator: str, asking: InlineValidator
 ) -> str:
     """The validator's question, rendered; `input` has what is judged, too."""
-    given = _given(run, phase_run, text)
+    given = _given(run, judging, text)
     judged = {name: given[name] for name in ("content", "original_input")}
     values = run.template_values()
-    values |= {"input": {**run.input, **judged}, "state": dict(phase_run.now.state)}
-    phase = phase_run.phase
+    values |= {"input": {**run.input, **judged}, "state": dict(judging.now.state)}
+    phase = judging.phase
     assert isinstance(phase, Phase), "calls know less of it"
-    moments = moments_in(run, phase, attempt=phase_run.now.attempt)
+    moments = moments_in(run, phase, attempt=judging.now.attempt)
     moments |= {name: given[name] for name in JUDGED}
     where = run.cascade.where(f"validators.{validator}.instructions")
     return render(asking.instructions, **values, where=where, moments=moments)
@@ -226,29 +223,23 @@ class _Asked:
 
 async def _answer(
     run: CascadeRun,
-    phase_run: Judging,
+    judging: Judging,
     validator: str,
     model: str | None,
     question: Sequence[Message],
 ) -> _Asked:
     """Ask a model and charge the call."""
-    name, now = phase_run.phase.name, phase_run.now
-    provider, info = run.resolve(model or phase_run.generation.model)
-    request = Request(
-        model=info.name.partition("/")[2],
-        messages=tuple(question),
-        tool_choice="none",
-        max_output_tokens=min(VERDICT_TOKENS, info.max_output_tokens),
-        temperature=0.0,
-        load=run.record.store.picture,
-    )
+    name, now = judging.phase.name, judging.now
+    provider, info = run.resolve(model or judging.generation.model)
+    most = min(VERDICT_TOKENS, info.max_output_tokens)
+    request = info.question(question, most, load=run.record.store.picture)
     step = replace(run.record.turn(name, now.attempt, now.turn), asks=f"validator {validator}")
     reply = (await take_step(run, step, provider, info.name, request)).reply
     columns = usage_columns(info.name, reply.usage, run.charge(info, reply.usage))
     return _Asked(validator, [each.text for each in question], reply.message.text, columns)
 
 
-def _record(run: CascadeRun, phase_run: Judging, row: _Asked, verdict: Verdict | None) -> None:
+def _record(run: CascadeRun, judging: Judging, row: _Asked, verdict: Verdict | None) -> None:
     """Record what a model was asked and what it found (None: its answer holds no verdict)."""
     details = ValidatorAsked(
         row.validator,
@@ -257,7 +248,7 @@ def _record(run: CascadeRun, phase_run: Judging, row: _Asked, verdict: Verdict |
         answer=row.answer,
     )
     text = verdict_text(row.validator, verdict, " ".join(row.answer.split())[:60])
-    run.record.decide(phase_run.phase.name, text, details, turn=0, **row.columns)
+    run.record.decide(judging.phase.name, text, details, turn=0, **row.columns)
 
 
 def verdict_text(validator: str, verdict: Verdict | None, answer: str = "") -> str:

@@ -52,7 +52,6 @@ from windlass.text.prompts import (
 )
 from windlass.text.tokens import request_tokens
 from windlass.tools.runner import run_tool
-from windlass.wire.base import Request
 
 _LEAST: Final = 200
 """Characters to which an output is cut at most where a model could not take all of them."""
@@ -420,18 +419,8 @@ async def _ask(
     """Ask a model, charge the call and record it; the answer."""
     name = _model_of(run, phase, model)
     provider, info = run.resolve(name)
-    request = Request(
-        model=info.name.partition("/")[2],
-        messages=question,
-        tool_choice="none",
-        max_output_tokens=ANSWER_TOKENS,
-        temperature=0.0,
-        output_schema=schema,
-        load=run.record.store.picture,
-    )
-    if schema is None:
-        most = run.generation_of(phase).max_output_tokens
-        request = replace(request, max_output_tokens=most)
+    most = run.generation_of(phase).max_output_tokens if schema is None else ANSWER_TOKENS
+    request = info.question(question, most, schema, run.record.store.picture)
     what = "evaluator" if schema is not None else "aggregator"
     taken = await take_step(run, Step(phase.name, asks=what), provider, info.name, request)
     reply = taken.reply

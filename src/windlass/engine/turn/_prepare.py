@@ -261,13 +261,7 @@ def _request_for(phase_run: PhaseRun, want: Want) -> Request:
         if longest <= _LEAST_SAID or request_tokens(counter, messages) <= room:
             break
         longest //= 2
-    return Request(
-        model=phase_run.info.name.partition("/")[2],
-        messages=messages,
-        tool_choice="none",
-        max_output_tokens=want.max_tokens,
-        temperature=0.0,
-    )
+    return phase_run.info.question(messages, want.max_tokens)
 
 
 def _as_words(message: Message) -> str:
