@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 import windlass
 from tests.engine.harness import House, Ran, call, calls
 from windlass.cli.app import app
+from windlass.engine.events import Noted
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.wire.base import Request
@@ -35,7 +36,7 @@ def script(request: Request) -> Message | str:
         return '{"winner": 1}'
     if request.output_schema:
         return '{"headline": "Two orders are late", "late_count": 2, "urgent": true}'
-    if any(tool.name == "route_to" for tool in request.tools):
+    if any("billing" in str(tool.parameters) for tool in request.tools):
         return calls(call("route_to", '{"target": "billing"}'), text="It is about an invoice.")
     if request.messages[0].text.startswith("You judge a text."):
         return '{"valid": true, "reason": "fine"}'
@@ -98,8 +99,13 @@ async def test_a_tool_phase_soundings_and_a_schema(
 @pytest.mark.req("CI-58")
 async def test_children_a_bank_and_wards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     notes = await ran("notes.yaml", tmp_path, monkeypatch)
-    assert notes.result.status in {"completed", "incomplete"}
+    assert (notes.result.status, notes.result.reason) == ("completed", None)
     assert list(notes.result.outputs)[-2:] == ["minutes", "closing"]
+    style = (ELSEWHERE / "prompts" / "notes_style.md").read_text(encoding="utf-8")
+    assert prompt_with(notes, style.splitlines()[0])
+    told = [each.text for each in notes.events if isinstance(each, Noted)]
+    assert any("ward 'length_check' accepts the output" in each for each in told)
+    assert any("'minutes' goes on with 'closing'" in each for each in told)
 
 
 @pytest.mark.local
@@ -114,7 +120,11 @@ async def test_the_model_on_this_machine_runs_them(
     store = tmp_path / "store.db"
     result = await windlass.run(ELSEWHERE / file, given(file), store=store, trust=True)
     # A model this small is refused by judges: then the run ends as the rules say, and is on record.
-    assert result.status in {"completed", "incomplete", "failed"}
-    assert result.usage.tokens_out > 0
+    if result.status == "failed":
+        assert "used up its" in str(result.error)
+    else:
+        assert list(result.outputs)[-1] == {"notes": "closing", "orders": "mail"}.get(
+            Path(file).stem, "answer"
+        )
     with SqliteStore(store) as recorded:
         assert list(recorded.verify()) == []

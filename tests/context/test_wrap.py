@@ -415,6 +415,16 @@ class TestRequests:
             client.messages.create(**request)
         assert client.windlass.calls[0].usage is None
 
+    def test_a_usage_that_makes_no_sense_stops_nothing_and_is_told(
+        self, server: ModelServer, new: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("windlass.context.wrap.usage_of", lambda _: {"input": "many"})
+        client = windlass.wrap(new("anthropic"))
+        ask("anthropic", client, history("anthropic", 1))
+        (call,) = client.windlass.calls
+        assert call.usage is None
+        assert [each for each in call.assumed if "its usage cannot be read" in each]
+
 
 class TestClients:
     def test_the_rest_of_a_client_is_as_it_was(

@@ -228,8 +228,10 @@ class _Asking:
             if (usage := usage_of(answer)) is not None:
                 self._threads.answered(self._thread, self._call, usage)
                 self.told.usage = read_usage(self._call.usage or {})
-        except Exception:  # noqa: BLE001 - a usage that makes no sense stops no answer
-            return
+        except Exception as error:  # noqa: BLE001 - a usage that makes no sense stops no answer
+            why = f"its usage cannot be read, so it is not counted: {error}"
+            if why not in self.told.assumed:  # a stream may say it with each event
+                self.told.assumed += (why,)
 
     def again(self, error: Exception) -> dict[str, Any]:
         """The body to be sent in place of one that was refused for its thinking.
