@@ -15,7 +15,7 @@ import windlass
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from windlass.cascade.load import load
 from windlass.cascade.model import Cascade
-from windlass.cascade.spellings import MaxInputTokens
+from windlass.cascade.token_budget import MaxInputTokens
 from windlass.cli.app import app
 from windlass.engine.result import Result
 from windlass.errors import CascadeError, UsageError

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from tests.cascade.making import cascade
 from windlass.cascade.model import Cascade, Phase, PhaseContext, long_form
 from windlass.cascade.rules import ContextSource
-from windlass.cascade.spellings import MaxInputTokens
+from windlass.cascade.token_budget import MaxInputTokens
 
 
 def phase(**more: Any) -> Phase:

@@ -16,7 +16,7 @@ from tests.cascade.making import cascade, cascades, loaded, places
 from windlass.cascade import model
 from windlass.cascade.published_schema import ID, json_schema
 from windlass.cascade.rules import ContextSource
-from windlass.cascade.spellings import MaxInputTokens
+from windlass.cascade.token_budget import MaxInputTokens
 from windlass.errors import CascadeError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -14,10 +14,10 @@ from windlass.cascade._sentences import shown
 from windlass.cascade._tool_checks import idle_keys
 from windlass.cascade.callout_rules import FILTER, MESSAGES
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
+from windlass.cascade.memory_banks import REMEMBER, SEARCH
 from windlass.cascade.model import Phase, own_tackle, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
-from windlass.cascade.spellings import REMEMBER, SEARCH
 from windlass.cascade.unused_rules import unused_rules
 from windlass.errors import Mistake, did_you_mean
 

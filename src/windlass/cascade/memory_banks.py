@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, Tag, model_validator
 
 from windlass.declared import ONCE, Model, Name, by_form, refuse, without_repeats
+
+REMEMBER: Final = "remember"
+SEARCH: Final = "search_memory"
+"""The tools that write to memory banks, and look into them."""
 
 BankNames: TypeAlias = Annotated[
     Sequence[Name], Field(json_schema_extra=ONCE), AfterValidator(without_repeats)
@@ -65,3 +69,30 @@ MemoryOf: TypeAlias = Annotated[
 ]
 """One bank, a list of banks, or an object. One bank keeps every message (`{bank, keep: all}`); a
 list is both read and written; a bank that is not named is closed."""
+
+
+def with_kept_banks(data: Any) -> Any:
+    """The data of a cascade in which each bank that is only named is written out.
+
+    It keeps every message, as it does in other runners, unless the cascade says in our own words
+    how its memory is used: by `remember` or `search_memory` in a tackle, or by `injectors`.
+    """
+    phases = data.get("phases") if isinstance(data, Mapping) else None
+    if not isinstance(phases, list | tuple):
+        return data
+    parts = [data, *(phase for phase in phases if isinstance(phase, Mapping))]
+    if not any(isinstance(part.get("memory"), str) for part in parts):
+        return data
+    ours = any(part.get("injectors") or _has_memory_tool(part.get("tackle")) for part in parts)
+
+    def written_out(part: Any) -> Any:
+        if not isinstance(part, Mapping) or not isinstance(name := part.get("memory"), str):
+            return part
+        banks = {"read": [name], "write": [name]} if ours else {"bank": name, "keep": "all"}
+        return {**part, "memory": banks}
+
+    return {**written_out(data), "phases": [written_out(phase) for phase in phases]}
+
+
+def _has_memory_tool(tackle: Any) -> bool:
+    return isinstance(tackle, list | tuple) and bool({REMEMBER, SEARCH}.intersection(tackle))

@@ -40,7 +40,8 @@ from windlass.cascade.memory_banks import MemoryOf
 from windlass.cascade.options import AutoContext, IntraContext, SelectionOptions, WithInjectors
 from windlass.cascade.rules import Anchors, ContextSource, Includes
 from windlass.cascade.sounding_options import Soundings
-from windlass.cascade.spellings import CascadeBudget, MaxInputTokens, in_long_form
+from windlass.cascade.spellings import in_long_form
+from windlass.cascade.token_budget import CascadeBudget, MaxInputTokens
 from windlass.cascade.tool_caching import ToolCaching
 from windlass.cascade.validators import InlineValidator
 from windlass.cascade.wards import Wards

@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from windlass.cascade.deterministic import SQL
-from windlass.cascade.memory_banks import MemoryBanks, as_banks
+from windlass.cascade.memory_banks import REMEMBER, SEARCH, MemoryBanks, as_banks
 from windlass.cascade.model import Cascade, Phase, own_tackle, tool_names
 from windlass.cascade.sounding_options import Soundings
-from windlass.cascade.spellings import REMEMBER, SEARCH
 from windlass.cascade.wards import PLACES, Place, Ward
 
 RUN_SQL: Final = "run_sql"
