@@ -77,13 +77,13 @@ def _name_person(data: dict[str, Any]) -> None:
     named = data.get("evaluator")
     if named == "llm":
         named = data.pop("evaluator") and None
-    said = data.get("human_eval")
-    if named not in (None, "human", "hybrid") or (named is None and said is None):
+    settings = data.get("human_eval")
+    if named not in (None, "human", "hybrid") or (named is None and settings is None):
         return
-    if not isinstance(said, Mapping | None):
+    if not isinstance(settings, Mapping | None):
         return
     data.pop("human_eval", None)
-    human = {**(said or {}), **{key: data.pop(key) for key in _OF_PERSON if key in data}}
+    human = {**(settings or {}), **{key: data.pop(key) for key in _OF_PERSON if key in data}}
     if named == "hybrid":
         human.setdefault("llm_prefilter", SHORTENED_TO)
     data["evaluator"] = {"human": human}
@@ -97,6 +97,6 @@ def _name_joining(data: dict[str, Any]) -> None:
         return
     del data["mode"]
     spelled = {"aggregator_instructions": "instructions", "aggregator_model": "model"}
-    said = {spelled[key]: data.pop(key) for key in spelled if key in data}
+    settings = {spelled[key]: data.pop(key) for key in spelled if key in data}
     held = data.get("aggregate")
-    data["aggregate"] = {**(held if isinstance(held, Mapping) else {}), **said}
+    data["aggregate"] = {**(held if isinstance(held, Mapping) else {}), **settings}

@@ -50,12 +50,12 @@ def ways(phases: Sequence[Phase]) -> dict[str, tuple[str, ...]]:
     """
     names = [phase.name for phase in phases]
     in_order = not is_graph(phases)
-    known = {*names} - {END}
+    names_in_file = {*names} - {END}
     found: dict[str, tuple[str, ...]] = {}
     for at, phase in enumerate(phases, start=1):
         after = names[at : at + 1] if in_order else []
         leads = dict.fromkeys((*after, *leads_from(phase)))
-        found[phase.name] = tuple(name for name in leads if name in known)
+        found[phase.name] = tuple(name for name in leads if name in names_in_file)
     return found
 
 

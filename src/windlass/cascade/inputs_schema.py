@@ -140,8 +140,8 @@ def inputs_in_words(schema: Written) -> Iterator[str]:
     for name, field in fields_of(schema).items():
         kind = "" if field.type == "any" else field.type
         default = "" if field.default is None else f"default {_shown(field.default)}"
-        said = ", ".join(filter(None, (kind, default)))
-        text = f"{name} ({said})" if said else name
+        details = ", ".join(filter(None, (kind, default)))
+        text = f"{name} ({details})" if details else name
         yield f"{text}: {field.description}" if field.description else text
 
 

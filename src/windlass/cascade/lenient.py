@@ -47,9 +47,9 @@ def _phase_without(
         text = f"{why}; a run that comes here fails"
         warnings.append(at_hand.mistake((*base, "tool"), text))
     if phase.tackle and phase.tackle != "manifest":
-        told = {name: at_hand.missing(phase, name) for name in phase.tackle}
-        changes["tackle"] = tuple(name for name in phase.tackle if told[name] is None)
-        for name, why in told.items():
+        reasons = {name: at_hand.missing(phase, name) for name in phase.tackle}
+        changes["tackle"] = tuple(name for name in phase.tackle if reasons[name] is None)
+        for name, why in reasons.items():
             if why is not None:
                 path = at_hand.in_tackle(index, name)
                 warnings.append(at_hand.mistake(path, f"{why}; it is left out"))
@@ -91,9 +91,9 @@ def _wards_without(
     """The wards whose validators are there; `warnings` are added to."""
     stay: dict[str, tuple[Ward, ...]] = {}
     for place in PLACES:
-        told = [(ward, at_hand.not_a_validator(ward.validator)) for ward in wards.at(place)]
-        stay[place] = tuple(ward for ward, why in told if why is None)
-        for number, (_, why) in enumerate(told):
+        reasons = [(ward, at_hand.not_a_validator(ward.validator)) for ward in wards.at(place)]
+        stay[place] = tuple(ward for ward, why in reasons if why is None)
+        for number, (_, why) in enumerate(reasons):
             if why is not None:
                 path = (*base, "wards", place, number)
                 warnings.append(at_hand.mistake(path, f"{why}; it is left out"))

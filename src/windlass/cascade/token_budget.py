@@ -125,8 +125,8 @@ def _phase_with_budget(phase: Any, budget: CascadeBudget) -> Any:
         return phase
     other = budget.phase_overrides.get(str(phase.get("name")))
     own = other if isinstance(other, PhaseBudget) else PhaseBudget(max_total=other)
-    said = {key: value for key, value in dict(own).items() if value is not None}
-    merged = budget.model_copy(update=said)
+    overrides = {key: value for key, value in dict(own).items() if value is not None}
+    merged = budget.model_copy(update=overrides)
     limits: dict[str, Any] = {}
     if merged.max_total > merged.reserve_for_output:
         summary = merged.summarizer or Summarizer()

@@ -43,8 +43,8 @@ def add_cascades(registry: Registry, path: Path) -> None:
         if cascade is None:
             continue
         tool = _tool_of(cascade, file)
-        known = tool.spec.name in registry.names() and registry.get(tool.spec.name)
-        if not known or known.cascade != tool.cascade:
+        present = tool.spec.name in registry.names() and registry.get(tool.spec.name)
+        if not present or present.cascade != tool.cascade:
             registry.register(tool)
 
 
@@ -90,12 +90,12 @@ def _tool_of(cascade: Cascade, file: Path) -> Tool:
 
 
 def _parameter(field: InputField) -> Mapping[str, Any]:
-    told: dict[str, Any] = {"type": "string" if field.type == "any" else field.type}
+    schema: dict[str, Any] = {"type": "string" if field.type == "any" else field.type}
     if field.description:
-        told["description"] = field.description
+        schema["description"] = field.description
     if field.default is not None:
-        told["default"] = field.default
-    return told
+        schema["default"] = field.default
+    return schema
 
 
 async def _run_cascade(context: ToolContext, **arguments: Any) -> str:

@@ -37,8 +37,8 @@ def length_check(output: str, state: dict[str, Any], input: dict[str, Any]) -> d
         bound, _, unit = name.partition("_")
         size = sizes[unit]
         if (size < limit) if bound == "min" else (size > limit):
-            asked = "at least" if bound == "min" else "at most"
-            reason = f"It has {size:,} {units[unit]}; {asked} {limit:,} are asked for."
+            bound_words = "at least" if bound == "min" else "at most"
+            reason = f"It has {size:,} {units[unit]}; {bound_words} {limit:,} are asked for."
             return {"valid": False, "reason": reason}
     return {"valid": True, "reason": ""}
 
@@ -49,16 +49,16 @@ def keyword_validator(output: str, state: dict[str, Any], input: dict[str, Any])
     They are the list, or the text with commas between them, that the state or the input names as
     keywords, required_keywords or keyword, else as topic.
     """
-    found = (_first((state, input), name) for name in _KEYWORDS)
-    named = next((value for value in found if value), ())
+    values = (_first((state, input), name) for name in _KEYWORDS)
+    named = next((value for value in values if value), ())
     words = named.split(",") if isinstance(named, str) else named
     words = words if isinstance(words, list | tuple) else [words]
     keywords = [str(word).strip() for word in words if str(word).strip()]
     if not keywords:
         reason = "Nothing names keywords in the state or in the input."
         return {"valid": True, "reason": reason}
-    said = output.casefold()
-    missing = [word for word in keywords if word.casefold() not in said]
+    text = output.casefold()
+    missing = [word for word in keywords if word.casefold() not in text]
     reason = f"It does not mention {', '.join(map(repr, missing))}." if missing else ""
     return {"valid": not missing, "reason": reason}
 
@@ -68,7 +68,7 @@ def code_execution_validator(output: str) -> dict[str, Any]:
 
     Blocks in other languages are not checked; without any block the whole text is read as Python.
     """
-    blocks = [(found[1].lower(), found[2]) for found in _BLOCK.finditer(output)]
+    blocks = [(values[1].lower(), values[2]) for values in _BLOCK.finditer(output)]
     if not blocks:
         problem = _problem(_PARSERS["python"], output)
         reason = f"It holds no block of code, and is no Python as a whole: {problem}."

@@ -81,8 +81,8 @@ async def _decide(
         text = f"phase {name!r}: nobody decided in time, and the run goes on"
         run.tell(name, text, PersonDecided(question.text, None, "_continue"))
         return []
-    known = dict(zip(question.options, question.ids, strict=True))
-    ident = known.get(answer, "custom")
+    id_of = dict(zip(question.options, question.ids, strict=True))
+    ident = id_of.get(answer, "custom")
     routing = points.routing
     action = decision.actions.get(answer) or routing.get(ident) or routing.get(answer)
     goes = _follow(run, phase, action or "_continue", answer)
@@ -90,7 +90,7 @@ async def _decide(
     run.tell(name, text, PersonDecided(question.text, answer, action or "_continue"))
     if action in ABORTS and not _is_phase(run, action):
         raise PhaseFailed(f"phase {name!r}: a person ends the run: {answer}")
-    return _say(run, phase_run, question, answer, known.get(answer, answer))
+    return _say(run, phase_run, question, answer, id_of.get(answer, answer))
 
 
 def read_block(block: str, phase: str, points: DecisionPoints) -> AskedDecision | str:
@@ -98,21 +98,21 @@ def read_block(block: str, phase: str, points: DecisionPoints) -> AskedDecision 
     text = block.strip()
     fenced = _FENCE.match(text)
     try:
-        said = parse_json(fenced[1] if fenced else text)
+        fields = parse_json(fenced[1] if fenced else text)
     except ValueError as error:
         return f"is not JSON: {error}"
-    if not isinstance(said, Mapping):
+    if not isinstance(fields, Mapping):
         return "is not an object"
-    asked, options = said.get("question"), said.get("options")
-    if not isinstance(asked, str) or not asked.strip():
+    wording, options = fields.get("question"), fields.get("options")
+    if not isinstance(wording, str) or not wording.strip():
         return "has no question"
     if not isinstance(options, list) or not options:
         return "has no options"
     listed: list[Any] = [each for each in options if isinstance(each, Mapping | str)]
-    labels, ids, told = read_options(listed)
+    labels, ids, descriptions = read_options(listed)
     if not labels or len(set(labels)) != len(options):
         return "has options without a label, or two with the same"
-    context = [said.get("context"), said.get("description"), told]
+    context = [fields.get("context"), fields.get("description"), descriptions]
     actions = {
         label: str(option["action"])
         for label, option in zip(labels, listed, strict=True)
@@ -120,14 +120,14 @@ def read_block(block: str, phase: str, points: DecisionPoints) -> AskedDecision 
     }
     question = Question(
         phase,
-        asked.strip(),
+        wording.strip(),
         labels,
         context="\n".join(str(part) for part in context if part),
         ids=ids,
-        is_open=said.get("allow_custom") is not False,
+        is_open=fields.get("allow_custom") is not False,
         timeout_s=points.timeout_seconds,
     )
-    return AskedDecision(question, actions, tuple(sorted({*said} - _READ)))
+    return AskedDecision(question, actions, tuple(sorted({*fields} - _READ)))
 
 
 def _is_phase(run: CascadeRun, name: str) -> bool:
@@ -157,9 +157,9 @@ async def _ask_after(
     run: CascadeRun, phase: Phase, after: HumanInput, phase_run: PhaseRun, output: str
 ) -> list[StateChange]:
     """Ask a person about the phase that ended."""
-    asked = after.question or f"What is there to say to the output of {phase.name!r}?"
+    wording = after.question or f"What is there to say to the output of {phase.name!r}?"
     options, seconds = tuple(after.options), after.timeout_seconds
-    question = Question(phase.name, asked, options, context=output, timeout_s=seconds)
+    question = Question(phase.name, wording, options, context=output, timeout_s=seconds)
     answer = await ask_person(run, question, "human_input", phase_run.now.turn)
     return [] if answer is None else _say(run, phase_run, question, answer, answer)
 

@@ -31,10 +31,10 @@ def ask_human(
         ui_hint: The kind of answer: `confirmation` for yes or no; leave out for any other.
         options: The answers to choose from; leave out for a free answer.
     """
-    given = tuple(options or ())
-    if not given and ui_hint.strip().casefold() in {"confirmation", "confirm", "yes_no"}:
-        given = YES_OR_NO
-    return _ask(asking, question, given, context=context)
+    choices = tuple(options or ())
+    if not choices and ui_hint.strip().casefold() in {"confirmation", "confirm", "yes_no"}:
+        choices = YES_OR_NO
+    return _ask(asking, question, choices, context=context)
 
 
 def request_decision(
@@ -56,11 +56,11 @@ def request_decision(
         allow_custom: Whether the person may answer something else.
         timeout_seconds: Seconds after which you are told that nobody answered; leave out to wait.
     """
-    labels, ids, told = read_options(options)
+    labels, ids, descriptions = read_options(options)
     if not labels:
         raise ToolError("there are no options: give at least one with 'id' and 'label'")
-    told = "\n".join(part for part in (context, told) if part)
-    more: dict[str, Any] = {"context": told, "ids": ids, "is_open": allow_custom}
+    descriptions = "\n".join(part for part in (context, descriptions) if part)
+    more: dict[str, Any] = {"context": descriptions, "ids": ids, "is_open": allow_custom}
     return _ask(asking, question, labels, timeout_s=timeout_seconds or None, **more)
 
 
@@ -83,8 +83,8 @@ def ask_human_custom(
         images: Names or paths of the pictures that it is about.
         data: The data that it is about.
     """
-    labels, ids, told = read_options(options or [])
-    parts = [context, told]
+    labels, ids, descriptions = read_options(options or [])
+    parts = [context, descriptions]
     parts += [f"Pictures: {', '.join(images)}"] if images else []
     parts += [json.dumps(data, ensure_ascii=False, indent=2)] if data is not None else []
     context = "\n".join(part for part in parts if part)
@@ -104,7 +104,7 @@ def read_options(
     """
     labels: list[str] = []
     ids: list[str] = []
-    told: list[str] = []
+    descriptions: list[str] = []
     for option in options:
         says = {"label": option} if isinstance(option, str) else option
         label, ident = (str(says.get(key) or "").strip() for key in ("label", "id"))
@@ -113,8 +113,8 @@ def read_options(
         labels.append(label or ident)
         ids.append(ident or label)
         if description := str(says.get("description") or "").strip():
-            told.append(f"{labels[-1]}: {description}")
-    return tuple(labels), tuple(ids), "\n".join(told)
+            descriptions.append(f"{labels[-1]}: {description}")
+    return tuple(labels), tuple(ids), "\n".join(descriptions)
 
 
 def _ask(asking: ToolContext, question: str, options: tuple[str, ...], **more: Any) -> str:

@@ -34,5 +34,5 @@ def keep_messages(run: CascadeRun, phase: Phase, phase_run: PhaseRun) -> None:
         by = f"session {run.record.session_id}, phase {phase.name}, {item.message.role}"
         banks.remember(declared.bank, text, by=by)
         kept += 1
-    told = f"{kept} messages kept in memory bank {declared.bank!r}"
-    run.record.decide(phase.name, told, MessagesKept(declared.bank, kept))
+    summary = f"{kept} messages kept in memory bank {declared.bank!r}"
+    run.record.decide(phase.name, summary, MessagesKept(declared.bank, kept))

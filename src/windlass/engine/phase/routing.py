@@ -55,5 +55,5 @@ def route_of(phase: Phase, phase_run: PhaseRun, output: Item | None) -> Route | 
     """What a phase that ended chose to come next; None: nothing."""
     if phase_run.now.route is not None:
         return Route(phase_run.now.route, "model")
-    said = output.message.text.strip() if output is not None else ""
-    return Route(said, "output") if said in ways_on(phase) else None
+    output_text = output.message.text.strip() if output is not None else ""
+    return Route(output_text, "output") if output_text in ways_on(phase) else None

@@ -174,12 +174,16 @@ async def _attempt(run: CascadeRun, work: ToolPhase, attempt: int, *, last: bool
     """One attempt: as the record holds it, else made now."""
     phase = work.phase
     turn = run.record.turn(phase.name, attempt, run.session.visit.after_turn + attempt)
-    known = run.journal.tool_phase_at(turn)
-    if known is not None and known.error is not None and not (last and phase.on_error is None):
-        return _Tried(turn, ToolOutput(known.error, error=True))
-    if known is not None and known.results:
-        (result,) = known.results
-        work.state.update(known.state)
+    recorded = run.journal.tool_phase_at(turn)
+    if (
+        recorded is not None
+        and recorded.error is not None
+        and not (last and phase.on_error is None)
+    ):
+        return _Tried(turn, ToolOutput(recorded.error, error=True))
+    if recorded is not None and recorded.results:
+        (result,) = recorded.results
+        work.state.update(recorded.state)
         output = ToolOutput(result.text, result.pictures, result.failed)
         return _Tried(turn, output, final=True)  # of attempts that fail only the last has one
     return await _run_now(run, work, turn)
@@ -213,15 +217,15 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
     """Record what ran, and its result as a message that no model asked for."""
     record, output, turn, name = run.record, tried.output, tried.turn, work.tool.spec.name
     columns: dict[str, Any] = {"phase": turn.phase, "turn": turn.turn, "attempt": turn.attempt}
-    said = tool_phase_text(turn.phase, name, work.call.parsed(), failed=output.error)
+    heading = tool_phase_text(turn.phase, name, work.call.parsed(), failed=output.error)
     touched = {} if output.error else names_touched(work.tool, work.call)
-    asked = record.row(NodeType.USER, user(said), **columns)
+    heading_row = record.row(NodeType.USER, user(heading), **columns)
     spent = output.spent
     message = Message("tool", (Text(output.text), *output.pictures), name=name, failed=output.error)
     result = record.row(
         NodeType.TOOL_RESULT,
         message,
-        parent_id=asked.trace_id,
+        parent_id=heading_row.trace_id,
         keep_pictures=True,
         duration_ms=tried.seconds * 1_000,
         metadata=ToolResult(
@@ -235,14 +239,19 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
         **columns,
         **(usage_columns(spent.model, spent.usage, run.charge_tool(spent)) if spent else {}),
     )
-    return record.append([asked, result])[-1]
+    return record.append([heading_row, result])[-1]
 
 
 def _last_error(work: ToolPhase, tried: _Tried) -> StateChange:
     """What the state says of a tool that failed, for the phase under `on_error`."""
     phase, tool = work.phase.name, work.phase.tool
-    told = {"phase": phase, "tool": tool, "error": tried.output.text, "inputs": work.call.parsed()}
-    return StateChange(phase, LAST_ERROR, told)
+    failure = {
+        "phase": phase,
+        "tool": tool,
+        "error": tried.output.text,
+        "inputs": work.call.parsed(),
+    }
+    return StateChange(phase, LAST_ERROR, failure)
 
 
 def _choose_way(run: CascadeRun, phase: Phase, result: str | None) -> None:

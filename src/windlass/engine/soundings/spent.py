@@ -21,8 +21,8 @@ def cost_texts(
         return "", {}
     dollars = [each.cost for each in totals.values()]
     tokens = [each.usage.tokens_in + each.usage.tokens_out for each in totals.values()]
-    known = [each for each in dollars if each is not None]
-    compared = known if len(known) == len(dollars) and any(known) else list(map(float, tokens))
+    priced = [each for each in dollars if each is not None]
+    compared = priced if len(priced) == len(dollars) and any(priced) else list(map(float, tokens))
     relative = normalized(compared, wanted.cost_normalization)
     texts = {
         index: ", ".join(
@@ -35,8 +35,8 @@ def cost_texts(
         for index, cost, count, value in zip(totals, dollars, tokens, relative, strict=True)
     }
     weights = f"{wanted.quality_weight:g} to {wanted.cost_weight:g}"
-    asked = f"Weigh quality against cost {weights}; a lower relative cost is better."
-    return asked, texts
+    weighing = f"Weigh quality against cost {weights}; a lower relative cost is better."
+    return weighing, texts
 
 
 def normalized(costs: Sequence[float], how: Normalization) -> list[float]:
