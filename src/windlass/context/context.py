@@ -8,7 +8,7 @@ costs what is new in it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypedDict, Unpack
 
 from windlass.caching.meter import Cleared
@@ -56,6 +56,9 @@ class ContextOptions(TypedDict, total=False):
     """Most tokens of a window (None: no limit)."""
     recall: bool
     """Whether the loop offers the tool `recall`; placeholders name it then."""
+    way_back: str
+    """What a placeholder says before a reference, where something else than the tool `recall`
+    gets an original back: a command such as `windlass recall`."""
     calibration: float | None
     """What the model's own count is divided by ours; see `Context.report`."""
     supplied: Mapping[str, str] | None
@@ -118,6 +121,7 @@ class Context:
             WindowRules(
                 # Counting takes longer than deciding: only a limit needs the model's own count.
                 count=self._weighed if chosen.max_input_tokens else size,
+                recall_hint=_hint(options.get("way_back", "")),
                 settles=True,
                 bound=bound_thinking(chosen, self._cache.model),
             ),
@@ -477,6 +481,13 @@ class Context:
         trust = cache.trust.assumed if self._driver.planner else ""  # else nothing is counted on
         assumed = cache.assumed, cache.pauses.assumed, self.reports.ignored, trust
         return tuple(filter(None, assumed))
+
+
+def _hint(way_back: str) -> Callable[[Message], str]:
+    """What a placeholder says of how the original is got back."""
+    if not way_back:
+        return reference
+    return lambda message: f"{way_back} {reference(message)}"
 
 
 def check_options(options: Mapping[str, object]) -> None:

@@ -262,6 +262,32 @@ class Policy:
         longer = plain(self.digest.without_cache) or {}
         return Policy.of({**self.settings(), **{k: v for k, v in longer.items() if v is not None}})
 
+    def at_birth(self) -> Policy:
+        """The variant of the policy that only shortens what no call has seen yet.
+
+        What was shown once stays as it was: a hook sees each result before its model does, and
+        never again.
+        """
+        return self.with_options(
+            server_clear=None,
+            max_input_tokens=None,
+            supersede_writes=False,
+            compress_loops=False,
+            decay=None,
+            fold_subtasks=False,
+            shorten_arguments=False,
+            expand=False,
+            see_results=None,
+            without_cache=None,
+            mask_observations_after=None,
+            reasoning_max_chars=None,
+            preserve_reasoning=True,
+            fold_after=None,
+            images_after=None,
+            keep_recent_images=0,
+            keep_recent_turns=0,
+        )
+
     @property
     def key(self) -> str:
         """16 hex digits that are equal for equal options, for the record of a call."""

@@ -1,0 +1,1 @@
+"""Door: for a coding agent that runs already, results shortened before its model sees them."""

@@ -1,0 +1,57 @@
+"""The contract for every other client: one JSON object in, one out.
+
+In: `{"session": "s1", "tool": "bash", "arguments": {"command": "ls"}, "text": "..."}`, and where
+they are known `thread`, `call_id`, `folder`, `model` (`provider/model`), `failed`. Or, without
+`tool`: `{"session": "s1", "moment": "began"}` (or `compacted`, `paused`, `ended`).
+Out: `{"text": "..."}`, what the model is to see; `{}`: what the tool said.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, get_args
+
+from windlass.hooks.events import HookEvent, Moment, Place, SessionEvent, ToolEvent
+
+
+class Plain:
+    """The adapter; others that have an own way to say the same are made from it."""
+
+    name = "plain"
+
+    def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
+        """What a client says. Raises ValueError where the session is missing."""
+        session = str(payload.get("session") or "")
+        if not session:
+            raise ValueError('no "session"')
+        model = payload.get("model")
+        place = Place(
+            agent=self.name,
+            session=session,
+            thread=str(payload.get("thread") or ""),
+            folder=Path(str(payload.get("folder") or ".")),
+            model=model if isinstance(model, str) and "/" in model else None,
+        )
+        moment = next((one for one in get_args(Moment) if one == payload.get("moment")), None)
+        if moment is not None:
+            return SessionEvent(place, moment)
+        text, arguments = payload.get("text"), payload.get("arguments")
+        return ToolEvent(
+            place=place,
+            call_id=str(payload.get("call_id") or ""),
+            tool=str(payload.get("tool") or ""),
+            arguments=arguments if isinstance(arguments, Mapping) else {},
+            text=text if isinstance(text, str) else None,
+            shown_chars=len(text) if isinstance(text, str) else 0,
+            failed=payload.get("failed") is True,
+        )
+
+    def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
+        """What the client reads."""
+        del payload
+        return json.dumps({} if text is None else {"text": text})
+
+
+ADAPTER: Final = Plain()

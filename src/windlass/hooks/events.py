@@ -1,0 +1,81 @@
+"""What an agent tells a hook, whichever agent it is, and what an adapter of one must do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in an agent's work something happens."""
+
+    agent: str
+    """The name of its adapter."""
+    session: str
+    """The agent's own name of the session."""
+    thread: str = ""
+    """The agent's name of a subagent; empty: the session's own conversation."""
+    folder: Path = Path()
+    """The project."""
+    transcript: Path | None = None
+    """The file in which the agent records the session (None: it has none)."""
+    model: str | None = None
+    """`provider/model`, where the agent says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEvent:
+    """A tool ran, and its result is about to be shown to the model for the first time."""
+
+    place: Place
+    call_id: str
+    """The agent's name of the call."""
+    tool: str
+    arguments: Mapping[str, Any]
+    text: str | None
+    """The part of the result that can be replaced (None: the shape is not known)."""
+    shown_chars: int
+    """The characters that the agent itself would show of it: it may truncate a long result."""
+    failed: bool = False
+    """Whether the tool failed: such a result stays as it is."""
+    fits: Callable[[str, str], bool] | None = None
+    """Whether a text may stand in the place of the original, where not each may."""
+
+
+Moment: TypeAlias = Literal["began", "compacted", "paused", "ended"]
+"""`began`: a session began or goes on; `compacted`: its model no longer sees what came before;
+`paused`: the model has answered and waits for the user; `ended`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent:
+    """Something about a session that is no tool result."""
+
+    place: Place
+    moment: Moment
+
+
+HookEvent: TypeAlias = ToolEvent | SessionEvent
+
+
+class Adapter(Protocol):
+    """How one agent calls hooks: its JSON in, its JSON out."""
+
+    name: str
+
+    def read_event(self, payload: Mapping[str, Any]) -> HookEvent | None:
+        """What the agent says (None: nothing that concerns Windlass).
+
+        Raises ValueError for a payload that is not one of this agent's.
+        """
+        ...
+
+    def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
+        """What is printed for the agent, where its model is to see `text` in place of the result.
+
+        None: the result stays as it was.
+        """
+        ...

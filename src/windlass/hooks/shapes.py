@@ -1,0 +1,167 @@
+"""The shapes in which agents hand over the results of tools, as data.
+
+An agent takes a replacement only in the shape in which it gave the result, and drops any other
+without a word. So one field is changed, and the rest stays as it came. The shape decides, not the
+name of the tool: a shape that is not here is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One shape of a result.
+
+    Args:
+        name: What tools have it, in words.
+        agent: Whose adapter knows it.
+        since: The first version of the agent that takes a replacement in this shape.
+        tested: The versions in which that was tried.
+        field: The keys that lead to the text (none: the result is the text). A list of texts
+            stands for its lines; in a list of blocks the only text is meant.
+        has: Values that the result must have.
+        typed: Keys whose values must be of these types.
+        removed: Keys that a replacement must not have.
+        truncated: The key that says that the agent shows the beginning alone, and how many
+            characters of it.
+        numbered: Whether the agent puts numbers before the lines.
+    """
+
+    name: str
+    agent: str
+    since: str
+    tested: tuple[str, ...]
+    field: tuple[str, ...] = ()
+    has: Mapping[str, Any] | None = None
+    typed: Mapping[str, type] | None = None
+    removed: tuple[str, ...] = ()
+    truncated: tuple[str, int] | None = None
+    numbered: bool = False
+
+    def text_of(self, result: object) -> str | None:
+        """The text of a result of this shape (None: it has another one)."""
+        if self.field or self.has or self.typed:
+            if not isinstance(result, Mapping):
+                return None
+            if any(result.get(key) != value for key, value in (self.has or {}).items()):
+                return None
+            if any(type(result.get(key)) is not kind for key, kind in (self.typed or {}).items()):
+                return None
+        value: object = result
+        for key in self.field:
+            value = value.get(key) if isinstance(value, Mapping) else None
+        return _text(value)
+
+    def with_text(self, result: object, text: str) -> object:
+        """A result of this shape that says something else."""
+        return _put(result, self.field, text, self.removed)
+
+    def shown_chars(self, result: object, text: str) -> int:
+        """The characters that the agent itself would show of the text."""
+        if self.truncated is not None and isinstance(result, Mapping):
+            key, most = self.truncated
+            if result.get(key):
+                return min(len(text), most)
+        return len(text)
+
+    def fits(self, text: str, original: str) -> bool:
+        """Whether a text may stand in the place of an original.
+
+        Where the agent numbers the lines, each line but the last must stand at its own place.
+        """
+        if not self.numbered:
+            return True
+        *lines, _ = text.split("\n")
+        return lines == original.split("\n")[: len(lines)]
+
+
+_TRIED: Final = ("2.1.121", "2.1.197", "2.1.330", "2.1.331")
+
+CLAUDE_CODE: Final = (
+    Shape(
+        "Bash and other shells",
+        "claude-code",
+        "2.1.121",
+        _TRIED,
+        ("stdout",),
+        typed={"stdout": str, "stderr": str, "interrupted": bool},
+        has={"interrupted": False},
+        removed=("persistedOutputPath", "persistedOutputSize"),
+        truncated=("persistedOutputPath", 2_250),
+    ),
+    Shape(
+        "Read of a text",
+        "claude-code",
+        "2.1.121",
+        _TRIED,
+        ("file", "content"),
+        has={"type": "text"},
+        numbered=True,
+    ),
+    Shape(
+        "Grep, lines",
+        "claude-code",
+        "2.1.121",
+        _TRIED,
+        ("content",),
+        has={"mode": "content"},
+        typed={"content": str, "filenames": list},
+    ),
+    Shape(
+        "Glob, and Grep for files",
+        "claude-code",
+        "2.1.121",
+        _TRIED,
+        ("filenames",),
+        typed={"filenames": list, "numFiles": int},
+    ),
+    Shape("MCP tools: a text, or blocks with one text", "claude-code", "2.1.121", _TRIED),
+)
+"""Claude Code. Edit, Write, agents, pictures and the rest have no text that may be shortened."""
+
+OPENCODE: Final = (
+    Shape("all tools", "opencode", "1.0.0", ("1.18.33",), ("output",), typed={"output": str}),
+)
+PLAIN: Final = (Shape("all tools", "plain", "1", ("1",)),)
+
+SHAPES: Final = (*CLAUDE_CODE, *OPENCODE, *PLAIN)
+"""All that are known."""
+
+
+def shape_of(shapes: tuple[Shape, ...], result: object) -> tuple[Shape, str] | None:
+    """The first shape that a result has, and its text (None: none is known)."""
+    for shape in shapes:
+        if (text := shape.text_of(result)) is not None:
+            return shape, text
+    return None
+
+
+def _text(value: object) -> str | None:
+    match value:
+        case str():
+            return value
+        case [*names] if names and all(isinstance(name, str) for name in names):
+            return "\n".join(map(str, names))
+        case [*blocks] if all(isinstance(block, Mapping) for block in blocks):
+            texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
+            return texts[0] if len(texts) == 1 and len(blocks) == 1 else None
+        case _:
+            return None
+
+
+def _put(value: object, field: tuple[str, ...], text: str, removed: tuple[str, ...]) -> object:
+    if field and isinstance(value, Mapping):
+        key, *rest = field
+        kept = {name: each for name, each in value.items() if name not in removed}
+        return kept | {key: _put(value[key], tuple(rest), text, ())}
+    match value:
+        case [Mapping() as block]:
+            return [{**block, "text": text}]
+        case [*_]:
+            return text.split("\n")
+        case _:
+            return text

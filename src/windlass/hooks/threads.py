@@ -1,0 +1,112 @@
+"""One conversation of an agent: what its model has in view, and how the next result is shown.
+
+The decision is that of `Context`, as in any agent loop, with a policy that only shortens what no
+call has seen. An earlier result is referred to only while the model still has it in view: the
+transcript tells when the user went back, or when the conversation was compacted.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Final
+
+from windlass.context.context import Context
+from windlass.hooks._tail import Said, Tail
+from windlass.hooks.events import ToolEvent
+from windlass.messages import Message
+from windlass.window.options import Policy
+
+_LEAST_SAVED: Final = 80
+"""Characters that a short form must save: it is read by each later call, and may be fetched."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortForm:
+    """A result as its model is to see it."""
+
+    text: str
+    original: Message
+    because: str
+    reason: str
+    tokens_before: int
+    tokens_after: int
+
+
+@dataclass(slots=True)
+class Thread:
+    """What one model has seen.
+
+    Args:
+        policy: How results are shortened.
+        way_back: The command that gets an original back, which stands before its reference.
+        tail: The transcript (None: the agent writes none; what it saw is what was told here).
+    """
+
+    policy: Policy
+    way_back: str
+    tail: Tail | None = None
+    _context: Context | None = None
+    _met: set[str] = field(default_factory=set[str])
+    _is_stale: bool = True
+    """Whether the context is to be built anew from the transcript."""
+
+    def begin_anew(self) -> None:
+        """Forget what was seen: the conversation was compacted, or another one began."""
+        self._context, self._met, self._is_stale = None, set(), True
+
+    def shorten(self, event: ToolEvent) -> ShortForm | None:
+        """The short form of a result whose text is known (None: it stays as it is)."""
+        context = self._catch_up(event)
+        before = "" if self.tail is None else self.tail.before(event.call_id)
+        said = Said("", event.call_id, event.tool, event.arguments, before, event.text or "")
+        self._append(context, said)
+        window = context.window()
+        shown, entry = window.next_call.entries[-1], window.entries[-1]
+        text = shown.message.text
+        saves = entry.action == "replaced" and event.shown_chars - len(text) >= _LEAST_SAVED
+        if not saves or (event.fits is not None and not event.fits(text, said.result)):
+            # What the context believes to be shown is not what the agent shows.
+            self._is_stale = entry.action == "replaced" or event.shown_chars < len(said.result)
+            return None
+        share = min(1.0, event.shown_chars / max(1, len(said.result)))
+        return ShortForm(
+            text,
+            shown.item.message,
+            entry.because or "",
+            entry.reason,
+            round(entry.tokens_before * share),
+            entry.tokens_after,
+        )
+
+    def _catch_up(self, event: ToolEvent) -> Context:
+        """The context with what was seen before this event."""
+        tail = self.tail
+        appends = tail.read() if tail is not None else True
+        if self._context is not None and appends and not (self._is_stale and tail is not None):
+            return self._context
+        model = (None if tail is None else tail.model) or event.place.model
+        self._met, self._is_stale = set(), False
+        self._context = Context(model, self.policy, way_back=self.way_back)
+        for said in tail.in_view() if tail is not None else ():
+            if said.call_id != event.call_id:
+                self._append(self._context, said, as_it_is=True)
+        return self._context
+
+    def _append(self, context: Context, said: Said, *, as_it_is: bool = False) -> None:
+        """Append words, or a call with its result; `as_it_is`: the result was shown so before."""
+        if said.words:
+            context.append({"role": "user", "content": said.words})
+            return
+        ident = said.call_id or f"call {len(self._met)}"
+        if ident in self._met:
+            return
+        self._met.add(ident)
+        call = {"name": said.tool or "tool", "arguments": json.dumps(dict(said.arguments))}
+        calls = [{"id": ident, "type": "function", "function": call}]
+        context.append({"role": "assistant", "content": said.before or None, "tool_calls": calls})
+        context.append(
+            {"role": "tool", "tool_call_id": ident, "content": said.result, "id": f"of {ident}"}
+        )
+        if as_it_is:
+            context.pin(f"of {ident}")

@@ -1,0 +1,1 @@
+"""Door: the inspector, pages over the record."""
