@@ -1,8 +1,8 @@
 """The shapes in which agents hand over the results of tools, as data.
 
 An agent takes a replacement only in the shape in which it gave the result, and drops any other
-without a word. So one field is changed, and the rest stays as it came. The shape decides, not the
-name of the tool: a shape that is not here is left alone.
+without a word. So one field is changed, and the rest stays as it came. A shape that is not here is
+left alone.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Shape:
         truncated: The key that says that the agent shows the beginning alone, and how many
             characters of it.
         numbered: Whether the agent puts numbers before the lines.
+        prefix: How the name of a tool begins that has it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Shape:
     removed: tuple[str, ...] = ()
     truncated: tuple[str, int] | None = None
     numbered: bool = False
+    prefix: str = ""
 
     def text_of(self, result: object) -> str | None:
         """The text of a result of this shape (None: it has another one)."""
@@ -119,7 +121,9 @@ CLAUDE_CODE: Final = (
         ("filenames",),
         typed={"filenames": list, "numFiles": int},
     ),
-    Shape("MCP tools: a text, or blocks with one text", "claude-code", "2.1.121", _TRIED),
+    Shape(
+        "MCP tools: a text, or one block of text", "claude-code", "2.1.121", _TRIED, prefix="mcp__"
+    ),
 )
 """Claude Code. Edit, Write, agents, pictures and the rest have no text that may be shortened."""
 
@@ -132,10 +136,10 @@ SHAPES: Final = (*CLAUDE_CODE, *OPENCODE, *PLAIN)
 """All that are known."""
 
 
-def shape_of(shapes: tuple[Shape, ...], result: object) -> tuple[Shape, str] | None:
-    """The first shape that a result has, and its text (None: none is known)."""
+def shape_of(shapes: tuple[Shape, ...], tool: str, result: object) -> tuple[Shape, str] | None:
+    """The first shape that a tool's result has, and its text (None: none is known)."""
     for shape in shapes:
-        if (text := shape.text_of(result)) is not None:
+        if tool.startswith(shape.prefix) and (text := shape.text_of(result)) is not None:
             return shape, text
     return None
 
@@ -146,9 +150,8 @@ def _text(value: object) -> str | None:
             return value
         case [*names] if names and all(isinstance(name, str) for name in names):
             return "\n".join(map(str, names))
-        case [*blocks] if all(isinstance(block, Mapping) for block in blocks):
-            texts = [block["text"] for block in blocks if isinstance(block.get("text"), str)]
-            return texts[0] if len(texts) == 1 and len(blocks) == 1 else None
+        case [{"text": str(text)}]:
+            return text
         case _:
             return None
 

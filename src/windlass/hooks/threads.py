@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.context.context import Context
 from windlass.hooks._tail import Said, Tail
-from windlass.hooks.events import ToolEvent
+from windlass.hooks.events import Place, ToolEvent
 from windlass.messages import Message
 from windlass.window.options import Policy
 
@@ -48,16 +48,23 @@ class Thread:
     tail: Tail | None = None
     _context: Context | None = None
     _met: set[str] = field(default_factory=set[str])
+    """The calls whose results are in the context."""
+    _words: int = 0
+    """How often the user's words in view are in the context."""
     _is_stale: bool = True
     """Whether the context is to be built anew from the transcript."""
 
     def begin_anew(self) -> None:
         """Forget what was seen: the conversation was compacted, or another one began."""
-        self._context, self._met, self._is_stale = None, set(), True
+        self._context, self._is_stale = None, True
+
+    def prepare(self, place: Place) -> None:
+        """Do what takes long before the first result comes."""
+        self._catch_up(place).window()
 
     def shorten(self, event: ToolEvent) -> ShortForm | None:
         """The short form of a result whose text is known (None: it stays as it is)."""
-        context = self._catch_up(event)
+        context = self._catch_up(event.place, event.call_id)
         before = "" if self.tail is None else self.tail.before(event.call_id)
         said = Said("", event.call_id, event.tool, event.arguments, before, event.text or "")
         self._append(context, said)
@@ -79,18 +86,21 @@ class Thread:
             entry.tokens_after,
         )
 
-    def _catch_up(self, event: ToolEvent) -> Context:
-        """The context with what was seen before this event."""
+    def _catch_up(self, place: Place, call_id: str = "") -> Context:
+        """The context with what was seen before the result of a call."""
         tail = self.tail
         appends = tail.read() if tail is not None else True
-        if self._context is not None and appends and not (self._is_stale and tail is not None):
-            return self._context
-        model = (None if tail is None else tail.model) or event.place.model
-        self._met, self._is_stale = set(), False
-        self._context = Context(model, self.policy, way_back=self.way_back)
+        if self._context is None or not appends or (self._is_stale and tail is not None):
+            model = (None if tail is None else tail.model) or place.model
+            self._met, self._words, self._is_stale = set(), 0, False
+            self._context = Context(model, self.policy, way_back=self.way_back)
+        words = 0
         for said in tail.in_view() if tail is not None else ():
-            if said.call_id != event.call_id:
+            words += bool(said.words)
+            is_new = words > self._words if said.words else said.call_id not in self._met
+            if is_new and said.call_id != call_id:
                 self._append(self._context, said, as_it_is=True)
+        self._words = words
         return self._context
 
     def _append(self, context: Context, said: Said, *, as_it_is: bool = False) -> None:
@@ -99,8 +109,6 @@ class Thread:
             context.append({"role": "user", "content": said.words})
             return
         ident = said.call_id or f"call {len(self._met)}"
-        if ident in self._met:
-            return
         self._met.add(ident)
         call = {"name": said.tool or "tool", "arguments": json.dumps(dict(said.arguments))}
         calls = [{"id": ident, "type": "function", "function": call}]

@@ -48,7 +48,7 @@ class ClaudeCode:
     def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
         """What Claude Code reads: nothing where the result stays."""
         result = payload.get("tool_response")
-        found = None if text is None else shape_of(CLAUDE_CODE, result)
+        found = None if text is None else shape_of(CLAUDE_CODE, _tool(payload), result)
         if text is None or found is None:
             return ""
         new = found[0].with_text(result, text)
@@ -73,14 +73,18 @@ def _place(payload: Mapping[str, Any]) -> Place:
     )
 
 
+def _tool(payload: Mapping[str, Any]) -> str:
+    return str(payload.get("tool_name") or "")
+
+
 def _tool_event(payload: Mapping[str, Any], place: Place, *, failed: bool) -> ToolEvent:
     result = payload.get("tool_response")
-    found = None if failed else shape_of(CLAUDE_CODE, result)
+    found = None if failed else shape_of(CLAUDE_CODE, _tool(payload), result)
     arguments = payload.get("tool_input")
     return ToolEvent(
         place=place,
         call_id=str(payload.get("tool_use_id") or ""),
-        tool=str(payload.get("tool_name") or ""),
+        tool=_tool(payload),
         arguments=arguments if isinstance(arguments, Mapping) else {},
         text=None if found is None else found[1],
         shown_chars=0 if found is None else found[0].shown_chars(result, found[1]),

@@ -1,0 +1,244 @@
+"""One event of an agent, answered: what its model is to see of a result, and what is noted of it.
+
+An original is kept before its short form is handed out; where it cannot be kept, the result stays
+as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+import shutil
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from windlass.caching.rates import Override, override
+from windlass.errors import WindlassError
+from windlass.hooks._tail import Tail
+from windlass.hooks.agents import adapter_of
+from windlass.hooks.events import Place, SessionEvent, ToolEvent
+from windlass.hooks.journal import HookLine, Journal, Outcome
+from windlass.hooks.options import HookOptions, read_options
+from windlass.hooks.threads import ShortForm, Thread
+from windlass.safety.redaction import redacted_text
+from windlass.settings.settings import Settings
+from windlass.window.options import Policy
+
+RECALLED: Final = "recall"
+"""Why the output of that command stays as it is."""
+_RECALL: Final = re.compile(r"\bwindlass\s+recall\b")
+_MOST_THREADS: Final = 12
+"""Conversations that are kept in memory; one more is read anew when it goes on."""
+_STORED_EVERY_S: Final = 60.0
+"""Seconds between two times that a session which goes on is put into the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An event as the short process hands it over."""
+
+    folder: Path
+    variables: Mapping[str, str]
+    """Those of its environment that say where things are."""
+    arguments: tuple[str, ...]
+    """The words that follow `windlass hook run`."""
+    payload: bytes
+
+
+def _nothing() -> None:
+    """Nothing has to be taken back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the agent reads."""
+
+    text: str
+    take_back: Callable[[], None] = _nothing
+    """To be called where the agent did not get it."""
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """A thread, and the lock under which its results are taken in one after the other."""
+
+    thread: Thread
+    prices: Mapping[str, Override]
+    """The user's own prices of models."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Answering:
+    """All conversations of one user's agents."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        store_session: Callable[[Path, Place], None] | None = None,
+    ) -> None:
+        """`clock` gives seconds since 1970; `store_session` puts a session into its store."""
+        self._clock = clock
+        self._store_session = store_session
+        self._guard = threading.Lock()
+        self._conversations: OrderedDict[tuple[str, ...], _Conversation] = OrderedDict()
+        self._models: dict[tuple[str, str], str] = {}
+        self._stored: dict[tuple[str, str], float] = {}
+
+    def answer(self, request: Request) -> Answer:
+        """What the agent reads. Raises ValueError and WindlassError for what is no event."""
+        began = time.thread_time()
+        options = read_options(request.arguments)
+        adapter = adapter_of(options.agent)
+        payload = json.loads(request.payload)
+        if not isinstance(payload, Mapping):
+            raise ValueError("an event must be an object")  # noqa: TRY004 - what was read is wrong
+        event = adapter.read_event(payload)
+        if event is None:
+            return Answer("")
+        store = store_folder(options, event.place, request.variables)
+        if isinstance(event, SessionEvent):
+            self._take_moment(event, options, store, request)
+            return Answer("")
+        journal = Journal(store)
+        line = HookLine(
+            time=self._clock(),
+            agent=options.agent,
+            session=event.place.session,
+            thread=event.place.thread,
+            call_id=event.call_id,
+            tool=event.tool,
+            outcome="whole",
+            transcript=str(event.place.transcript or ""),
+            folder=str(event.place.folder),
+        )
+        take_back, text = _nothing, None
+        outcome = _left_alone(event, options)
+        if outcome is not None:
+            line = replace(line, outcome=outcome[0], because=outcome[1])
+        else:
+            shown = redacted_text(event.text or "") if options.redact else event.text or ""
+            conversation = self._conversation(event.place, options, store, request)
+            try:
+                with conversation.lock, override(conversation.prices):
+                    short = conversation.thread.shorten(replace(event, text=shown))
+            except (WindlassError, ValueError, OSError, RecursionError) as error:
+                journal.write(replace(line, outcome="error", because=str(error)))
+                raise
+            if short is not None:
+                take_back, text = conversation.thread.begin_anew, short.text
+                journal.keep(short.original)
+                line = _shortened(line, short)
+            elif shown != event.text:
+                text, line = shown, replace(line, because="without credentials")
+        journal.write(replace(line, ms=round(1000 * (time.thread_time() - began), 1)))
+        return Answer(adapter.write_answer(payload, text), take_back)
+
+    def _take_moment(
+        self, event: SessionEvent, options: HookOptions, store: Path, request: Request
+    ) -> None:
+        """Take in what happened to a session."""
+        place = event.place
+        name = (place.agent, place.session)
+        if place.model:
+            self._models[name] = place.model
+        if event.moment == "compacted":
+            with self._guard:
+                for key in [key for key in self._conversations if key[:2] == name]:
+                    del self._conversations[key]
+        if event.moment in (
+            "began",
+            "compacted",
+        ):  # what takes long is done before the first result
+            conversation = self._conversation(place, options, store, request)
+            with conversation.lock, override(conversation.prices):
+                conversation.thread.prepare(place)
+        elif self._store_session is not None:
+            is_due = self._clock() - self._stored.get(name, 0.0) >= _STORED_EVERY_S
+            if event.moment == "ended" or is_due:
+                self._stored[name] = self._clock()
+                self._store_session(store, place)
+
+    def _conversation(
+        self, place: Place, options: HookOptions, store: Path, request: Request
+    ) -> _Conversation:
+        """The conversation of a place."""
+        key = (place.agent, place.session, place.thread, str(store), *request.arguments)
+        with self._guard:
+            found = self._conversations.pop(key, None)
+            if found is None:
+                found = self._new_conversation(place, options, store, request)
+            self._conversations[key] = found
+            while len(self._conversations) > _MOST_THREADS:
+                self._conversations.popitem(last=False)
+        return found
+
+    def _new_conversation(
+        self, place: Place, options: HookOptions, store: Path, request: Request
+    ) -> _Conversation:
+        settings = Settings.read({}, request.variables, place.folder)
+        policy = Policy()
+        if options.policy is not None:
+            from windlass.replays.named_policies import policy_of
+
+            policy = policy_of(options.policy).policy
+        tail = None
+        if place.transcript is not None:
+            tail = Tail(place.transcript, self._models.get((place.agent, place.session)))
+        thread = Thread(policy.at_birth(), _way_back(options, store, request), tail)
+        return _Conversation(thread, settings.prices)
+
+
+def _way_back(options: HookOptions, store: Path, request: Request) -> str:
+    """The command that gets an original back, as a short form says it before the reference."""
+    command = "windlass"
+    if shutil.which(command, path=request.variables.get("PATH")) is None:
+        command = shlex.quote(str(Path(sys.executable).with_name(command)))
+    return f"{command} recall" + (f" --store {shlex.quote(str(store))}" if options.store else "")
+
+
+def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] | None:
+    """Why a result stays as it is, whatever it says (None: it may be shortened)."""
+    if event.failed:
+        return "failed result", ""
+    if is_recall(event):
+        return "whole", RECALLED
+    if options.holds_out(event.place.session):
+        return "held out", ""
+    if event.text is None:
+        return "unknown shape", ""
+    return None
+
+
+def is_recall(event: ToolEvent) -> bool:
+    """Whether the model fetched an original back."""
+    command = event.arguments.get("command")
+    if isinstance(command, str) and _RECALL.search(command):
+        return True
+    return event.tool.endswith("recall") and "windlass" in event.tool
+
+
+def _shortened(line: HookLine, short: ShortForm) -> HookLine:
+    return replace(
+        line,
+        outcome="shortened",
+        because=short.because,
+        original=short.original.content_hash,
+        shown=hashlib.sha256(short.text.encode(errors="surrogatepass")).hexdigest(),
+        tokens_before=short.tokens_before,
+        tokens_after=short.tokens_after,
+    )
+
+
+def store_folder(options: HookOptions, place: Place, variables: Mapping[str, str]) -> Path:
+    """The folder in which a hook writes: the one that is named, or `.windlass` in the project."""
+    project = Path(variables.get("CLAUDE_PROJECT_DIR") or place.folder)
+    named = options.store or variables.get("WINDLASS_STORE") or ".windlass"
+    return project / Path(named).expanduser()

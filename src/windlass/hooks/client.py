@@ -1,0 +1,183 @@
+"""The short process that an agent starts at each event: it asks the process that stays.
+
+It imports little, since it is started at every result of a tool. Whatever fails, it prints nothing
+and exits with 0, and the agent goes on as if there was no hook; the failure is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+import zlib
+
+from windlass import __version__
+
+TYPE_CHECKING = False  # typing's own, without the 10 ms that importing it takes
+if TYPE_CHECKING:
+    import socket
+
+MOST_BYTES = 8_000_000
+"""Bytes of an event; the result in a longer one stays as it is."""
+WAIT_S = 2.0
+"""Seconds after which a result stays as it is."""
+_TRY_AGAIN_S = 0.02
+_MOST_PATH = 100
+"""Bytes of the path of a socket that every system takes."""
+FAILURES = "hook-failures.txt"
+"""The file of failures in the own folder: a line each."""
+_MOST_FAILURES = 1_000_000
+"""Bytes after which no more failures are written."""
+
+
+def run(arguments: list[str]) -> int:
+    """Read an event on standard input and print the answer; the exit code, which is always 0."""
+    until = time.monotonic() + WAIT_S
+    try:
+        payload = _read_input()
+        if payload is None:
+            count_failure(f"an event of more than {MOST_BYTES:,} bytes", arguments)
+        else:
+            answer = ask(arguments, payload, until)
+            sys.stdout.buffer.write(answer)
+            sys.stdout.buffer.flush()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
+        count_failure(f"{type(error).__name__}: {error}", arguments)
+    return 0
+
+
+def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
+    """What the process that stays answers; it is started if need be. Raises OSError.
+
+    `until`: when to give up, by `time.monotonic`.
+    """
+    folder = own_folder()
+    connection, is_started = None, False
+    while connection is None:
+        connection = connect(folder)
+        if connection is None:
+            if not is_started:
+                _start(folder)
+                is_started = True
+            if time.monotonic() > until:
+                raise TimeoutError("the process of the hook did not start in time")
+            time.sleep(_TRY_AGAIN_S)
+    with connection:
+        told = {name: value for name, value in os.environ.items() if _is_told(name)}
+        header = [os.getcwd(), *(f"{name}={value}" for name, value in told.items()), "", *arguments]
+        data = "\0".join(header).encode(errors="surrogateescape")
+        connection.settimeout(max(0.05, until - time.monotonic()))
+        connection.sendall(len(data).to_bytes(4) + data + payload)
+        connection.shutdown(1)  # SHUT_WR: that is all
+        pieces = []
+        while piece := connection.recv(1 << 16):
+            pieces.append(piece)
+            connection.settimeout(max(0.05, until - time.monotonic()))
+    return b"".join(pieces)
+
+
+def _is_told(name: str) -> bool:
+    return name.startswith("WINDLASS_") or name in ("CLAUDE_PROJECT_DIR", "HOME", "PATH")
+
+
+def _read_input() -> bytes | None:
+    """All of standard input (None: it is too long)."""
+    pieces, size = [], 0
+    while piece := os.read(0, 1 << 20):
+        size += len(piece)
+        if size <= MOST_BYTES:
+            pieces.append(piece)
+    return b"".join(pieces) if size <= MOST_BYTES else None
+
+
+# ---- the process that stays -----------------------------------------------------------
+
+
+def own_folder() -> str:
+    """The user's folder for the socket and for failures; it is made, for nobody else.
+
+    Raises OSError where there is none.
+    """
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+    shared = os.environ.get("TMPDIR") or os.environ.get("TEMP") or "/tmp"  # noqa: S108 - own folder in it
+    for folder in (os.path.join(home, "windlass"), os.path.join(shared, f"windlass-{user}")):
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+            found = os.lstat(folder)
+        except OSError:
+            continue
+        is_own = os.name == "nt" or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
+        if stat.S_ISDIR(found.st_mode) and is_own and os.access(folder, os.W_OK):
+            return folder
+    raise OSError("no folder of the user's own can be written")
+
+
+def address(folder: str) -> str:
+    """The path of the socket of this version and this Python, without its suffix."""
+    mine = f"{__version__}\0{sys.prefix}\0{__file__}"
+    name = f"hook-{zlib.crc32(mine.encode(errors='surrogateescape')):08x}"
+    path = os.path.join(folder, name)
+    if len(os.fsencode(path)) > _MOST_PATH and hasattr(os, "getuid"):
+        short = f"/tmp/windlass-{os.getuid()}"  # noqa: S108 - checked to be the user's own
+        os.makedirs(short, 0o700, exist_ok=True)
+        found = os.lstat(short)
+        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+            path = os.path.join(short, name)
+    return path
+
+
+def connect(folder: str) -> socket.socket | None:
+    """A connection to the process that stays (None: it does not run)."""
+    import socket
+
+    path = address(folder)
+    if hasattr(socket, "AF_UNIX"):
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(f"{path}.socket")
+        except OSError:
+            connection.close()
+            return None
+        return connection
+    try:
+        with open(f"{path}.port", "rb") as file:
+            port, token = file.read().split()
+        connection = socket.create_connection(("127.0.0.1", int(port)), timeout=WAIT_S)
+        connection.sendall(token)
+    except (OSError, ValueError):
+        return None
+    return connection
+
+
+def _start(folder: str) -> None:
+    """Start the process that stays, apart from this one and from the agent."""
+    import subprocess
+
+    # On Windows: DETACHED_PROCESS and CREATE_NEW_PROCESS_GROUP.
+    subprocess.Popen(
+        [sys.executable, "-P", "-m", "windlass.hooks.server"],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        close_fds=True,
+        start_new_session=os.name != "nt",
+        creationflags=0x0208 if os.name == "nt" else 0,
+    )
+
+
+def count_failure(what: str, arguments: list[str]) -> None:
+    """Note a failure where `windlass hook status` finds it; nothing where that fails, too."""
+    try:
+        path = os.path.join(own_folder(), FAILURES)
+        line = f"{time.time():.0f}\t{arguments[0] if arguments else ''}\t{' '.join(what.split())}\n"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            if os.fstat(handle).st_size < _MOST_FAILURES:
+                os.write(handle, line.encode(errors="replace")[:500])
+        finally:
+            os.close(handle)
+    except OSError:
+        return
