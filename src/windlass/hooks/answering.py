@@ -6,7 +6,6 @@ as it was.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shlex
@@ -25,8 +24,9 @@ from windlass.errors import WindlassError
 from windlass.hooks._tail import Tail
 from windlass.hooks.agents import adapter_of
 from windlass.hooks.events import Place, SessionEvent, ToolEvent
-from windlass.hooks.journal import HookLine, Journal, Outcome
+from windlass.hooks.journal import HookLine, Journal, Outcome, SeenCall
 from windlass.hooks.options import HookOptions, read_options
+from windlass.hooks.taken import text_hash
 from windlass.hooks.threads import ShortForm, Thread
 from windlass.safety.redaction import redacted_text
 from windlass.settings.settings import Settings
@@ -138,6 +138,8 @@ class Answering:
                 line = _shortened(line, short)
             elif shown != event.text:
                 text, line = shown, replace(line, because="without credentials")
+        if event.place.transcript is None and event.text is not None:
+            journal.write_call(line, _seen(event, line.time, text or event.text))
         journal.write(replace(line, ms=round(1000 * (time.thread_time() - began), 1)))
         return Answer(adapter.write_answer(payload, text), take_back)
 
@@ -225,13 +227,20 @@ def is_recall(event: ToolEvent) -> bool:
     return event.tool.endswith("recall") and "windlass" in event.tool
 
 
+def _seen(event: ToolEvent, time: float, result: str) -> SeenCall:
+    place = event.place
+    arguments = json.dumps(dict(event.arguments))
+    model = place.model or ""
+    return SeenCall(time, place.thread, model, event.call_id, event.tool, arguments, result)
+
+
 def _shortened(line: HookLine, short: ShortForm) -> HookLine:
     return replace(
         line,
         outcome="shortened",
         because=short.because,
         original=short.original.content_hash,
-        shown=hashlib.sha256(short.text.encode(errors="surrogatepass")).hexdigest(),
+        shown=text_hash(short.text),
         tokens_before=short.tokens_before,
         tokens_after=short.tokens_after,
     )

@@ -1,6 +1,7 @@
 """What hooks did, one JSON line an event, and the originals of what they shortened.
 
     <store>/hooks/<agent>/<session>.jsonl
+    <store>/hooks/<agent>/<session>.calls.jsonl      where the agent keeps no transcript
     <store>/hooks/originals/<content hash>.json
 
 An original is written before its line, and a line before the agent gets its answer. Nothing else
@@ -11,17 +12,18 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from windlass.history.packing import path_part
 from windlass.messages import Message, from_dict
 from windlass.safety.own_files import make_folder, open_own, replace
 from windlass.window.originals import meant
 
+_CALLS: Final = ".calls.jsonl"
 FOLDER: Final = "hooks"
 """The folder of a store in which hooks write."""
 
@@ -45,10 +47,10 @@ class HookLine:
     """Seconds since 1970."""
     agent: str
     session: str
-    thread: str
     call_id: str
     tool: str
     outcome: Outcome
+    thread: str = ""
     because: str = ""
     """The rule that shortened it, or in words why it was left (or failed)."""
     original: str = ""
@@ -64,6 +66,22 @@ class HookLine:
     folder: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class SeenCall:
+    """A call of a tool, and its result as the model saw it."""
+
+    time: float
+    """Seconds since 1970."""
+    thread: str
+    model: str
+    """`provider/model` (empty: unknown)."""
+    call_id: str
+    tool: str
+    arguments: str
+    """Their JSON text."""
+    result: str
+
+
 _NAMES: Final = frozenset(each.name for each in fields(HookLine))
 
 
@@ -77,14 +95,21 @@ class Journal:
 
     def write(self, line: HookLine) -> None:
         """Append a line. Raises OSError, and StoreError for a link in the way."""
-        path = self._path(line.agent, line.session)
-        make_folder(path.parent, self._store)
-        data = json.dumps({name: value for name, value in asdict(line).items() if value != ""})
-        handle = open_own(path, flags=os.O_APPEND)
-        try:
-            os.write(handle, data.encode() + b"\n")
-        finally:
-            os.close(handle)
+        noted = {name: value for name, value in asdict(line).items() if value != ""}
+        self._append(self._path(line.agent, line.session), noted)
+
+    def write_call(self, line: HookLine, call: SeenCall) -> None:
+        """Append a call with its result, of an agent that keeps no transcript.
+
+        Raises as `write` does.
+        """
+        self._append(self._calls(line.agent, line.session), asdict(call))
+
+    def calls(self, agent: str, session: str) -> Iterator[SeenCall]:
+        """What `write_call` noted, in order."""
+        for told in _objects(self._calls(agent, session)):
+            with suppress(TypeError):
+                yield SeenCall(**told)
 
     def keep(self, original: Message) -> None:
         """Keep an original durably, once. Raises as `write` does."""
@@ -95,19 +120,17 @@ class Journal:
 
     def lines(self, agent: str, session: str) -> Iterator[HookLine]:
         """The lines of a session, in order; a line that cannot be read is left out."""
-        with suppress(FileNotFoundError), self._path(agent, session).open("rb") as file:
-            for data in file:
-                with suppress(ValueError, TypeError):
-                    told = json.loads(data)
-                    yield HookLine(**{name: told[name] for name in told.keys() & _NAMES})
+        for told in _objects(self._path(agent, session)):
+            with suppress(TypeError):
+                yield HookLine(**{name: told[name] for name in told.keys() & _NAMES})
 
     def sessions(self) -> Iterator[tuple[str, str]]:
         """The agent and the session of each file, the one that was written last first."""
         files = [path for path in self.folder.glob("*/*.jsonl") if not path.is_symlink()]
         for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
-            with path.open("rb") as file, suppress(ValueError, TypeError, KeyError):
-                told = json.loads(file.readline())
-                yield str(told["agent"]), str(told["session"])
+            told = next(_objects(path), {})
+            if not path.name.endswith(_CALLS) and "session" in told:
+                yield str(told.get("agent")), str(told["session"])
 
     def original(self, ref: str) -> Message:
         """The original that a reference means, among those that are kept here.
@@ -124,3 +147,24 @@ class Journal:
 
     def _path(self, agent: str, session: str) -> Path:
         return self.folder / path_part(agent) / f"{path_part(session)}.jsonl"
+
+    def _calls(self, agent: str, session: str) -> Path:
+        return self._path(agent, session).with_suffix(_CALLS)
+
+    def _append(self, path: Path, noted: Mapping[str, Any]) -> None:
+        make_folder(path.parent, self._store)
+        handle = open_own(path, flags=os.O_APPEND)
+        try:
+            os.write(handle, json.dumps(noted).encode() + b"\n")
+        finally:
+            os.close(handle)
+
+
+def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
+    """The objects of a file, one a line; what cannot be read is left out."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        for data in file:
+            with suppress(ValueError):
+                told = json.loads(data)
+                if isinstance(told, Mapping):
+                    yield told

@@ -9,6 +9,8 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -17,6 +19,7 @@ from typing import Final
 
 from windlass.hooks import client
 from windlass.hooks.answering import Answering, Request
+from windlass.hooks.events import Place
 from windlass.safety.own_files import open_own, replace
 
 _IDLE_S: Final = 1_800
@@ -81,7 +84,7 @@ class _Server:
         self._listener = listener
         self._token = token
         self._idle_s = idle_s
-        self._answering = Answering(time.time)
+        self._answering = Answering(time.time, _store_session)
         self._last = time.monotonic()
 
     def serve(self) -> None:
@@ -112,6 +115,18 @@ class _Server:
                     raise
             except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
                 client.count_failure(f"{type(error).__name__}: {error}", arguments)
+
+
+def _store_session(store: Path, place: Place) -> None:
+    """Put a session into its store, in a process of its own: this one must answer."""
+    words = [sys.executable, "-P", "-m", "windlass.hooks.sessions"]
+    process = subprocess.Popen(  # noqa: S603 - our own module
+        [*words, str(store.absolute()), place.agent, place.session],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    threading.Thread(target=process.wait, daemon=True).start()
 
 
 def _read_request(connection: socket.socket) -> Request:

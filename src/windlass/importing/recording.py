@@ -40,10 +40,12 @@ RecordingFormat: TypeAlias = Literal[
     "chat",
     "session",
     "messages",
+    "hook",
 ]
 """The format of the file that a recording was read from, as `--as` calls it.
 
-`session`: it is a session of a store; `messages`: a list that a program gave.
+`session`: it is a session of a store; `messages`: a list that a program gave; `hook`: the calls of
+tools that a hook noted.
 """
 
 ESTIMATED: Final = (

@@ -17,6 +17,7 @@ from windlass.caching.meter import prefix_report
 from windlass.history.base import (
     Batch,
     CallRecord,
+    EditRecord,
     NodeType,
     Outcome,
     Row,
@@ -29,7 +30,7 @@ from windlass.history.base import (
 from windlass.history.details import CallDetails
 from windlass.history.row_details import ImportedReply
 from windlass.importing.recording import GRADES, RecordedCall, Recording
-from windlass.messages import canonical_json
+from windlass.messages import Message, canonical_json
 from windlass.text.tokens import FamilyCounter
 from windlass.wire.calls import with_own_ids
 
@@ -42,6 +43,16 @@ RESULTS_AS_WORDS: Final = "results_as_words"
 _AT_ONCE: Final = 50
 """The most calls of one batch: each has its whole window."""
 _WHY: Final = "as it was recorded"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownShort:
+    """A result that was shortened before its model saw it: the transcript has the short form."""
+
+    original: Message
+    because: str
+    """The name of the rule."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +90,24 @@ def session_id_of(recording: Recording) -> str:
 
 
 def store_recording(
-    store: Store, recording: Recording, parents: Mapping[str, str] | None = None
+    store: Store,
+    recording: Recording,
+    parents: Mapping[str, str] | None = None,
+    shortened: Mapping[str, ShownShort] | None = None,
 ) -> StoredSession:
     """Store a recording as a session, or the part of it that is not stored yet.
 
-    `parents` are the sessions of recordings that were stored before, by the recordings' names.
+    `parents` are the sessions of recordings that were stored before, by the recordings' names;
+    `shortened` are results that stand in the recording in a short form, by the ids of their calls.
     """
-    recording = replace(recording, messages=tuple(with_own_ids(recording.messages)))
+    messages = with_own_ids(recording.messages)
+    edits: dict[int, EditRecord] = {}
+    for at, message in enumerate(messages):
+        short = (shortened or {}).get(message.tool_call_id or "")
+        if message.role == "tool" and short is not None:
+            edits[at] = EditRecord("", "replace", short.because, short.reason, message)
+            messages[at] = short.original
+    recording = replace(recording, messages=tuple(messages))
     session = session_id_of(recording)
     stored = _keys_of(store, session)
     keys = [message.key for message in recording.messages]
@@ -108,7 +130,8 @@ def store_recording(
     if stored is not None and len(stored) == len(keys):
         return StoredSession(session, "unchanged")
     parent = (parents or {}).get(recording.parent or "")
-    _Writer(store, recording, session, None if stored is None else len(stored)).write(parent)
+    first = None if stored is None else len(stored)
+    _Writer(store, recording, session, first, edits).write(parent)
     return StoredSession(session, "grew" if grew else "new")
 
 
@@ -127,8 +150,20 @@ def _keys_of(store: Store, session: str) -> list[str] | None:
 class _Writer:
     """Writes a recording from its message `first` on (None: all of it, as a new session)."""
 
-    def __init__(self, store: Store, recording: Recording, session: str, first: int | None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        recording: Recording,
+        session: str,
+        first: int | None,
+        edits: Mapping[int, EditRecord],
+    ) -> None:
         self._is_new = first is None
+        self._edits = edits
+        """Those of the messages that were shown in another form, by their places."""
+        self._bodies: list[Message] = []
+        self._saved = 0
+        """Tokens that these forms save."""
         self._store = store
         self._recording = recording
         self._session = session
@@ -147,6 +182,7 @@ class _Writer:
     def write(self, parent: str | None) -> None:
         """Append batch by batch."""
         recording, rows, calls = self._recording, list[Row](), list[CallRecord]()
+        edits = list[EditRecord]()
         start = self._start(parent) if self._is_new else None
         output: str | None = None
         for at in range(len(recording.messages) + 1):
@@ -161,17 +197,21 @@ class _Writer:
                     output = row.trace_id
                 if at >= self._first:
                     rows.append(row)
+                    if at in self._edits:
+                        ident = self._shown[-1].message_id
+                        edits.append(replace(self._edits[at], message_id=ident))
             if len(calls) >= _AT_ONCE:
-                self._store.append(Batch(self._session, rows=rows, calls=calls, start=start))
-                rows, calls, start = [], [], None
+                self._store.append(
+                    Batch(self._session, rows=rows, calls=calls, edits=edits, start=start)
+                )
+                rows, calls, edits, start = [], [], [], None
         ended = self._times[-1]
         outcomes = (
             Outcome("completed", ended, phase=PHASE, output_trace=output),
             Outcome("completed", ended, output_trace=output),
         )
-        self._store.append(
-            Batch(self._session, rows=rows, calls=calls, outcomes=outcomes, start=start)
-        )
+        batch = Batch(self._session, rows, calls, edits, outcomes=outcomes, start=start)
+        self._store.append(batch)
 
     def _start(self, parent: str | None) -> SessionStart:
         recording = self._recording
@@ -226,7 +266,7 @@ class _Writer:
                     "tokens_in": used.tokens_in,
                     "tokens_out": used.tokens_out,
                     "tokens_cached": used.tokens_cached,
-                    "tokens_saved": 0,
+                    "tokens_saved": self._saved,
                 }
                 long = used.tokens_written_long if used.tokens_written else None
                 details = ImportedReply(used.tokens_written, long, call.estimated)
@@ -234,9 +274,7 @@ class _Writer:
         if message is not None:
             short = message.content_hash
             self._counts[short] += 1
-            tokens = self._counter.message(message)
-            self._shown.append(ShownMessage(f"{short}-{self._counts[short]}", _WHY, tokens))
-            self._weighed.append((message.key, tokens))
+            self._show(f"{short}-{self._counts[short]}", message, self._edits.get(at))
             bytes_of = {one.sha256: one.data for one in message.pictures if one.data is not None}
             columns["pictures"] = bytes_of
         return Row(
@@ -250,6 +288,18 @@ class _Writer:
             **columns,
         )
 
+    def _show(self, ident: str, message: Message, edit: EditRecord | None) -> None:
+        """Let later calls see a message, in the form that an edit gave it."""
+        form = message if edit is None or edit.replacement is None else edit.replacement
+        tokens = self._counter.message(form)
+        self._weighed.append((form.key, tokens))
+        if form is message or edit is None:
+            self._shown.append(ShownMessage(ident, _WHY, tokens))
+            return
+        self._saved += self._counter.message(message) - tokens
+        self._bodies.append(form)
+        self._shown.append(ShownMessage(ident, edit.reason, tokens, form.key, edit.because))
+
     def _kind(self, at: int) -> NodeType:
         messages = self._recording.messages
         before = messages[at - 1].role if at else "user"
@@ -261,7 +311,6 @@ class _Writer:
         return NodeType.USER if role == "user" else NodeType.SYSTEM
 
     def _call(self, at: int, call: RecordedCall) -> CallRecord:
-        messages = self._recording.messages
         sent = sum(tokens for _, tokens in self._weighed)
         details: CallDetails = {"prefix": prefix_report(self._before, self._weighed)}
         self._before = self._weighed.copy()
@@ -269,10 +318,11 @@ class _Writer:
             trace_id=f"{self._session}-{at}",
             model=call.model,
             shown=tuple(self._shown),
-            request_hash=request_hash([one.key for one in messages[:at]], self._tools),
+            request_hash=request_hash([key for key, _ in self._weighed[1:]], self._tools),
             tools=self._tools,
             sent_tokens=sent,
-            full_tokens=sent,
+            full_tokens=sent + self._saved,
+            bodies=tuple(self._bodies),
             details=details,
         )
 

@@ -1,0 +1,112 @@
+"""Sessions of agents with hooks, put into the store: then they are sessions like any other.
+
+The transcript of the agent has what its model saw, the journal what it saw a short form of; the
+originals move into the store. Of an agent without a transcript the journal has the calls of tools.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from windlass.api.opening import open_store
+from windlass.errors import StoreError, WindlassError
+from windlass.history.base import Store
+from windlass.hooks.client import count_failure
+from windlass.hooks.journal import HookLine, Journal, SeenCall
+from windlass.hooks.taken import main_transcript, taken
+from windlass.importing.recording import RecordedCall, Recording
+from windlass.importing.storing import ShownShort, StoredSession, store_recording
+from windlass.importing.streams import recordings
+from windlass.messages import Message, ToolCall, assistant, tool
+from windlass.settings.settings import Settings
+
+_UNKNOWN: Final = "unknown"
+_WHY: Final = "shortened by a hook before a call saw it"
+
+
+def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
+    """Put a session with what its hook did into the store in `folder`, or what is new of it.
+
+    Nothing where its agent has removed the transcript. Raises UsageError for a transcript that
+    cannot be read, and StoreError.
+    """
+    journal = Journal(folder)
+    lines = list(journal.lines(agent, session))
+    transcript = main_transcript(lines)
+    if transcript is not None and not transcript.exists():
+        return []
+    settings = Settings.read({"store": str(folder.absolute())})
+    stored: list[StoredSession] = []
+    with open_store(settings, writing=True) as store:
+        shortened = dict(_shortened(store, journal, lines, transcript))
+        if transcript is None:
+            found = _of_journal(journal, agent, session)
+        else:
+            found = recordings(transcript)
+        names: dict[str, str] = {}
+        present: set[str] = set()
+        for recording in found:
+            stored.append(store_recording(store, recording, names, shortened))
+            names.setdefault(recording.name, stored[-1].session_id)
+            present |= {message.tool_call_id or "" for message in recording.messages}
+    for call_id in shortened.keys() & present:
+        journal.forget(shortened[call_id].original.content_hash)
+    return stored
+
+
+def _shortened(
+    store: Store, journal: Journal, lines: Sequence[HookLine], transcript: Path | None
+) -> Iterator[tuple[str, ShownShort]]:
+    """The results whose short form the model got, by the ids of their calls."""
+    got = taken(lines, transcript)
+    for line in lines:
+        is_shown = transcript is None or got.get(line.call_id)
+        if line.outcome == "shortened" and is_shown:
+            with suppress(KeyError, StoreError):  # an original that is lost: the short form stays
+                original = _original(store, journal, line.original)
+                yield line.call_id, ShownShort(original, line.because, _WHY)
+
+
+def _original(store: Store, journal: Journal, content_hash: str) -> Message:
+    try:
+        return journal.original(content_hash)
+    except KeyError:
+        found = store.query("SELECT key FROM bodies WHERE key LIKE ?", [f"{content_hash}%"])
+        return store.message(str(found[0]["key"]) if found else content_hash)
+
+
+def _of_journal(journal: Journal, agent: str, session: str) -> Iterator[Recording]:
+    """The conversations of a session whose agent keeps no transcript: its tools and results."""
+    threads: dict[str, list[SeenCall]] = {}
+    for seen in journal.calls(agent, session):
+        threads.setdefault(seen.thread, []).append(seen)
+    for thread, listed in threads.items():
+        messages: list[Message] = []
+        calls: list[RecordedCall] = []
+        for number, seen in enumerate(listed):
+            model = seen.model or _UNKNOWN
+            calls.append(RecordedCall(len(messages), model, time=seen.time, id=seen.call_id))
+            call = ToolCall(seen.call_id or f"call_{number}", seen.tool, seen.arguments)
+            messages += [assistant(calls=[call]), tool(call, seen.result)]
+        name = f"{session} {thread}".strip()
+        parent = session if thread else None
+        yield Recording(
+            name, "hook", "C", calls[0].model, tuple(messages), tuple(calls), parent=parent
+        )
+
+
+def main() -> None:
+    """Put a session into its store: `python -m windlass.hooks.sessions STORE AGENT SESSION`."""
+    folder, agent, session = sys.argv[1:]
+    try:
+        store_hooked(Path(folder), agent, session)
+    except (WindlassError, OSError) as error:
+        count_failure(f"the session {session} was not stored: {error}", [agent])
+
+
+if __name__ == "__main__":
+    main()
