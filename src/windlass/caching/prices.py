@@ -82,13 +82,18 @@ CALLS_CARRIED: Final = 3
 """The number of further calls that read a result fetched again."""
 
 
+def carried_cost(tokens: float, calls: int, *, read: float, write: float) -> float:
+    """What a text costs in so many calls, in fresh input tokens: one writes it, others read it."""
+    return tokens * (write + (calls - 1) * read) if calls else 0.0
+
+
 def fetch_cost(window: float, result: float, *, read: float, write: float) -> float:
     """What fetching a result again costs, in fresh input tokens: a call, and reads of the result.
 
     `window` are the tokens of the call that lacks it, `result` its own.
     """
     asked = window * read + FETCH_OUTPUT_TOKENS * OUTPUT_PRICE
-    return asked + result * (write + CALLS_CARRIED * read)
+    return asked + carried_cost(result, 1 + CALLS_CARRIED, read=read, write=write)
 
 
 UNCACHED: Final = Prices(read=1.0, write=1.0, minimum=0, step=1, ttl_s=None)

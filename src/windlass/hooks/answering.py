@@ -7,7 +7,6 @@ as it was.
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import shutil
 import sys
@@ -23,7 +22,7 @@ from windlass.caching.rates import Override, override
 from windlass.errors import WindlassError
 from windlass.hooks._tail import Tail
 from windlass.hooks.agents import adapter_of
-from windlass.hooks.events import Place, SessionEvent, ToolEvent
+from windlass.hooks.events import Place, SessionEvent, ToolEvent, is_recall
 from windlass.hooks.journal import HookLine, Journal, Outcome, SeenCall
 from windlass.hooks.options import HookOptions, read_options
 from windlass.hooks.taken import text_hash
@@ -34,7 +33,6 @@ from windlass.window.options import Policy
 
 RECALLED: Final = "recall"
 """Why the output of that command stays as it is."""
-_RECALL: Final = re.compile(r"\bwindlass\s+recall\b")
 _MOST_THREADS: Final = 12
 """Conversations that are kept in memory; one more is read anew when it goes on."""
 _STORED_EVERY_S: Final = 60.0
@@ -117,7 +115,7 @@ class Answering:
             tool=event.tool,
             outcome="whole",
             transcript=str(event.place.transcript or ""),
-            folder=str(event.place.folder),
+            cut=event.text is not None and event.shown_chars < len(event.text),
         )
         take_back, text = _nothing, None
         outcome = _left_alone(event, options)
@@ -210,21 +208,13 @@ def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] |
     """Why a result stays as it is, whatever it says (None: it may be shortened)."""
     if event.failed:
         return "failed result", ""
-    if is_recall(event):
+    if is_recall(event.tool, event.arguments):
         return "whole", RECALLED
     if options.holds_out(event.place.session):
         return "held out", ""
     if event.text is None:
         return "unknown shape", ""
     return None
-
-
-def is_recall(event: ToolEvent) -> bool:
-    """Whether the model fetched an original back."""
-    command = event.arguments.get("command")
-    if isinstance(command, str) and _RECALL.search(command):
-        return True
-    return event.tool.endswith("recall") and "windlass" in event.tool
 
 
 def _seen(event: ToolEvent, time: float, result: str) -> SeenCall:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,17 @@ class SessionEvent:
 
     place: Place
     moment: Moment
+
+
+_RECALL: Final = re.compile(r"\bwindlass\s+recall\b")
+
+
+def is_recall(tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call of a tool fetches an original back."""
+    command = arguments.get("command")
+    if isinstance(command, str) and _RECALL.search(command):
+        return True
+    return tool.endswith("recall") and "windlass" in tool
 
 
 HookEvent: TypeAlias = ToolEvent | SessionEvent

@@ -327,12 +327,20 @@ def installed_hooks() -> list[Installed]:
             if at is not None:
                 hook = _at(settings, at)
                 command = hook.get("command") or hook["hooks"][0]["command"]
-                off = settings.get("disableAllHooks") is True
-                found.append(Installed("claude-code", scope, path, command, off))
+                found.append(Installed("claude-code", scope, path, command, hooks_disabled(path)))
         plugin = opencode_plugin(scope)
         if plugin.is_file():
             found.append(Installed("opencode", scope, plugin, "plugin"))
     return found
+
+
+def hooks_disabled(path: Path) -> bool:
+    """Whether a file of settings switches all hooks off."""
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        return settings.get("disableAllHooks") is True
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def other_hooks(path: Path, event: str = "PostToolUse") -> list[str]:

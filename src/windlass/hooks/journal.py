@@ -63,7 +63,8 @@ class HookLine:
     ms: float = 0.0
     """Processor time that the answer took, in milliseconds."""
     transcript: str = ""
-    folder: str = ""
+    cut: bool = False
+    """Whether the agent itself would have shown the beginning of it alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,8 @@ def _shortened(
     got = taken(lines, transcript)
     for line in lines:
         is_shown = transcript is None or got.get(line.call_id)
-        if line.outcome == "shortened" and is_shown:
+        # Of what the agent would have cut itself the original is no measure of what was saved.
+        if line.outcome == "shortened" and is_shown and not line.cut:
             with suppress(KeyError, StoreError):  # an original that is lost: the short form stays
                 original = _original(store, journal, line.original)
                 yield line.call_id, ShownShort(original, line.because, _WHY)

@@ -17,7 +17,8 @@ class Shape:
     """One shape of a result.
 
     Args:
-        name: What tools have it, in words.
+        name: What it is, in words.
+        tools: The names of the tools that have it; a `*` at the end stands for anything.
         agent: Whose adapter knows it.
         since: The first version of the agent that takes a replacement in this shape.
         tested: The versions in which that was tried.
@@ -29,10 +30,10 @@ class Shape:
         truncated: The key that says that the agent shows the beginning alone, and how many
             characters of it.
         numbered: Whether the agent puts numbers before the lines.
-        prefix: How the name of a tool begins that has it.
     """
 
     name: str
+    tools: tuple[str, ...]
     agent: str
     since: str
     tested: tuple[str, ...]
@@ -42,7 +43,13 @@ class Shape:
     removed: tuple[str, ...] = ()
     truncated: tuple[str, int] | None = None
     numbered: bool = False
-    prefix: str = ""
+
+    def has_tool(self, tool: str) -> bool:
+        """Whether a tool's results may have this shape."""
+        return any(
+            tool.startswith(name[:-1]) if name.endswith("*") else tool == name
+            for name in self.tools
+        )
 
     def text_of(self, result: object) -> str | None:
         """The text of a result of this shape (None: it has another one)."""
@@ -85,7 +92,8 @@ _TRIED: Final = ("2.1.121", "2.1.197", "2.1.330", "2.1.331")
 
 CLAUDE_CODE: Final = (
     Shape(
-        "Bash and other shells",
+        "output of a command",
+        ("Bash", "PowerShell"),
         "claude-code",
         "2.1.121",
         _TRIED,
@@ -96,7 +104,8 @@ CLAUDE_CODE: Final = (
         truncated=("persistedOutputPath", 2_250),
     ),
     Shape(
-        "Read of a text",
+        "text of a file",
+        ("Read",),
         "claude-code",
         "2.1.121",
         _TRIED,
@@ -105,7 +114,8 @@ CLAUDE_CODE: Final = (
         numbered=True,
     ),
     Shape(
-        "Grep, lines",
+        "lines that match",
+        ("Grep",),
         "claude-code",
         "2.1.121",
         _TRIED,
@@ -114,23 +124,22 @@ CLAUDE_CODE: Final = (
         typed={"content": str, "filenames": list},
     ),
     Shape(
-        "Glob, and Grep for files",
+        "names of files",
+        ("Glob", "Grep"),
         "claude-code",
         "2.1.121",
         _TRIED,
         ("filenames",),
         typed={"filenames": list, "numFiles": int},
     ),
-    Shape(
-        "MCP tools: a text, or one block of text", "claude-code", "2.1.121", _TRIED, prefix="mcp__"
-    ),
+    Shape("a text, or one block of text", ("mcp__*",), "claude-code", "2.1.121", _TRIED),
 )
 """Claude Code. Edit, Write, agents, pictures and the rest have no text that may be shortened."""
 
 OPENCODE: Final = (
-    Shape("all tools", "opencode", "1.0.0", ("1.18.33",), ("output",), typed={"output": str}),
+    Shape("a text", ("*",), "opencode", "1.0.0", ("1.18.33",), ("output",), typed={"output": str}),
 )
-PLAIN: Final = (Shape("all tools", "plain", "1", ("1",)),)
+PLAIN: Final = (Shape("a text", ("*",), "plain", "1", ("1",)),)
 
 SHAPES: Final = (*CLAUDE_CODE, *OPENCODE, *PLAIN)
 """All that are known."""
@@ -139,7 +148,7 @@ SHAPES: Final = (*CLAUDE_CODE, *OPENCODE, *PLAIN)
 def shape_of(shapes: tuple[Shape, ...], tool: str, result: object) -> tuple[Shape, str] | None:
     """The first shape that a tool's result has, and its text (None: none is known)."""
     for shape in shapes:
-        if tool.startswith(shape.prefix) and (text := shape.text_of(result)) is not None:
+        if shape.has_tool(tool) and (text := shape.text_of(result)) is not None:
             return shape, text
     return None
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from windlass.cascade import policies
 from windlass.errors import UsageError
+from windlass.importing.recording import Recording
 from windlass.window.options import Policy, over
 
 _OTHERS: Final = frozenset({"inter_phase", "helper_model"})
@@ -24,6 +25,10 @@ class ReplayPolicy:
 
     name: str
     policy: Policy
+    kept: Callable[[Recording], Collection[int]] | None = None
+    """The places of messages that stay as they were said (None: none has to)."""
+    way_back: str = ""
+    """What placeholders say before a reference; see `ContextOptions`."""
 
 
 def policies_of(named: Iterable[PolicyName]) -> tuple[ReplayPolicy, ...]:

@@ -52,6 +52,8 @@ class HiddenMessage:
     reason: str
     tokens_before: int
     tokens_after: int
+    calls: int
+    """The calls that come after it."""
 
 
 @dataclass(frozen=True, slots=True)

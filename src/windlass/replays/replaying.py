@@ -43,7 +43,7 @@ from windlass.wire.openai import to_openai
 _EVERYTHING: Final = Policy(enabled=False)
 """The policy whose windows are the recorded ones."""
 _EDITED: Final = frozenset({"replaced", "folded", "dropped"})
-SHOWN: Final = 8
+SHOWN: Final = 10
 """Shortened messages that a replay lists."""
 
 
@@ -270,6 +270,8 @@ class _Replaying:
             policy.policy,
             prices=prices.vector.for_windows,
             tools=self._chats.tools,
+            pins=() if policy.kept is None else policy.kept(self._recording),
+            way_back=policy.way_back,
         )
         windows: list[list[int]] = []
         window: ChatWindow | None = None
@@ -303,6 +305,7 @@ class _Replaying:
                         entry.reason,
                         entry.tokens_before,
                         entry.tokens_after,
+                        sum(at > entry.position for at in self._chats.calls),
                     )
                 )
         hidden.sort(key=lambda one: one.tokens_after - one.tokens_before)

@@ -17,6 +17,8 @@ POWER: Final = 0.8
 """How often the number of inputs that would do shows the difference that it is computed for."""
 RESAMPLES: Final = 10_000
 """How often a bootstrap draws."""
+_DRAWN: Final = 2_000
+"""How often each of two samples is drawn."""
 _AT_ONCE: Final = 500_000
 """Numbers of a bootstrap that are in memory at a time."""
 _SEED: Final = 20_240_924
@@ -106,6 +108,23 @@ def bootstrap(values: Sequence[float], beside: Sequence[float] | None = None) ->
             sums = base[drawn].sum(axis=1)
             figures.append(own[drawn].sum(axis=1)[sums > 0] / sums[sums > 0] - 1)
     low, high = np.quantile(np.concatenate(figures), (ALPHA / 2, 1 - ALPHA / 2))
+    return Interval(float(low), float(high))
+
+
+def difference_of_means(values: Sequence[float], others: Sequence[float]) -> Interval:
+    """The interval of the mean of some values less that of others, which are no pairs of them.
+
+    The bootstrap of two samples (Efron and Tibshirani, chapter 8): each is drawn by itself. Raises
+    ValueError where one of them is empty.
+    """
+    import numpy as np
+
+    draw = np.random.default_rng(_SEED)
+    means = []
+    for sample in (np.asarray(values, dtype=float), np.asarray(others, dtype=float)):
+        drawn = [sample[draw.integers(0, len(sample), len(sample))].mean() for _ in range(_DRAWN)]
+        means.append(np.asarray(drawn))
+    low, high = np.quantile(means[0] - means[1], (ALPHA / 2, 1 - ALPHA / 2))
     return Interval(float(low), float(high))
 
 

@@ -1,0 +1,223 @@
+"""`windlass hook`: try, install, uninstall, status, report, run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from windlass.cli.command import CommandGroup, command
+from windlass.cli.options import Processes, StoreOption
+from windlass.cli.output import note, out, printed_as_json
+from windlass.errors import UsageError
+
+if TYPE_CHECKING:
+    from windlass.hooks.installing import FileChange, Scope
+
+_Agent = Annotated[str, Argument(help="claude-code or opencode.")]
+_Policy = Annotated[
+    str | None, Option(help="A profile, OPTION=VALUE,… or a file with an auto_context.")
+]
+_ForProject = Annotated[
+    bool, Option("--project", help="For this folder alone (the default), for you alone.")
+]
+_ForUser = Annotated[bool, Option("--user", help="For all of your folders.")]
+_DryRun = Annotated[bool, Option("--dry-run", help="Show the difference and write nothing.")]
+
+
+@command(name="try")
+def try_(
+    recording: Annotated[
+        str | None,
+        Argument(
+            help="A session of an agent, a file or a folder of transcripts (default: all that"
+            " Claude Code keeps on this machine)."
+        ),
+    ] = None,
+    *,
+    policy: _Policy = None,
+    workers: Processes = None,
+) -> None:
+    """Say what the hook would have saved or cost on your own sessions. Nothing is installed."""
+    import os
+
+    from windlass.caching.rates import override
+    from windlass.cli.hook_text import print_proof
+    from windlass.cli.named_store import read_settings
+    from windlass.hooks.proof import prove
+    from windlass.hooks.recorded import recordings_named
+
+    skipped: list[str] = []
+    with override(read_settings(None).prices):
+        found = recordings_named(recording, note)
+        proof = prove(found, policy, workers or os.cpu_count() or 1, skipped)
+    for text in skipped:
+        note(text)
+    if not printed_as_json(proof):
+        print_proof(proof)
+
+
+@command(has_json=False)
+def install(
+    agent: _Agent,
+    *,
+    project: _ForProject = False,
+    user: _ForUser = False,
+    dry_run: _DryRun = False,
+    plugin: Annotated[
+        Path | None, Option(help="Write a plugin for Claude Code into this folder, to be shared.")
+    ] = None,
+    mcp: Annotated[
+        bool, Option("--mcp", help="Install the MCP server as well, for the tool `recall`.")
+    ] = False,
+    holdout: Annotated[
+        str, Option(help="The share of sessions that stay as they are, for comparison: 10%.")
+    ] = "0%",
+    redact: Annotated[
+        bool, Option("--redact", help="Replace credentials in results by ***.")
+    ] = False,
+    policy: _Policy = None,
+    store: StoreOption = None,
+) -> None:
+    """Install the hook: results of tools are shortened before the model sees them."""
+    from windlass.cli.hook_text import print_notes_of_install
+    from windlass.hooks import installing
+    from windlass.hooks.options import HookOptions, read_share
+
+    if policy is not None:
+        from windlass.replays.named_policies import policy_of
+
+        policy_of(policy)
+    if store is not None and "://" in store:
+        raise UsageError("--store: a hook writes into a folder; an address cannot be one")
+    options = HookOptions(
+        _known(agent),
+        None if store is None else str(Path(store).expanduser().absolute()),
+        policy,
+        read_share(holdout),
+        redact,
+    )
+    scope = _scope(project=project, user=user)
+    if plugin is not None:
+        if agent != "claude-code":
+            raise UsageError("--plugin: only Claude Code has plugins of this kind")
+        changes = installing.plugin_files(plugin, options, mcp=mcp)
+    else:
+        changes = installing.install(agent, scope, options, mcp=mcp)
+    _make(changes, "it is installed so already", dry_run=dry_run)
+    if not dry_run:
+        print_notes_of_install(agent, scope, plugin)
+
+
+@command(has_json=False)
+def uninstall(
+    agent: _Agent,
+    *,
+    project: _ForProject = False,
+    user: _ForUser = False,
+    dry_run: _DryRun = False,
+) -> None:
+    """Take the hook away again, and nothing else."""
+    from windlass.hooks import installing
+
+    scope = _scope(project=project, user=user)
+    changes = installing.uninstall(_known(agent), scope)
+    _make(changes, f"there is no hook of Windlass for this {scope}", dry_run=dry_run)
+    if changes and not dry_run:
+        out.print("what it recorded stays: windlass sessions, windlass recall")
+
+
+@command()
+def status(*, store: StoreOption = None) -> None:
+    """Say which agents have the hook, and whether they took what it answered."""
+    from windlass.cli.hook_text import print_status
+    from windlass.cli.named_store import read_settings
+    from windlass.hooks.outcome import hook_store
+    from windlass.hooks.status import hook_status
+
+    found = hook_status(hook_store(read_settings(store)))
+    if not printed_as_json(found):
+        print_status(found)
+
+
+@command()
+def report(
+    *,
+    since: Annotated[
+        str, Option(help="Only sessions that began since: 2026-01-31, 12h, 7d.")
+    ] = "7d",
+    store: StoreOption = None,
+) -> None:
+    """Say what the hook saved, from what happened, beside what sending everything would cost."""
+    from windlass.caching.rates import override
+    from windlass.cli.hook_text import print_hook_report
+    from windlass.cli.named_store import read_settings, read_time
+    from windlass.hooks.outcome import hook_report
+
+    settings = read_settings(store)
+    with override(settings.prices):
+        found = hook_report(settings, read_time("--since", since), note)
+    if not printed_as_json(found):
+        print_hook_report(found)
+
+
+@command(has_json=False)
+def run(
+    agent: Annotated[str, Argument(help="claude-code, opencode or plain.")],
+    *,
+    store: StoreOption = None,
+    policy: _Policy = None,
+    holdout: Annotated[str, Option(help="See `windlass hook install`.")] = "0%",
+    redact: Annotated[bool, Option("--redact", help="See `windlass hook install`.")] = False,
+) -> None:
+    """Answer one event on standard input: agents call this, people do not.
+
+    It always ends with 0, and prints nothing where a result stays as it is. Other clients: see
+    docs/hook.md for the plain contract.
+    """
+    from windlass.hooks.client import run as answer
+    from windlass.hooks.options import HookOptions, read_share
+
+    options = HookOptions(agent, store, policy, read_share(holdout), redact)
+    answer(options.arguments())
+
+
+hook = CommandGroup(
+    name="hook",
+    help="Shorten tool results of coding agents before their models see them.",
+    commands=[try_, install, status, report, uninstall, run],
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+def _known(agent: str) -> str:
+    from windlass.errors import did_you_mean
+
+    known = ("claude-code", "opencode")
+    if agent not in known:
+        raise UsageError(
+            f"there is no installation for {agent!r}; {did_you_mean(agent, known)}; other agents"
+            " call `windlass hook run plain` (docs/hook.md)"
+        )
+    return agent
+
+
+def _scope(*, project: bool, user: bool) -> Scope:
+    if project and user:
+        raise UsageError("--project and --user: give one of them")
+    return "user" if user else "project"
+
+
+def _make(changes: Sequence[FileChange], nothing: str, *, dry_run: bool) -> None:
+    """Show the changes of files, and make them; `nothing` says why there are none."""
+    if not changes:
+        out.print(nothing)
+    for change in changes:
+        out.print(change.difference or f"{change.path}: empty")
+    for change in changes:
+        if not dry_run:
+            change.make()
+            out.print(f"{'removed' if change.after is None else 'written'}: {change.path}")

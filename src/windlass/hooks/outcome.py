@@ -1,0 +1,168 @@
+"""What hooks saved, from what happened: each session's bill beside that of sending everything.
+
+What was fetched again is taken from the saving: the calls that asked for it, and what its text cost
+in all calls after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from windlass.api.comparing.intervals import Interval, difference_of_means
+from windlass.api.opening import open_store
+from windlass.errors import UsageError, WindlassError
+from windlass.history.base import Store
+from windlass.hooks.events import is_recall
+from windlass.hooks.journal import HookLine
+from windlass.hooks.sessions import store_hooked
+from windlass.hooks.status import journal_sessions
+from windlass.hooks.taken import main_transcript, taken
+from windlass.report.account import Account, AccountTree, Paid
+from windlass.report.costs import cost_of
+from windlass.settings.settings import Settings
+from windlass.text.titles import first_words
+from windlass.window.kinds import arguments_of
+
+_FEWEST: Final = 2
+"""Sessions on each side from which on they are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookedSession:
+    """A session of an agent with a hook, with its subagents."""
+
+    session_id: str
+    """Its name in the store."""
+    agent: str
+    title: str
+    calls: int
+    shortened: int
+    """Results whose short form the model got."""
+    fetched: int
+    """Calls that fetched an original back."""
+    held_out: bool
+    dollars: float | None
+    """What was billed (None: no price is known)."""
+    everything: float | None
+    """What sending everything would have cost, without what was fetched back."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookReport:
+    """What hooks did to the sessions of a store."""
+
+    sessions: tuple[HookedSession, ...]
+    not_taken: int
+    """Short forms that were answered and not shown; none of them counts as a saving."""
+    per_session: Interval | None
+    """Dollars of a session with the hook, less those of one that was held out: the interval of the
+    difference of the means (None: too few)."""
+    per_call: Interval | None
+    """The same of the dollars of a call."""
+
+
+def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -> HookReport:
+    """What hooks did in the sessions that began since a time, in seconds since 1970.
+
+    The sessions are put into the store as far as they are not there. `note` gets a sentence for
+    each that cannot be. Raises UsageError where the store is no folder.
+    """
+    folder = hook_store(settings)
+    found: list[HookedSession] = []
+    not_taken = 0
+    for lines in journal_sessions(folder):
+        first = lines[0]
+        if first.time < since:
+            continue
+        told = taken(lines, main_transcript(lines))
+        not_taken += sum(one is False for one in told.values())
+        try:
+            stored = store_hooked(folder, first.agent, first.session)
+        except WindlassError as error:
+            note(f"the session {first.session} is left out: {error}")
+            continue
+        if not stored:
+            note(f"the session {first.session} is left out: its transcript is gone")
+            continue
+        ids = [one.session_id for one in stored]
+        with open_store(settings, existing=True) as store:
+            found.append(_measured(store, settings.price_as, ids, lines))
+    return HookReport(tuple(found), not_taken, *_compared(found))
+
+
+def hook_store(settings: Settings) -> Path:
+    """The folder in which hooks write. Raises UsageError for a store that has an address."""
+    if isinstance(settings.store, Path):
+        return settings.store
+    raise UsageError("--store: hooks write into a folder, and an address is none")
+
+
+def _measured(
+    store: Store, price_as: str, ids: Sequence[str], lines: Sequence[HookLine]
+) -> HookedSession:
+    """A session, by the names in the store of its conversations."""
+    trees = [AccountTree.read(store, name, price_as) for name in dict.fromkeys(ids)]
+    accounts = {one.record.session_id: one for tree in trees for _, one in tree.walk()}
+    costs = [cost_of(AccountTree(account)).total for account in accounts.values()]
+    fetched = [_fetched(account) for account in accounts.values()]
+    everything = _sum([cost.snowball_dollars for cost in costs])
+    said = (stored.row.message for stored in accounts[ids[0]].record.rows)
+    return HookedSession(
+        session_id=ids[0],
+        agent=lines[0].agent,
+        title=first_words([message for message in said if message]) or lines[0].session,
+        calls=sum(cost.calls for cost in costs),
+        shortened=sum(len(store.edits(name)) for name in accounts),
+        fetched=sum(count for count, _ in fetched),
+        held_out=any(line.outcome == "held out" for line in lines),
+        dollars=_sum([cost.dollars for cost in costs]),
+        everything=None if everything is None else everything - sum(cost for _, cost in fetched),
+    )
+
+
+def _sum(amounts: Sequence[float | None]) -> float | None:
+    known = [amount for amount in amounts if amount is not None]
+    return sum(known) if len(known) == len(amounts) else None
+
+
+def _fetched(account: Account) -> tuple[int, float]:
+    """How often originals were fetched back, and what that cost in US dollars."""
+    count, cost = 0, 0.0
+    dollars = {
+        call.row.trace_id: one.dollars or 0.0
+        for call, one in zip(account.calls, account.costs, strict=True)
+    }
+    asked: set[str] = set()
+    for stored in account.record.rows:
+        message = stored.row.message
+        if message is None:
+            continue
+        if message.role == "tool" and message.tool_call_id in asked and stored.id is not None:
+            cost += account.sent.paid.get(stored.id, Paid()).dollars
+        calls = {call.id for call in message.tool_calls if is_recall(call.name, arguments_of(call))}
+        if calls:
+            asked |= calls
+            count += len(calls)
+            cost += dollars.get(stored.row.trace_id, 0.0)
+    return count, cost
+
+
+def _compared(
+    sessions: Sequence[HookedSession],
+) -> tuple[Interval | None, Interval | None]:
+    """Sessions with the hook beside those that were held out, by session and by call."""
+    sides: list[tuple[list[float], list[float]]] = []
+    for held_out in (False, True):
+        known = [
+            (one.dollars, one.calls)
+            for one in sessions
+            if one.held_out == held_out and one.dollars is not None and one.calls
+        ]
+        sides.append(([each for each, _ in known], [each / calls for each, calls in known]))
+    (hooked, hooked_calls), (held, held_calls) = sides
+    if min(len(hooked), len(held)) < _FEWEST:
+        return None, None
+    return difference_of_means(hooked, held), difference_of_means(hooked_calls, held_calls)

@@ -1,0 +1,151 @@
+"""What a hook would have saved or cost on recorded sessions, before one is installed.
+
+Nothing is sent. The bill is that of a replay: at the model's own cache prices, with what later
+calls needed and would have missed fetched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final
+
+from windlass.caching.prices import carried_cost
+from windlass.caching.rates import many, money
+from windlass.hooks.shapes import CLAUDE_CODE, SHAPES
+from windlass.importing.recording import Recording
+from windlass.replays.named_policies import ReplayPolicy, policy_of
+from windlass.replays.outcomes import Outlay, RecordingReplay, Replay
+from windlass.replays.pricing import OWN, find_prices
+from windlass.replays.running import replay_all
+from windlass.window.options import Policy
+
+HOOK: Final = "with the hook"
+_WAY_BACK: Final = "windlass recall"
+_BEST: Final = 10
+_LITTLE: Final = 0.01
+"""A difference of less than this share of the bill is none worth an installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortenedResult:
+    """A result that a hook would have shortened, and what that saves."""
+
+    session: str
+    tool: str
+    calls: int
+    """The calls that it was sent in."""
+    tokens_before: int
+    tokens_after: int
+    saved: float
+    """Fresh input tokens."""
+    dollars: float | None
+    """US dollars (None: no price is known)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Recorded sessions as they were, and with a hook."""
+
+    replay: Replay
+    best: tuple[ShortenedResult, ...]
+    """The results that pay most."""
+
+    @property
+    def outlay(self) -> Outlay:
+        """What all of it costs with the hook."""
+        return next(one for one in self.replay.totals if one.policy == HOOK)
+
+    @property
+    def verdict(self) -> str:
+        """Whether it pays, in a sentence."""
+        outlay = self.outlay
+        which = "this session" if outlay.recordings == 1 else f"these {outlay.recordings} sessions"
+        low, high = outlay.ratio
+        if self.pays:
+            part = _between(1 - high, 1 - low)
+            return f"on {which} it would have saved {part} of the bill{_saved(outlay)}"
+        if low - 1 >= _LITTLE:
+            part = _between(low - 1, high - 1)
+            return f"on {which} it would have cost {part} more: do not install it"
+        part = f"{low - 1:+.1%} to {high - 1:+.1%}"
+        return f"on {which} it would have changed the bill by {part}: it hardly pays"
+
+    @property
+    def pays(self) -> bool:
+        """Whether the bill would have been lower, by more than a little."""
+        return 1 - self.outlay.ratio.high >= _LITTLE
+
+    @property
+    def missed(self) -> str:
+        """What later calls would have missed, in a sentence."""
+        outlay = self.outlay
+        needed = f"{outlay.values + outlay.lines:,} values and lines that later calls needed"
+        missed = outlay.values + outlay.lines - outlay.values_seen - outlay.lines_seen
+        if not missed:
+            return f"all {needed} would have been in view"
+        again = many(outlay.misses, "result")
+        return f"of {needed}, {missed:,} would have been out of view: {again} to fetch again"
+
+
+def prove(
+    recordings: Iterable[Recording], policy: str | None, workers: int, skipped: list[str]
+) -> Proof:
+    """What a hook would have done to recordings.
+
+    `skipped` gets a sentence for each that is left out. Raises UsageError where none is left.
+    """
+    chosen = Policy() if policy is None else policy_of(policy).policy
+    hook = ReplayPolicy(HOOK, chosen.at_birth(), left_alone, _WAY_BACK)
+    everything = ReplayPolicy("as it was", Policy(enabled=False))
+    replay = replay_all(recordings, (everything, hook), (OWN,), workers, skipped)
+    results = [one for each in replay.recordings for one in _results(each)]
+    return Proof(replay, tuple(sorted(results, key=attrgetter("saved"), reverse=True)[:_BEST]))
+
+
+def left_alone(recording: Recording) -> frozenset[int]:
+    """The places of messages that a hook cannot shorten: no results, failed, of other tools."""
+    shapes = CLAUDE_CODE if recording.format.startswith("claude-code") else SHAPES
+    names = {call.id: call.name for message in recording.messages for call in message.tool_calls}
+    return frozenset(
+        at
+        for at, message in enumerate(recording.messages)
+        if message.role == "tool"
+        and (
+            message.failed
+            or message.pictures
+            or not any(s.has_tool(names.get(message.tool_call_id or "", "")) for s in shapes)
+        )
+    )
+
+
+def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
+    prices = find_prices(OWN, replayed.model)
+    outlay = next(one for one in replayed.outlays if one.policy == HOOK)
+    for hidden in outlay.hidden:
+        less = hidden.tokens_before - hidden.tokens_after
+        saved = carried_cost(less, hidden.calls, read=prices.vector.read, write=prices.vector.write)
+        yield ShortenedResult(
+            replayed.title,
+            hidden.tool,
+            hidden.calls,
+            hidden.tokens_before,
+            hidden.tokens_after,
+            saved,
+            prices.dollars(saved),
+        )
+
+
+def _saved(outlay: Outlay) -> str:
+    """US dollars, where a price is known."""
+    if outlay.dollars is None or outlay.everything_dollars is None:
+        return ""
+    pairs = list(zip(outlay.everything_dollars, outlay.dollars, strict=True))
+    amounts = dict.fromkeys(money(saved) for saved in sorted(whole - one for whole, one in pairs))
+    return f", {' to '.join(amounts)}"
+
+
+def _between(low: float, high: float) -> str:
+    texts = f"{low:.0%}", f"{high:.0%}"
+    return texts[0] if texts[0] == texts[1] else f"{low:.0%} to {high:.0%}"
