@@ -116,7 +116,7 @@ class Journal:
         """Keep an original durably, once. Raises as `write` does."""
         path = self._originals / f"{original.content_hash}.json"
         if not path.exists():
-            make_folder(path.parent, self._store)
+            self._make(path.parent)
             replace(path, [original.canonical.encode()], 0o600, durable=True)
 
     def lines(self, agent: str, session: str) -> Iterator[HookLine]:
@@ -153,12 +153,18 @@ class Journal:
         return self._path(agent, session).with_suffix(_CALLS)
 
     def _append(self, path: Path, noted: Mapping[str, Any]) -> None:
-        make_folder(path.parent, self._store)
+        self._make(path.parent)
         handle = open_own(path, flags=os.O_APPEND)
         try:
             os.write(handle, json.dumps(noted).encode() + b"\n")
         finally:
             os.close(handle)
+
+    def _make(self, folder: Path) -> None:
+        if not self._store.exists():  # nobody asked for a store, so nobody should commit it
+            make_folder(self._store)
+            replace(self._store / ".gitignore", [b"*\n"])
+        make_folder(folder, self._store)
 
 
 def _objects(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -106,6 +106,8 @@ class _Server:
                 ):
                     return
                 request = _read_request(connection)
+                if request is None:
+                    return
                 arguments = list(request.arguments)
                 answer = self._answering.answer(request)
                 try:
@@ -129,8 +131,12 @@ def _store_session(store: Path, place: Place) -> None:
     threading.Thread(target=process.wait, daemon=True).start()
 
 
-def _read_request(connection: socket.socket) -> Request:
-    size = int.from_bytes(_receive(connection, 4))
+def _read_request(connection: socket.socket) -> Request | None:
+    """An event (None: somebody only looked whether this process runs)."""
+    first = connection.recv(1)
+    if not first:
+        return None
+    size = int.from_bytes(first + _receive(connection, 3))
     words = _receive(connection, size).decode(errors="surrogateescape").split("\0")
     between = words.index("")
     variables = dict(word.split("=", 1) for word in words[1:between])

@@ -1,0 +1,208 @@
+"""A hook put into an agent's settings and taken out again; and settings that cannot be changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CommandLine, windlass
+from windlass.hooks import installing
+from windlass.hooks.agents.claude_code import EVENTS
+from windlass.hooks.options import HookOptions, read_options
+
+__all__ = ["windlass"]
+
+OTHERS = """{
+    "permissions": {"allow": ["Bash(make:*)"],   "deny": []},
+    "hooks": {
+        "PostToolUse": [
+            {"matcher": "Edit", "hooks": [{"type": "command", "command": "prettier --write"}]}
+        ]
+    }, "model": "opus"
+}"""
+
+
+@pytest.fixture
+def line(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """A folder with a home of its own, where no agent is on the path."""
+    home = windlass.folder / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("PATH", str(home))
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return windlass
+
+
+def settings(line: CommandLine, text: str | None = None) -> Path:
+    path = line.folder / ".claude" / "settings.local.json"
+    if text is not None:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_an_empty_home_gets_settings_and_loses_them_again(line: CommandLine) -> None:
+    said = line("hook", "install", "claude-code", "--user")
+    assert said.code == 0
+    path = line.folder / "home" / ".claude" / "settings.json"
+    hooks = json.loads(path.read_text())["hooks"]
+    assert tuple(hooks) == EVENTS
+    [group] = hooks["PostToolUse"]
+    command = group["hooks"][0]["command"]
+    assert command.endswith("hook run claude-code")
+    assert group["matcher"] == "*"
+    assert f'+            "command": "{command}"' in said.out
+    assert line("hook", "uninstall", "claude-code", "--user").code == 0
+    assert not path.exists()
+
+
+def test_what_is_installed_stands_beside_what_others_installed(line: CommandLine) -> None:
+    path = settings(line, OTHERS)
+    said = line("hook", "install", "claude-code", "--holdout", "10%", "--redact")
+    assert "another hook answers after tools, too: prettier --write" in said.err
+    changed = json.loads(path.read_text())
+    assert changed["permissions"] == {"allow": ["Bash(make:*)"], "deny": []}
+    first, second = changed["hooks"]["PostToolUse"]
+    assert first["matcher"] == "Edit"
+    assert second["hooks"][0]["command"].endswith("run claude-code --holdout 10% --redact")
+    assert line("hook", "install", "claude-code", "--holdout", "10%", "--redact").out.startswith(
+        "it is installed so already"
+    )
+    line("hook", "install", "claude-code", "--policy", "lean")  # other options replace the first
+    assert path.read_text().count("hook run claude-code") == len(EVENTS)
+    assert line("hook", "uninstall", "claude-code").code == 0
+    assert path.read_text() == OTHERS
+
+
+def test_a_dry_run_shows_the_difference_and_writes_nothing(line: CommandLine) -> None:
+    path = settings(line, OTHERS)
+    said = line("hook", "install", "claude-code", "--mcp", "--dry-run")
+    assert "hook run claude-code" in said.out
+    assert '+    "windlass": {' in said.out
+    assert path.read_text() == OTHERS
+    assert not (line.folder / ".mcp.json").exists()
+
+
+def test_the_mcp_server_is_installed_and_taken_away_with_the_hook(line: CommandLine) -> None:
+    servers = line.folder / ".mcp.json"
+    servers.write_text('{"mcpServers": {"mine": {"command": "x"}}}')
+    line("hook", "install", "claude-code", "--mcp")
+    entry = json.loads(servers.read_text())["mcpServers"]["windlass"]
+    assert [entry["command"], *entry["args"]][-1] == "mcp"
+    line("hook", "uninstall", "claude-code")
+    assert servers.read_text() == '{"mcpServers": {"mine": {"command": "x"}}}'
+
+
+def test_a_plugin_is_a_folder_to_share(line: CommandLine) -> None:
+    line("hook", "install", "claude-code", "--plugin", "shared", "--mcp")
+    about = json.loads((line.folder / "shared/.claude-plugin/plugin.json").read_text())
+    hooks = json.loads((line.folder / "shared/hooks/hooks.json").read_text())["hooks"]
+    servers = json.loads((line.folder / "shared/.mcp.json").read_text())["mcpServers"]
+    assert about["name"] == "windlass"
+    assert tuple(hooks) == EVENTS
+    # Whoever gets it has another machine: the command is the bare name.
+    assert hooks["PostToolUse"][0]["hooks"][0]["command"] == "windlass hook run claude-code"
+    assert servers == {"windlass": {"command": "windlass", "args": ["mcp"]}}
+    assert not settings(line).exists()
+
+
+def test_opencode_gets_a_plugin_of_its_own(line: CommandLine) -> None:
+    line("hook", "install", "opencode", "--user", "--policy", "lean")
+    path = line.folder / "home/.config/opencode/plugin/windlass.js"
+    text = path.read_text()
+    assert '"hook", "run", "opencode", "--policy", "lean"]' in text
+    assert "tool.execute.after" in text
+    assert "installed for this user" in line("hook", "status").out
+    assert line("hook", "uninstall", "opencode", "--user").code == 0
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"hooks": {', "is no JSON"),
+        ("// mine\n{}", "line 1 column 1"),
+        ("[]", "must be an object"),
+        ('{"hooks": []}', "'hooks' must be an object"),
+        ('{"hooks": {"PostToolUse": {}}}', "'PostToolUse' must be a list"),
+    ],
+)
+def test_broken_settings_stay_as_they_are(line: CommandLine, text: str, told: str) -> None:
+    path = settings(line, text)
+    said = line("hook", "install", "claude-code")
+    assert said.code == 2
+    assert told in said.complaint
+    assert path.read_text() == text
+
+
+def test_nothing_is_written_through_a_link(line: CommandLine) -> None:
+    real = line.folder / "dotfiles.json"
+    real.write_text("{}")
+    path = settings(line)
+    path.parent.mkdir()
+    path.symlink_to(real)
+    said = line("hook", "install", "claude-code")
+    assert said.code == 2
+    assert "is a link" in said.complaint
+    assert real.read_text() == "{}"
+
+
+def test_read_only_settings_are_told(line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings(line, "{}")
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    said = line("hook", "install", "claude-code")
+    assert said.code == 2
+    assert "is read-only" in said.complaint
+
+
+def test_what_keeps_a_hook_from_running_is_told(line: CommandLine) -> None:
+    settings(line, '{"disableAllHooks": true}')
+    program = line.folder / "home" / "claude"
+    program.write_text(f"#!{sys.executable}\nprint('2.1.99 (Claude Code)')\n")
+    program.chmod(0o755)
+    said = line("hook", "install", "claude-code")
+    assert (
+        "claude-code 2.1.99 ignores what hooks answer: it takes replacements from 2.1.121"
+        in said.err
+    )
+    assert "disableAllHooks" in said.err
+    told = line("hook", "status")
+    assert "too old" in told.out
+    assert "disableAllHooks is set" in told.out
+    [agent] = line("hook", "status", "--json").json["agents"]
+    assert agent["version"] == "2.1.99"
+    program.write_text(f"#!{sys.executable}\nprint('2.1.121 (Claude Code)')\n")
+    assert "too old" not in line("hook", "status").out
+
+
+def test_mistakes_are_one_sentence(line: CommandLine) -> None:
+    for words, told in (
+        (("install", "claude"), "did you mean 'claude-code'"),
+        (("install", "claude-code", "--project", "--user"), "give one of them"),
+        (("install", "claude-code", "--holdout", "much"), "such as 10%"),
+        (("install", "claude-code", "--policy", "thrifty"), "thrifty"),
+        (("install", "claude-code", "--store", "clickhouse://h/db"), "a folder"),
+        (("install", "opencode", "--plugin", "x"), "only Claude Code"),
+        (("try", "nowhere"), "no file, folder or session"),
+        (("try",), "no folder of Claude Code"),
+    ):
+        said = line("hook", *words)
+        assert said.code == 2
+        assert told in said.complaint
+
+
+def test_there_is_nothing_to_take_away(line: CommandLine) -> None:
+    said = line("hook", "uninstall", "claude-code")
+    assert (said.code, said.out) == (0, "there is no hook of Windlass for this project\n")
+
+
+def test_options_are_read_as_they_are_written() -> None:
+    options = HookOptions("claude-code", "/a b/store", "lean", 0.125, redact=True)
+    assert read_options(options.arguments()) == options
+    assert installing.is_too_old("claude-code", "2.1.120") == "2.1.121"
+    assert installing.is_too_old("claude-code", "2.2.0") == ""
