@@ -21,6 +21,7 @@ from windlass.errors import Interrupted
 NAMES: Final = (
     *("run", "chat", "fork", "diff", "evaluate", "batch", "compare"),
     *("sessions", "show", "explain", "report", "replay", "tune", "callout", "cards"),
+    *("recall", "mcp"),
     *("check", "query", "verify", "prune", "import", "export", "migrate", "schema"),
     *("models", "config", "trust", "policies", "memory"),
 )
