@@ -10,18 +10,17 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from windlass.api.opening import open_store
 from windlass.caching.rates import many, money, override
-from windlass.errors import StoreError, UsageError
+from windlass.errors import UsageError
 from windlass.history.base import SessionFilter, Store, in_words
 from windlass.hooks._passages_found import PassageIndex, words_of_query
-from windlass.hooks.journal import Journal
-from windlass.hooks.kept_originals import excerpt, find_by_settings, read_kept
+from windlass.hooks.kept_originals import excerpt, find_by_settings
 from windlass.importing.storing import PROJECT, imported_from
 from windlass.memory.association import searched
 from windlass.memory.banks import Banks, Memory
@@ -71,7 +70,6 @@ class ToolAnswers:
             if store is not None:
                 sessions = self._index.read(store, lambda name: self._is_meant(store, name))
                 memories = _memories(store, query, limit)
-            sessions += self._read_kept(Path() if store is None else store.folder)
         told = [each.told(words) for each in islice(self._index.found(query), limit)]
         of = "" if self.project is None else f" of {self.project}, or of a folder that is not known"
         parts = [f"searched: {many(sessions, 'session')}{of}"]
@@ -152,26 +150,6 @@ class ToolAnswers:
         if not folder or self.project is None:
             return True
         return Path(folder).resolve().is_relative_to(self.project)
-
-    def _read_kept(self, folder: Path) -> int:
-        """Read the originals that hooks keep and the store has not; the sessions they are of."""
-        place = self.settings.store
-        folder = place if isinstance(place, Path) else folder
-        journal = Journal(folder)
-        count = 0
-        for agent, session in journal.sessions():
-            names = {
-                line.original
-                for line in journal.lines(agent, session)
-                if line.original and self._is_inside(line.folder)
-            }
-            found = 0
-            for name in names:
-                with suppress(StoreError):
-                    self._index.add(read_kept(folder, name), f"{agent} {session}")
-                    found = 1
-            count += found
-        return count
 
 
 def _banks(store: Store) -> Banks:

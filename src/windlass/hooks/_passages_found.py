@@ -1,4 +1,4 @@
-"""The search over sessions and kept originals: which passages say most of a query.
+"""The search over past sessions: which passages say most of a query.
 
 An index in memory is made when it is first asked, newest sessions first, and grows with the store.
 A message that stands in several sessions is one.
@@ -70,13 +70,13 @@ class PassageIndex:
         for info in fresh:
             for stored in store.rows(info.session_id) if self._room > least else ():
                 if stored.row.node_type in BORN and stored.row.message is not None:
-                    self.add(stored.row.message, info.session_id)
+                    self._add(stored.row.message, info.session_id)
             self._sessions[info.session_id] = info
             if self._room <= least:
                 self.left_out.add(info.session_id)
         return len(meant)
 
-    def add(self, message: Message, session: str) -> None:
+    def _add(self, message: Message, session: str) -> None:
         """Add a message, if there is room and it is new."""
         if self._room <= 0 or message.key in self._known:
             return

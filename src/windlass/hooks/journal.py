@@ -18,9 +18,12 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from windlass.history.packing import path_part
-from windlass.hooks.kept_originals import FOLDER, originals_folder
-from windlass.messages import Message
+from windlass.messages import Message, from_dict
 from windlass.safety.own_files import make_folder, open_own, replace
+from windlass.window.originals import meant
+
+FOLDER: Final = "hooks"
+"""The folder of a store in which hooks write."""
 
 Outcome: TypeAlias = Literal[
     "shortened",
@@ -70,7 +73,7 @@ class Journal:
     def __init__(self, store: Path) -> None:
         self.folder = store / FOLDER
         self._store = store
-        self._originals = originals_folder(store)
+        self._originals = self.folder / "originals"
 
     def write(self, line: HookLine) -> None:
         """Append a line. Raises OSError, and StoreError for a link in the way."""
@@ -105,6 +108,15 @@ class Journal:
             with path.open("rb") as file, suppress(ValueError, TypeError, KeyError):
                 told = json.loads(file.readline())
                 yield str(told["agent"]), str(told["session"])
+
+    def original(self, ref: str) -> Message:
+        """The original that a reference means, among those that are kept here.
+
+        Raises KeyError with the end of a sentence where none or several are meant.
+        """
+        ident = meant(ref, (path.stem for path in self._originals.glob("*.json")))
+        data = (self._originals / f"{ident}.json").read_bytes()
+        return from_dict(json.loads(data))
 
     def forget(self, content_hash: str) -> None:
         """Remove an original that the store has by now."""

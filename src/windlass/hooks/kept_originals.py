@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from windlass.history.base import Store
     from windlass.settings.settings import Settings
 
-FOLDER: Final = "hooks"
-"""The folder of a store in which hooks write."""
-
 _SHORT: Final = 16
 """Hex digits of a content hash, which is the name of a file of `originals_folder`."""
 _REFERENCE: Final = re.compile(rf"(?:{REF})?([0-9a-f]{{8,64}})")
@@ -36,7 +33,7 @@ _SHOWN: Final = 80
 
 def originals_folder(store: Path) -> Path:
     """The folder of the originals that hooks keep, by the folder of the store."""
-    return store / FOLDER / "originals"
+    return store / "hooks" / "originals"
 
 
 def find_by_settings(settings: Settings, ref: str) -> Message:
@@ -73,7 +70,7 @@ def find_original(
     digits = reference[1]
     names = [path.stem for path in originals_folder(store).glob(f"{digits[:_SHORT]}*.json")]
     if names:
-        return read_kept(store, _only(digits, names))
+        return _read(store, _only(digits, names))
     try:
         opening = open_store()
     except UsageError:
@@ -88,7 +85,7 @@ def find_original(
     raise UsageError(f"no original has the reference {_short(ref)!r} in the store {str(store)!r}")
 
 
-def read_kept(store: Path, content_hash: str) -> Message:
+def _read(store: Path, content_hash: str) -> Message:
     """An original that a hook keeps. Raises StoreError where it is gone, or not what was kept."""
     file = originals_folder(store) / f"{content_hash}.json"
     try:
