@@ -42,7 +42,7 @@ def record(store: Path, name: str, project: Path | str, *messages: Message) -> s
 
 def result(text: str) -> tuple[Message, Message]:
     call = ToolCall("c1", "Bash", "{}")
-    return assistant("", calls=[call]), tool(call, text)
+    return assistant("", calls=[call]), tool("c1", text)  # transcripts name the tool in the call
 
 
 @pytest.fixture
@@ -246,3 +246,24 @@ class TestTheServer:
         assert (done.returncode, done.stderr) == (0, "")
         assert all(line.startswith('{"jsonrpc"') for line in done.stdout.splitlines())
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="its processes are ended otherwise")
+    def test_ends_when_it_is_told_to_though_its_client_waits(self, tmp_path: Path) -> None:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "windlass", "mcp"],
+            cwd=tmp_path,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        with server:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            try:
+                server.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n')
+                server.stdin.flush()
+                assert b'"result"' in server.stdout.readline()
+                server.terminate()
+                assert server.wait(timeout=60) == 130
+            finally:
+                server.kill()

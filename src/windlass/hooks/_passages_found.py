@@ -68,22 +68,26 @@ class PassageIndex:
         # What the newest session says next finds room, and not all is read again for it.
         least = 0 if self._sessions else ALL_CHARS // 5
         for info in fresh:
+            tools: dict[str | None, str] = {}
             for stored in store.rows(info.session_id) if self._room > least else ():
-                if stored.row.node_type in BORN and stored.row.message is not None:
-                    self._add(stored.row.message, info.session_id)
+                message = stored.row.message
+                if stored.row.node_type in BORN and message is not None:
+                    tools |= {call.id: call.name for call in message.tool_calls}
+                    who = message.name or tools.get(message.tool_call_id) or message.role
+                    self._add(message, who, info.session_id)
             self._sessions[info.session_id] = info
             if self._room <= least:
                 self.left_out.add(info.session_id)
         return len(meant)
 
-    def _add(self, message: Message, session: str) -> None:
+    def _add(self, message: Message, who: str, session: str) -> None:
         """Add a message, if there is room and it is new."""
         if self._room <= 0 or message.key in self._known:
             return
         self._known.add(message.key)
         text = as_text(message)[: self._room]
         self._room -= len(text)
-        ref, who = reference(message), message.name or message.role
+        ref = reference(message)
         for line, part in split_text(text):
             last = line + part.count("\n")
             self._words.add(len(self._passages), part)

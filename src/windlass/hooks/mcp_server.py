@@ -5,9 +5,11 @@ It speaks over standard input and output, by the official SDK, which the extra `
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from functools import wraps
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TextIO
 
@@ -49,6 +51,14 @@ REMEMBER: Final = (
 )
 
 
+class _Input(anyio.AsyncFile[str]):
+    """Standard input. Whoever waits for a line of it can be interrupted."""
+
+    async def readline(self) -> str:
+        """The next line; empty: there is none."""
+        return await anyio.to_thread.run_sync(self.wrapped.readline, abandon_on_cancel=True)
+
+
 class _Server(MCPServer[Any]):
     """A server whose errors are one sentence each."""
 
@@ -67,7 +77,8 @@ class _Server(MCPServer[Any]):
 
     async def serve(self, output: TextIO) -> None:
         """Answer what comes over standard input, until it ends."""
-        async with stdio_server(stdout=anyio.wrap_file(output)) as (read, write):
+        lines = _Input(TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace"))
+        async with stdio_server(lines, anyio.wrap_file(output)) as (read, write):
             server = self._lowlevel_server
             await server.run(read, write, server.create_initialization_options())
 
