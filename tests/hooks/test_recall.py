@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.cli.conftest import windlass as command_line
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.sqlite import SqliteStore
+from windlass.hooks import kept_originals
 from windlass.hooks.journal import Journal
 from windlass.hooks.kept_originals import excerpt, originals_folder
 from windlass.messages import Message, tool
@@ -24,7 +26,7 @@ __all__ = ["command_line"]
 
 LOG = tool("c1", "\n".join(["starts", *(f"step {n}" for n in range(2, 40)), "ERROR: it fails"]))
 REF = reference(LOG)
-SLOW = {"typer", "rich", "pydantic", "numpy", "sqlite3", "quicktok", "httpx", "jinja2"}
+SLOW = {"typer", "rich", "pydantic", "numpy", "quicktok", "httpx", "jinja2"}
 """What an agent would wait for."""
 
 
@@ -64,6 +66,36 @@ class TestTheOriginal:
         Journal(store).forget(LOG.content_hash)
         assert list(originals_folder(store).iterdir()) == []
         assert kept("recall", REF).out == f"{LOG.text}\n"
+
+    def test_is_also_found_where_the_store_has_to_be_opened(
+        self, kept: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        store = kept.folder / ".windlass"
+        long = tool("c2", "long " * 2_000)  # such a body lies in a file
+        store_messages(store, LOG, long)
+        Journal(store).forget(LOG.content_hash)
+        assert kept("recall", reference(long)).out == f"{long.text}\n"
+        with sqlite3.connect(store / "windlass.sqlite") as db:
+            db.execute("ALTER TABLE bodies RENAME TO away")
+        db.close()
+        assert kept("recall", REF).code == 2
+        with sqlite3.connect(store / "windlass.sqlite") as db:
+            db.execute("ALTER TABLE away RENAME TO bodies")
+        db.close()
+        monkeypatch.setattr(kept_originals, "bodies_beginning", lambda *_: None)
+        assert kept("recall", REF).out == f"{LOG.text}\n"
+        assert kept("recall", "12345678").code == 2
+        assert kept("recall", reference(long)).out == f"{long.text}\n"
+
+    def test_a_damaged_one_in_the_store_is_told(self, kept: CommandLine) -> None:
+        long = tool("c2", "long " * 2_000)
+        store_messages(kept.folder / ".windlass", long)
+        file = kept.folder / ".windlass" / "blobs" / long.key[:2] / long.key
+        file.unlink()
+        file.write_text(long.canonical.replace("long", "lang"))
+        said = kept("recall", reference(long))
+        assert (said.code, said.out) == (1, "")
+        assert "has been changed" in said.complaint
 
     def test_of_the_store_that_is_named(
         self, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
@@ -124,14 +156,16 @@ class TestParts:
 
     def test_a_line_that_is_longer_than_an_answer_is_cut(self) -> None:
         told = excerpt("x" * 100, most=10)
-        assert told == "x" * 10 + "\n[the first 10 of 100 characters; ask with grep]"
+        assert told == "x" * 10 + (
+            '\n[the first 10 characters of line 1; grep finds parts of it, the rest: lines "2:"]'
+        )
 
 
 class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "told"),
         [
-            (["result_12345678"], "no original has the reference 'result_12345678'"),
+            (["result_12345678"], "no original has the reference '12345678'"),
             (["result_123"], "must be 8 to 64 hex digits"),
             (["../../etc/passwd"], "must be 8 to 64 hex digits"),
             ([REF, "--lines", "41"], "the original has lines 1:40"),
@@ -182,7 +216,11 @@ def process(*arguments: str, flags: tuple[str, ...] = ()) -> list[str]:
 
 
 class TestAProcess:
-    def test_imports_nothing_that_takes_time(self, kept: CommandLine) -> None:
+    @pytest.mark.parametrize("is_stored", [False, True])
+    def test_imports_nothing_that_takes_time(self, kept: CommandLine, is_stored: bool) -> None:
+        if is_stored:
+            store_messages(kept.folder / ".windlass", LOG)
+            Journal(kept.folder / ".windlass").forget(LOG.content_hash)
         done = subprocess.run(
             process(REF, "--grep", "ERROR", flags=("-X", "importtime")),
             cwd=kept.folder, capture_output=True, text=True, timeout=120, check=True,
@@ -190,6 +228,7 @@ class TestAProcess:
         imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
         assert done.stdout == "40: ERROR: it fails\n"
         assert "windlass.hooks.kept_originals" in imported
+        assert ("sqlite3" in imported) == is_stored
         assert not imported & SLOW
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full disk to write to")

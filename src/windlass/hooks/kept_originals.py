@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from windlass.errors import StoreError, UsageError
+from windlass.history.bodies_at_once import bodies_beginning
 from windlass.messages import Message, from_dict
 from windlass.window.originals import REF, matching_lines
 
@@ -57,7 +58,7 @@ def find_original(
         store: The folder of the store.
         ref: 8 or more hex digits of a content hash, with or without `result_`.
         open_store: Opens the store, or raises UsageError where there is none; called only where
-            no hook keeps the original.
+            it has to be opened.
 
     Raises UsageError where none or several are meant, and StoreError for a damaged one.
     """
@@ -71,18 +72,33 @@ def find_original(
     names = [path.stem for path in originals_folder(store).glob(f"{digits[:_SHORT]}*.json")]
     if names:
         return _read(store, _only(digits, names))
+    found = bodies_beginning(store, digits, _FEW)
+    if found is None:
+        return _by_store(store, digits, open_store)
+    if not found:
+        raise _unknown(digits, store)
+    return from_dict(json.loads(found[_only(digits, list(found))]))
+
+
+def _by_store(
+    store: Path, digits: str, open_store: Callable[[], AbstractContextManager[Store]]
+) -> Message:
     try:
         opening = open_store()
-    except UsageError:
-        if not originals_folder(store).is_dir():
-            raise  # neither a hook nor a run has written here
-    else:
-        with opening as history:
-            sql = f"SELECT DISTINCT key FROM bodies WHERE key >= ? AND key < ? LIMIT {_FEW}"  # noqa: S608 - a number of ours
-            keys = [str(row["key"]) for row in history.query(sql, [digits, f"{digits}g"])]
-            if keys:
-                return history.message(_only(digits, keys))
-    raise UsageError(f"no original has the reference {_short(ref)!r} in the store {str(store)!r}")
+    except UsageError as error:
+        if originals_folder(store).is_dir():
+            raise _unknown(digits, store) from error
+        raise  # neither a hook nor a run has written here
+    with opening as history:
+        sql = f"SELECT DISTINCT key FROM bodies WHERE key >= ? AND key < ? LIMIT {_FEW}"  # noqa: S608 - a number of ours
+        keys = [str(row["key"]) for row in history.query(sql, [digits, f"{digits}g"])]
+        if not keys:
+            raise _unknown(digits, store)
+        return history.message(_only(digits, keys))
+
+
+def _unknown(digits: str, store: Path) -> UsageError:
+    return UsageError(f"no original has the reference {digits!r} in the store {str(store)!r}")
 
 
 def _read(store: Path, content_hash: str) -> Message:
@@ -120,7 +136,10 @@ def excerpt(text: str, *, grep: str = "", lines: str = "", most: int | None = No
         return text
     end = text.rfind("\n", 0, most + 1)
     if end <= 0:  # a line that is longer than all that is given back at once
-        return f"{text[:most]}\n[the first {most:,} of {len(text):,} characters; ask with grep]"
+        return (
+            f"{text[:most]}\n[the first {most:,} characters of line {first}; grep finds parts of"
+            f' it, the rest: lines "{first + 1}:"]'
+        )
     through = first + text.count("\n", 0, end)
     return (
         f"{text[:end]}\n[lines {first}-{through} of {len(among):,}; the rest: lines"
