@@ -14,7 +14,7 @@ from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, shown
 from windlass.engine.turn.recall import recall
 from windlass.history.base import NodeType
-from windlass.history.sqlite._connect import FILE
+from windlass.history.bodies_at_once import FILE
 from windlass.messages import Message
 from windlass.text.tokens import FamilyCounter
 from windlass.tools.registry import make_tool

@@ -18,7 +18,7 @@ from tests.engine.logs import asks, log, logs, lookup, reading, results_of, sele
 from windlass.engine.turn.windows import STRATEGIES
 from windlass.errors import ToolError
 from windlass.history.base import NodeType
-from windlass.history.sqlite._connect import FILE
+from windlass.history.bodies_at_once import FILE
 from windlass.messages import Message
 from windlass.window import policies
 from windlass.window.entries import Because

@@ -7,6 +7,10 @@ import threading
 
 from windlass.cli.signals import signals_interrupt
 
+TYPE_CHECKING = False  # typing's own, which takes 10 ms
+if TYPE_CHECKING:
+    from windlass.errors import WindlassError
+
 
 def main() -> None:
     """Run the command line and exit with its code.
@@ -15,14 +19,15 @@ def main() -> None:
     a run that neither failed nor completed 3; an interruption (Ctrl-C, SIGTERM, SIGHUP) 130.
     Never a traceback for an error of ours. Output that nobody reads any more is no failure.
     """
-    if sys.argv[1:3] == ["hook", "run"] and not sys.stdin.isatty():
-        from windlass.hooks.client import run
+    if sys.argv[1:3] == ["hook", "run"] and not {"-h", "--help"}.intersection(sys.argv):
+        from windlass.hooks.client import run  # an agent waits: everything else is left out
 
         sys.exit(run(sys.argv[3:]))
     threads = frozenset(threading.enumerate())
     with signals_interrupt():
         try:
-            from windlass.cli.ending import exit_process
+            if (code := _recall_at_once()) is not None:
+                sys.exit(code)
             from windlass.cli.standard_streams import Escaping, open_streams
 
             open_streams()
@@ -35,6 +40,8 @@ def main() -> None:
         except KeyboardInterrupt:  # before a command began, or after it ended
             _print("windlass: interrupted")
             code = 130
+        from windlass.cli.ending import exit_process
+
         exit_process(code, threads)
 
 
@@ -47,15 +54,41 @@ def _run() -> int:
 
         app(prog_name="windlass")  # and not as whoever imported this was called
     except WindlassError as error:
-        _print(f"windlass: {error}")
-        if error.session_id is not None:
-            _print(f"what was recorded: windlass show {error.session_id}")
-        if error.again is not None:
-            _print(f"go on from there: {error.again}")
-        return error.exit_code
+        return _tell(error)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
     return 0
+
+
+def _recall_at_once() -> int | None:
+    """The exit code of `windlass recall`, where it is asked for plainly (None: something else is).
+
+    An agent waits for the answer: what other commands import takes three times as long.
+    """
+    if sys.argv[1:2] != ["recall"] or None in (sys.stdin, sys.stdout, sys.stderr):
+        return None
+    from windlass.cli.recalled import print_text, read_plainly, recalled
+    from windlass.errors import WindlassError
+
+    if (asked := read_plainly(sys.argv[2:])) is None:
+        return None
+    try:
+        print_text(recalled(asked))
+    except WindlassError as error:
+        return _tell(error)
+    return 0
+
+
+def _tell(error: WindlassError) -> int:
+    """Print what stopped a command; its exit code."""
+    from windlass.safety.escaping import escaped
+
+    _print(escaped(f"windlass: {error}"))
+    if error.session_id is not None:
+        _print(f"what was recorded: windlass show {error.session_id}")
+    if error.again is not None:
+        _print(f"go on from there: {error.again}")
+    return error.exit_code
 
 
 def _print(text: str) -> None:

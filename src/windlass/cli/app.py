@@ -20,7 +20,8 @@ from windlass.errors import Interrupted
 
 NAMES: Final = (
     *("run", "chat", "fork", "diff", "evaluate", "batch", "compare"),
-    *("hook", "sessions", "show", "explain", "report", "replay", "tune", "callout", "cards"),
+    *("sessions", "show", "explain", "report", "replay", "tune", "callout", "cards"),
+    *("hook", "recall", "mcp"),
     *("check", "query", "verify", "prune", "import", "export", "migrate", "schema"),
     *("models", "config", "trust", "policies", "memory"),
 )

@@ -19,13 +19,11 @@ from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from windlass.history.packing import path_part
-from windlass.messages import Message, from_dict
+from windlass.hooks.kept_originals import originals_folder
+from windlass.messages import Message
 from windlass.safety.own_files import make_folder, open_own, replace
-from windlass.window.originals import meant
 
 _CALLS: Final = ".calls.jsonl"
-FOLDER: Final = "hooks"
-"""The folder of a store in which hooks write."""
 
 Outcome: TypeAlias = Literal[
     "shortened",
@@ -90,9 +88,9 @@ class Journal:
     """The journal of a store, by the folder of the store."""
 
     def __init__(self, store: Path) -> None:
-        self.folder = store / FOLDER
         self._store = store
-        self._originals = self.folder / "originals"
+        self._originals = originals_folder(store)
+        self.folder = self._originals.parent
 
     def write(self, line: HookLine) -> None:
         """Append a line. Raises OSError, and StoreError for a link in the way."""
@@ -132,15 +130,6 @@ class Journal:
             told = next(_objects(path), {})
             if not path.name.endswith(_CALLS) and "session" in told:
                 yield str(told.get("agent")), str(told["session"])
-
-    def original(self, ref: str) -> Message:
-        """The original that a reference means, among those that are kept here.
-
-        Raises KeyError with the end of a sentence where none or several are meant.
-        """
-        ident = meant(ref, (path.stem for path in self._originals.glob("*.json")))
-        data = (self._originals / f"{ident}.json").read_bytes()
-        return from_dict(json.loads(data))
 
     def forget(self, content_hash: str) -> None:
         """Remove an original that the store has by now."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
 from windlass.api.opening import open_store
-from windlass.errors import StoreError, WindlassError
+from windlass.errors import StoreError, UsageError, WindlassError
 from windlass.history.base import Store
 from windlass.hooks.client import count_failure
 from windlass.hooks.journal import HookLine, Journal, SeenCall
+from windlass.hooks.kept_originals import find_original
 from windlass.hooks.taken import main_transcript, taken
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.storing import ShownShort, StoredSession, store_recording
@@ -42,7 +43,7 @@ def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
     settings = Settings.read({"store": str(folder.absolute())})
     stored: list[StoredSession] = []
     with open_store(settings, writing=True) as store:
-        shortened = dict(_shortened(store, journal, lines, transcript))
+        shortened = dict(_shortened(store, folder, lines, transcript))
         if transcript is None:
             found = _of_journal(journal, agent, session)
         else:
@@ -59,7 +60,7 @@ def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
 
 
 def _shortened(
-    store: Store, journal: Journal, lines: Sequence[HookLine], transcript: Path | None
+    store: Store, folder: Path, lines: Sequence[HookLine], transcript: Path | None
 ) -> Iterator[tuple[str, ShownShort]]:
     """The results whose short form the model got, by the ids of their calls."""
     got = taken(lines, transcript)
@@ -67,17 +68,10 @@ def _shortened(
         is_shown = transcript is None or got.get(line.call_id)
         # Of what the agent would have cut itself the original is no measure of what was saved.
         if line.outcome == "shortened" and is_shown and not line.cut:
-            with suppress(KeyError, StoreError):  # an original that is lost: the short form stays
-                original = _original(store, journal, line.original)
+            # Where an original is lost, the short form stays.
+            with suppress(UsageError, StoreError):
+                original = find_original(folder, line.original, lambda: nullcontext(store))
                 yield line.call_id, ShownShort(original, line.because, _WHY)
-
-
-def _original(store: Store, journal: Journal, content_hash: str) -> Message:
-    try:
-        return journal.original(content_hash)
-    except KeyError:
-        found = store.query("SELECT key FROM bodies WHERE key LIKE ?", [f"{content_hash}%"])
-        return store.message(str(found[0]["key"]) if found else content_hash)
 
 
 def _of_journal(journal: Journal, agent: str, session: str) -> Iterator[Recording]:

@@ -40,6 +40,8 @@ IMPORTED: Final = "imported"
 """The key in a session's definition under which it says from what it was imported."""
 RESULTS_AS_WORDS: Final = "results_as_words"
 """The key below `IMPORTED` that says that results of commands were sent as words of the user."""
+PROJECT: Final = "project"
+"""The key below `IMPORTED` with the folder in which the program worked, where it was recorded."""
 _AT_ONCE: Final = 50
 """The most calls of one batch: each has its whole window."""
 _WHY: Final = "as it was recorded"
@@ -224,6 +226,7 @@ class _Writer:
                 "kind": recording.kind,
                 "file": Path(recording.source).name,
                 "skipped": dict(recording.skipped),
+                **({PROJECT: recording.project} if recording.project else {}),
                 **({RESULTS_AS_WORDS: True} if recording.results_as_words else {}),
             },
         }

@@ -143,7 +143,7 @@ def part_of(
             return _NO_LINE
         first, text = max(first, 1), "\n".join(among)
     if grep:
-        return _matching_lines(text, grep, first)
+        return matching_lines(text, grep, first)
     numbered = [f"{number}: {line}" for number, line in enumerate(text.split("\n"), first)]
     return _cut("\n".join(numbered))
 
@@ -157,8 +157,12 @@ def _text_at(message: Message, path: str) -> str:
     return json.dumps([dict(arguments_of(call)) for call in message.tool_calls])
 
 
-def _matching_lines(text: str, grep: str, first: int) -> str:
-    """The lines of a text, the first of which has this number, in which the pattern is found."""
+def matching_lines(text: str, grep: str, first: int = 1, *, most: int | None = MOST_CHARS) -> str:
+    """The lines of a text in which a pattern is found, each with its number.
+
+    `first` is the number of the first line; beyond `most` characters it is told where more match.
+    Raises ValueError with a sentence for what is no pattern.
+    """
     try:
         pattern = compile_pattern(grep, in_lines=True)
     except BadPattern as error:
@@ -166,7 +170,7 @@ def _matching_lines(text: str, grep: str, first: int) -> str:
     lines: list[str] = []
     chars = 0
     for match in pattern.lines(text):
-        if chars > MOST_CHARS:
+        if most is not None and chars > most:
             lines.append(f"[more lines match, from line {match.number + first - 1} on]")
             break
         lines.append(f"{match.number + first - 1}: {_around(match.text, match.at)}")

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from windlass.errors import StoreError
 from windlass.history._blobs import Blobs
@@ -23,7 +23,6 @@ from windlass.history._lost import Lost
 from windlass.history.sqlite._migrations import STEPS, migrate, version
 from windlass.safety.own_files import open_new, refuse_shared
 
-FILE: Final = "windlass.sqlite"
 Synchronous = Literal["FULL", "NORMAL"]
 
 

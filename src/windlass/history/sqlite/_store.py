@@ -39,9 +39,9 @@ from windlass.history.base import (
     SessionFilter,
     SessionInfo,
 )
+from windlass.history.bodies_at_once import FILE
 from windlass.history.packing import OutcomeRow, SessionRow
 from windlass.history.sqlite._connect import (
-    FILE,
     Synchronous,
     check_writable,
     connect_reading,

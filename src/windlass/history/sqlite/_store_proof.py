@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from windlass.history._base_store import BaseStore
 from windlass.history._proof import Checks, StoreProof
 from windlass.history.base import Discrepancy, OnProgress
-from windlass.history.sqlite._connect import FILE
+from windlass.history.bodies_at_once import FILE
 from windlass.history.sqlite._migrations import STEPS, version
 from windlass.history.sqlite._session_rows import CARD_OF_ROW, SqliteSession
 from windlass.safety.store_parts import APPLICATION_ID

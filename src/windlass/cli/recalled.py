@@ -1,0 +1,96 @@
+"""What `windlass recall` prints, and its plain command line, read without what takes time.
+
+An agent waits for it, and may ask often: the page of help, mistakes in the command line and stores
+with an address go the way of every other command.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from windlass.cli.nearest_store import nearest_store
+from windlass.errors import WindlassError
+from windlass.hooks.kept_originals import excerpt, find_by_settings, find_original
+from windlass.safety.escaping import escaped
+from windlass.window.originals import as_text
+
+if TYPE_CHECKING:
+    from windlass.history.sqlite import SqliteStore
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """What a command line asks for: the reference, which lines, and the store (None: the nearest).
+
+    Empty texts ask for all of it.
+    """
+
+    ref: str
+    grep: str = ""
+    lines: str = ""
+    store: str | None = None
+
+
+def read_plainly(arguments: Sequence[str]) -> Recall | None:
+    """What a plain command line asks for (None: it is not plain)."""
+    refs: list[str] = []
+    given: dict[str, str] = {}
+    words = iter(arguments)
+    for word in words:
+        name, joined, value = word.partition("=")
+        if name in ("--grep", "--lines", "--store"):
+            if not joined and (value := next(words, "")) == "":
+                return None
+            given[name.removeprefix("--")] = value
+        elif word.startswith("-"):
+            return None
+        else:
+            refs.append(word)
+    return Recall(refs[0], **given) if len(refs) == 1 else None
+
+
+def recalled(asked: Recall) -> str:
+    """The text that is asked for.
+
+    Raises UsageError for a reference that means nothing, or several, and for what is wrong in the
+    rest; StoreError for a damaged store.
+    """
+    place = nearest_store(asked.store)
+    if place is None or "://" in place:
+        from windlass.cli.named_store import read_settings
+
+        message = find_by_settings(read_settings(place), asked.ref)
+    else:
+        folder = Path(place).expanduser()
+        message = find_original(folder, asked.ref, partial(_open_folder, folder))
+    return excerpt(as_text(message), grep=asked.grep, lines=asked.lines)
+
+
+def print_text(text: str) -> None:
+    """Print a text by itself, escaped as everything that is printed.
+
+    Raises WindlassError where it cannot be written. A reader that went away is no failure.
+    """
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
+    try:
+        print(escaped(text), end="" if text.endswith("\n") else "\n", flush=True)  # noqa: T201
+    except OSError as error:
+        from windlass.cli.standard_streams import silence_stream
+
+        silence_stream(1)  # or the rest of the text is tried again when the process ends
+        if not isinstance(error, BrokenPipeError):
+            text = f"the output could not be written: {error.strerror}"
+            raise WindlassError(text) from error
+
+
+def _open_folder(folder: Path) -> SqliteStore:
+    from windlass.history.sqlite import SqliteStore
+
+    return SqliteStore.open_existing(folder)
