@@ -35,5 +35,8 @@ def recordings_named(name: str | None, on_skip: Callable[[str], None]) -> Iterat
         raise UsageError(
             "no folder of Claude Code is on this machine: name a file or folder of transcripts"
         )
-    for folder in folders:
-        yield from recordings(folder.path, on_skip=on_skip)
+    for path in sorted(path for folder in folders for path in folder.files()):
+        try:
+            yield from recordings(path)
+        except UsageError as error:
+            on_skip(str(error))

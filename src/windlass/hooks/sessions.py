@@ -6,9 +6,10 @@ originals move into the store. Of an agent without a transcript the journal has 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.storing import ShownShort, StoredSession, store_recording
 from windlass.importing.streams import recordings
 from windlass.messages import Message, ToolCall, assistant, tool
+from windlass.safety.own_files import make_folder, open_own
 from windlass.settings.settings import Settings
 
 _UNKNOWN: Final = "unknown"
@@ -42,7 +44,7 @@ def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
         return []
     settings = Settings.read({"store": str(folder.absolute())})
     stored: list[StoredSession] = []
-    with open_store(settings, writing=True) as store:
+    with _alone(folder), open_store(settings, writing=True) as store:
         shortened = dict(_shortened(store, folder, lines, transcript))
         if transcript is None:
             found = _of_journal(journal, agent, session)
@@ -57,6 +59,21 @@ def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
     for call_id in shortened.keys() & present:
         journal.forget(shortened[call_id].original.content_hash)
     return stored
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While no other process puts sessions into the store, where the system has locks."""
+    make_folder(folder / "hooks", folder)
+    handle = open_own(folder / "hooks" / "storing.lock")
+    try:
+        with suppress(ImportError):
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _shortened(

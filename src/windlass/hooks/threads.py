@@ -14,7 +14,8 @@ from typing import Final
 from windlass.context.context import Context
 from windlass.hooks._tail import Said, Tail
 from windlass.hooks.events import Place, ToolEvent
-from windlass.messages import Message
+from windlass.messages import Message, user
+from windlass.text.tokens import FamilyCounter
 from windlass.window.options import Policy
 
 _LEAST_SAVED: Final = 80
@@ -60,7 +61,11 @@ class Thread:
 
     def prepare(self, place: Place) -> None:
         """Do what takes long before the first result comes."""
-        self._catch_up(place).window()
+        context = self._catch_up(place)
+        if self._met or self._words:
+            context.window()
+        else:
+            FamilyCounter(context.model).message(user("."))  # loads the vocabulary
 
     def shorten(self, event: ToolEvent) -> ShortForm | None:
         """The short form of a result whose text is known (None: it stays as it is)."""

@@ -59,6 +59,7 @@ _UNSENT: Final[Mapping[str, str]] = {
             *("file-history-delta", "relocated", "continued-in", "fork-context-ref", "frame-link"),
             *("ended-by-model", "agent-color", "worktree-state", "bridge-session", "memory-mode"),
             *("attribution-snapshot", "isolation-latch", "dev-mods", "observer-ref"),
+            *("atis-latch", "tools-used"),
         ),
         "notes of the client that no model sees",
     ),
