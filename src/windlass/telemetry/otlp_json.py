@@ -1,0 +1,95 @@
+"""Spans as OTLP in JSON: a line for so many of them, as collectors write and read them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from windlass import __version__
+from windlass.history.base import Store
+from windlass.telemetry.genai_messages import Contents
+from windlass.telemetry.observing import replay_spans
+from windlass.telemetry.spans import Span, nanoseconds
+from windlass.wire.genai_names import CHAT
+
+SPANS_A_LINE: Final = 100
+_INTERNAL, _CLIENT, _ERROR = 1, 3, 2
+"""The numbers of kinds of spans, and of the status of one that failed, in OTLP."""
+
+
+def session_lines(store: Store, session_id: str, contents: Contents) -> Iterator[str]:
+    """The spans of a session as lines of JSON. Raises UsageError for an unknown session.
+
+    Trace and spans have the same ids whenever they are made. Sessions that ran under another one
+    are of its trace.
+    """
+    spans = _Closed()
+    replay_spans(store, session_id, spans, contents)
+    start, root = store.start(session_id), session_id
+    while start.parent_id is not None:
+        root = start.parent_id
+        start = store.start(root)
+    listed = sorted(spans.listed, key=lambda span: span.start)
+    for first in range(0, len(listed), SPANS_A_LINE):
+        yield json.dumps(_request(listed[first : first + SPANS_A_LINE], root)) + "\n"
+
+
+class _Closed:
+    """Keeps the spans that have ended."""
+
+    def __init__(self) -> None:
+        self.listed: list[Span] = []
+
+    def opened(self, span: Span) -> None:
+        """It is listed when it has ended."""
+
+    def closed(self, span: Span) -> None:
+        """List it."""
+        self.listed.append(span)
+
+
+def _request(spans: Sequence[Span], root: str) -> dict[str, Any]:
+    trace = _digest("trace", root)[:32]
+    scope = {"name": "windlass", "version": __version__}
+    listed = {"scope": scope, "spans": [_as_json(span, trace) for span in spans]}
+    resource = {"attributes": _attributes({"service.name": "windlass"})}
+    return {"resourceSpans": [{"resource": resource, "scopeSpans": [listed]}]}
+
+
+def _as_json(span: Span, trace: str) -> dict[str, Any]:
+    above = {} if span.parent is None else {"parentSpanId": _digest("span", span.parent.id)[:16]}
+    told = {"message": span.told} if span.told else {}
+    return {
+        "traceId": trace,
+        "spanId": _digest("span", span.id)[:16],
+        **above,
+        "name": span.name,
+        "kind": _CLIENT if span.operation == CHAT else _INTERNAL,
+        "startTimeUnixNano": str(nanoseconds(span.start)),
+        "endTimeUnixNano": str(nanoseconds(span.end)),
+        "attributes": _attributes(span.attributes),
+        **({"status": {"code": _ERROR, **told}} if span.error else {}),
+    }
+
+
+def _digest(*names: str) -> str:
+    return hashlib.sha256("/".join(names).encode()).hexdigest()
+
+
+def _attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": key, "value": _value(value)} for key, value in attributes.items()]
+
+
+def _value(value: Any) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"boolValue": value}
+        case int():
+            return {"intValue": str(value)}
+        case float():
+            return {"doubleValue": value}
+        case list():
+            return {"arrayValue": {"values": [_value(one) for one in value]}}
+    return {"stringValue": str(value)}
