@@ -23,8 +23,9 @@ class Collected:
 
     @property
     def spans(self) -> list[Any]:
-        """The spans that ended, by their start."""
-        return sorted(self._exporter.get_finished_spans(), key=lambda span: int(span.start_time))
+        """The spans that ended, by their start; a parent goes before its children."""
+        ended = self._exporter.get_finished_spans()
+        return sorted(ended, key=lambda span: (span.start_time, -span.end_time))
 
     def named(self, name: str) -> list[Any]:
         """Those of this name."""

@@ -108,16 +108,21 @@ class SessionSpans:
         self._last, name = self.at, self.start.cascade_id
         self.root = self._begin(INVOKE_AGENT, name, self.parent, self.at, agent_name=name)
 
-    def phase_span(self, phase: str | None, sounding: int | None = None) -> Span:
-        """The span of a phase or of one of its soundings; that of the session where it has none."""
+    def phase_span(
+        self, phase: str | None, sounding: int | None = None, at: float | None = None
+    ) -> Span:
+        """The span of a phase or of one of its soundings; that of the session where it has none.
+
+        Where the record said nothing of the phase yet, it begins `at` this time.
+        """
         if not phase:
             return self.root
         span = self._open.get((phase, sounding))
         if span is None:
             above = self.root if sounding is None else self.phase_span(phase)
-            at = max(above.start, self._begun.get(phase, self._last))
+            began = self._begun.setdefault(phase, self._last if at is None else at)
             known = {"agent_name": phase, "phase": phase, "sounding": sounding}
-            span = self._begin(INVOKE_AGENT, phase, above, at, **known)
+            span = self._begin(INVOKE_AGENT, phase, above, max(above.start, began), **known)
             self._open[phase, sounding] = span
         return span
 

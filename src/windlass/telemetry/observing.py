@@ -74,7 +74,9 @@ class SpanMaker:
 
     def _above(self, start: SessionStart) -> Span | None:
         above = self._sessions.get(start.parent_id or "")
-        return None if above is None else above.phase_span(start.parent_phase)
+        if above is None:
+            return None
+        return above.phase_span(start.parent_phase, at=start.timestamp)
 
 
 def _begins(batch: Batch) -> bool:
