@@ -41,6 +41,11 @@ class Collected:
 
         return ["  " * depth(span) + span.name for span in spans.values()]
 
+    def with_parents(self) -> list[tuple[str | None, str]]:
+        """The names of the spans, each behind that of its parent."""
+        names = {span.context.span_id: span.name for span in self.spans}
+        return [(span.parent and names[span.parent.span_id], span.name) for span in self.spans]
+
     def points(self, name: str) -> list[Any]:
         """The data points of a metric."""
         data = self._reader.get_metrics_data()

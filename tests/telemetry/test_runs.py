@@ -53,8 +53,14 @@ async def test_a_session_its_phases_calls_and_tools(house: House, collected: Col
         *("a", "completed"),
     )
     for span in collected.spans:
-        above = [one for one in collected.spans if span.parent and span.parent.span_id == one.context.span_id]
-        assert all(one.start_time <= span.start_time <= span.end_time <= one.end_time for one in above)
+        above = [
+            one
+            for one in collected.spans
+            if span.parent and span.parent.span_id == one.context.span_id
+        ]
+        assert all(
+            one.start_time <= span.start_time <= span.end_time <= one.end_time for one in above
+        )
 
 
 async def test_contents_are_told_only_when_they_are_asked_for(
@@ -82,7 +88,9 @@ async def test_contents_are_told_only_when_they_are_asked_for(
 
 
 async def test_what_a_shortened_call_saw_is_told(house: House, collected: Collected) -> None:
-    short = cascade(phase("a", tackle=["read"], rules={"max_turns": 4}), auto_context={"profile": "lean"})
+    short = cascade(
+        phase("a", tackle=["read"], rules={"max_turns": 4}), auto_context={"profile": "lean"}
+    )
 
     def read() -> str:
         """Read a lot."""
@@ -165,9 +173,15 @@ async def test_soundings_and_who_judged_them(house: House, collected: Collected)
         "  invoke_agent a",
         "invoke_agent test",
     ]
-    soundings = [span for span in collected.named("invoke_agent a") if "windlass.sounding" in span.attributes]
+    soundings = [
+        span for span in collected.named("invoke_agent a") if "windlass.sounding" in span.attributes
+    ]
     assert {span.attributes["windlass.sounding"] for span in soundings} == {0, 1, 2}
-    judge = [span for span in collected.named("chat function") if "gen_ai.conversation.id" not in span.attributes]
+    judge = [
+        span
+        for span in collected.named("chat function")
+        if "gen_ai.conversation.id" not in span.attributes
+    ]
     assert len(judge) == 1
 
 
@@ -247,5 +261,3 @@ async def test_the_sdk_may_be_missing(house: House, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UsageError, match="pip install 'windlass\\[otel\\]'"):
         await house.run(cascade(phase("a")), otel="on")
     assert (await house.run(cascade(phase("a")))).result.status == "completed"
-
-

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from windlass.history.base import BANK, Batch, NodeType, SessionStart, Store
+from windlass.history.base import BANK, Batch, NodeType, SessionFilter, SessionStart, Store
 from windlass.history.row_details import CallAnswered, CallFailed, CallSent, kind_of
 from windlass.telemetry._session_spans import SessionSpans
 from windlass.telemetry.genai_messages import Contents
@@ -85,19 +86,35 @@ def _begins(batch: Batch) -> bool:
 
 
 def replay_spans(store: Store, session_id: str, sink: SpanSink, contents: Contents) -> None:
-    """Make the spans of a session out of its record. Raises UsageError for an unknown session."""
+    """Make the spans of a session, and of those under it, out of their record.
+
+    Raises UsageError for an unknown session.
+    """
     maker = SpanMaker(store, sink, contents)
-    maker.take(Batch(session_id, start=store.start(session_id)), ())
+    sessions = [session_id]
+    for each in sessions:  # it grows
+        below = store.sessions(SessionFilter(under=(each,)))
+        sessions += [info.session_id for info in reversed(below)]
+    recorded = heapq.merge(*(_batches(store, each) for each in sessions), key=lambda one: one[0])
+    for _, batch, idents in recorded:
+        maker.take(batch, idents)
+    maker.finish()
+
+
+def _batches(store: Store, session_id: str) -> Iterator[tuple[float, Batch, Sequence[str | None]]]:
+    """What was appended to a session, row by row, each with its time."""
+    start = store.start(session_id)
+    yield start.timestamp, Batch(session_id, start=start), ()
     calls = {call.trace_id: call for call in store.calls(session_id)}
-    outcomes = deque(store.outcomes(session_id))
+    outcomes, at = deque(store.outcomes(session_id)), start.timestamp
     for stored in store.rows(session_id):
         while outcomes and outcomes[0].timestamp < stored.row.timestamp:
-            maker.take(Batch(session_id, outcomes=[outcomes.popleft()]), ())
-        call = calls.get(stored.row.trace_id)
-        batch = Batch(session_id, rows=[stored.row], calls=[call] if call else [])
-        maker.take(batch, [stored.id])
-    maker.take(Batch(session_id, outcomes=tuple(outcomes)), ())
-    maker.finish()
+            at = max(at, outcomes[0].timestamp)
+            yield at, Batch(session_id, outcomes=[outcomes.popleft()]), ()
+        at, call = max(at, stored.row.timestamp), calls.get(stored.row.trace_id)
+        yield at, Batch(session_id, rows=[stored.row], calls=[call] if call else []), [stored.id]
+    for outcome in outcomes:
+        yield max(at, outcome.timestamp), Batch(session_id, outcomes=[outcome]), ()
 
 
 class ObservedStore:

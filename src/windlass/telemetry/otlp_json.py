@@ -20,10 +20,10 @@ _INTERNAL, _CLIENT, _ERROR = 1, 3, 2
 
 
 def session_lines(store: Store, session_id: str, contents: Contents) -> Iterator[str]:
-    """The spans of a session as lines of JSON. Raises UsageError for an unknown session.
+    """The spans of a session, and of those under it, as lines of JSON.
 
-    Trace and spans have the same ids whenever they are made. Sessions that ran under another one
-    are of its trace.
+    Trace and spans have the same ids whenever they are made; a session that ran under another one
+    is of its trace. Raises UsageError for an unknown session.
     """
     spans = _Closed()
     replay_spans(store, session_id, spans, contents)
@@ -31,7 +31,7 @@ def session_lines(store: Store, session_id: str, contents: Contents) -> Iterator
     while start.parent_id is not None:
         root = start.parent_id
         start = store.start(root)
-    listed = sorted(spans.listed, key=lambda span: span.start)
+    listed = sorted(spans.listed, key=lambda span: (span.start, -span.end))
     for first in range(0, len(listed), SPANS_A_LINE):
         yield json.dumps(_request(listed[first : first + SPANS_A_LINE], root)) + "\n"
 

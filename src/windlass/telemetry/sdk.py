@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
@@ -152,9 +151,9 @@ class Telemetry:
             store.finish()
         if self._exporters is not None:
             await asyncio.to_thread(self._shut_down, self._exporters)
-        told = [f"{store.failures} steps" for store in self._stores if store.failures]
+        told = [f"steps ({store.failures:,} x)" for store in self._stores if store.failures]
         for kind, exporter in (self._exporters or {}).items():
-            told += [f"{exporter.lost:,} batches of {kind}"] if exporter.lost else []
+            told += [f"{kind} ({exporter.lost:,} x)"] if exporter.lost else []
         if not told:
             return ""
         place = next(filter(None, map(os.environ.get, _ENDPOINTS)), "http://localhost:4318")
@@ -203,30 +202,24 @@ class _Counted:
 
 def _span_exporter() -> _Counted | None:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.trace.export import ConsoleSpanExporter
 
-    return _chosen("OTEL_TRACES_EXPORTER", OTLPSpanExporter, ConsoleSpanExporter)
+    return _chosen("OTEL_TRACES_EXPORTER", OTLPSpanExporter)
 
 
 def _metric_exporter() -> _Counted | None:
     from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.sdk.metrics.export import ConsoleMetricExporter
 
-    return _chosen("OTEL_METRICS_EXPORTER", OTLPMetricExporter, ConsoleMetricExporter)
+    return _chosen("OTEL_METRICS_EXPORTER", OTLPMetricExporter)
 
 
-def _chosen(
-    variable: str, otlp: Callable[..., Any], console: Callable[..., Any]
-) -> _Counted | None:
+def _chosen(variable: str, otlp: Callable[[], Any]) -> _Counted | None:
     match os.environ.get(variable, "").strip() or "otlp":
         case "otlp":
             return _Counted(otlp())
-        case "console":  # standard output is the program's
-            return _Counted(console(out=sys.stderr))
         case "none":
             return None
         case other:
             raise UsageError(
-                f"{variable} is {other!r}; otlp, console and none are known here, and others where"
-                " the program sets OpenTelemetry up itself (`opentelemetry-instrument`)"
+                f"{variable} is {other!r}; only otlp and none are known here, and others where a"
+                " program sets OpenTelemetry up itself"
             )
