@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.engine.harness import House, Ran, call, calls, cascade, phase
+from tests.engine.harness import House, call, calls, cascade, phase
 from tests.support.engine_resume import Gone, Model, look, note, noted, script
 from tests.support.engine_soundings import picking, sounded
 from tests.support.engine_sub_cascades import write
 from tests.support.telemetry import Collected, content
 from windlass.errors import ProviderError, UsageError
-from windlass.messages import Message
 from windlass.providers.scripted import Scripted
 
 SECRET = "the secret word"

@@ -29,7 +29,7 @@ from windlass.telemetry.genai_messages import (
     split_system,
     tool_as_json,
 )
-from windlass.telemetry.spans import Span, SpanSink
+from windlass.telemetry.spans import OtelSpan, SpanSink
 from windlass.wire.base import Finish, Usage
 from windlass.wire.genai_names import (
     CHAT,
@@ -90,13 +90,13 @@ class SessionSpans:
     start: SessionStart
     sink: SpanSink
     contents: Contents
-    parent: Span | None
+    parent: OtelSpan | None
     at: float
     number: int = 0
     ended: bool = False
-    root: Span = field(init=False)
+    root: OtelSpan = field(init=False)
     _last: float = field(init=False)
-    _open: dict[_Place, Span] = field(init=False, default_factory=dict[_Place, Span])
+    _open: dict[_Place, OtelSpan] = field(init=False, default_factory=dict[_Place, OtelSpan])
     _begun: dict[str, float] = field(init=False, default_factory=dict[str, float])
     _sent: dict[Step, _Sent] = field(init=False, default_factory=dict[Step, _Sent])
     _called: dict[str, ToolCall] = field(init=False, default_factory=dict[str, ToolCall])
@@ -110,7 +110,7 @@ class SessionSpans:
 
     def phase_span(
         self, phase: str | None, sounding: int | None = None, at: float | None = None
-    ) -> Span:
+    ) -> OtelSpan:
         """The span of a phase or of one of its soundings; that of the session where it has none.
 
         Where the record said nothing of the phase yet, it begins `at` this time.
@@ -230,7 +230,7 @@ class SessionSpans:
         span = self._begin_call(step, sent.model, sent.at)
         self._end_at(span, self._last, "unanswered")
 
-    def _begin_call(self, step: Step, model: str, at: float, **known: Any) -> Span:
+    def _begin_call(self, step: Step, model: str, at: float, **known: Any) -> OtelSpan:
         known |= {"phase": step.phase or None, "turn": step.turn or None}
         above, name = self.phase_span(step.phase, step.sounding), model.partition("/")[2] or model
         span = self._begin(CHAT, name, above, at, attempt=step.attempt or None, **known)
@@ -259,18 +259,18 @@ class SessionSpans:
     # ---- spans ------------------------------------------------------------------------------
 
     def _begin(
-        self, operation: str, name: str, parent: Span | None, at: float, **known: Any
-    ) -> Span:
+        self, operation: str, name: str, parent: OtelSpan | None, at: float, **known: Any
+    ) -> OtelSpan:
         self.number += 1
         attributes = named({"operation": operation, **known})
         if operation == INVOKE_AGENT:
             attributes |= named({"conversation": self.session_id})
         ident, title = f"{self.session_id}/{self.number}", f"{operation} {name}"
-        span = Span(ident, self.session_id, parent, operation, title, at, attributes)
+        span = OtelSpan(ident, self.session_id, parent, operation, title, at, attributes)
         self.sink.opened(span)
         return span
 
-    def _end(self, span: Span, outcome: Outcome | None = None) -> None:
+    def _end(self, span: OtelSpan, outcome: Outcome | None = None) -> None:
         if outcome is None:
             self._end_at(span, self._last)
             return
@@ -278,7 +278,7 @@ class SessionSpans:
         error = outcome.status if outcome.status in _FAILED else ""
         self._end_at(span, self._last, error, outcome.error or "")
 
-    def _end_at(self, span: Span, at: float, error: str = "", told: str = "") -> None:
+    def _end_at(self, span: OtelSpan, at: float, error: str = "", told: str = "") -> None:
         span.end, span.error = max(at, span.start), error
         if error:
             span.attributes |= named({"error": error})

@@ -13,7 +13,7 @@ from windlass.history.base import BANK, Batch, NodeType, SessionFilter, SessionS
 from windlass.history.row_details import CallAnswered, CallFailed, CallSent, kind_of
 from windlass.telemetry._session_spans import SessionSpans
 from windlass.telemetry.genai_messages import Contents
-from windlass.telemetry.spans import Span, SpanSink
+from windlass.telemetry.spans import OtelSpan, SpanSink
 
 _TOLD = frozenset({NodeType.AGENT, NodeType.FOLLOW_UP, NodeType.TOOL_RESULT})
 _STEPS = frozenset({CallSent.kind, CallAnswered.kind, CallFailed.kind})
@@ -73,7 +73,7 @@ class SpanMaker:
         self._sessions[session] = spans
         return spans
 
-    def _above(self, start: SessionStart) -> Span | None:
+    def _above(self, start: SessionStart) -> OtelSpan | None:
         above = self._sessions.get(start.parent_id or "")
         if above is None:
             return None

@@ -7,11 +7,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from windlass import __version__
 from windlass.history.base import Store
 from windlass.telemetry.genai_messages import Contents
 from windlass.telemetry.observing import replay_spans
-from windlass.telemetry.spans import Span, nanoseconds
+from windlass.telemetry.spans import OtelSpan, nanoseconds
 from windlass.wire.genai_names import CHAT
 
 SPANS_A_LINE: Final = 100
@@ -40,25 +39,24 @@ class _Closed:
     """Keeps the spans that have ended."""
 
     def __init__(self) -> None:
-        self.listed: list[Span] = []
+        self.listed: list[OtelSpan] = []
 
-    def opened(self, span: Span) -> None:
+    def opened(self, span: OtelSpan) -> None:
         """It is listed when it has ended."""
 
-    def closed(self, span: Span) -> None:
+    def closed(self, span: OtelSpan) -> None:
         """List it."""
         self.listed.append(span)
 
 
-def _request(spans: Sequence[Span], root: str) -> dict[str, Any]:
+def _request(spans: Sequence[OtelSpan], root: str) -> dict[str, Any]:
     trace = _digest("trace", root)[:32]
-    scope = {"name": "windlass", "version": __version__}
-    listed = {"scope": scope, "spans": [_as_json(span, trace) for span in spans]}
+    listed = {"scope": {"name": "windlass"}, "spans": [_as_json(span, trace) for span in spans]}
     resource = {"attributes": _attributes({"service.name": "windlass"})}
     return {"resourceSpans": [{"resource": resource, "scopeSpans": [listed]}]}
 
 
-def _as_json(span: Span, trace: str) -> dict[str, Any]:
+def _as_json(span: OtelSpan, trace: str) -> dict[str, Any]:
     above = {} if span.parent is None else {"parentSpanId": _digest("span", span.parent.id)[:16]}
     told = {"message": span.told} if span.told else {}
     return {

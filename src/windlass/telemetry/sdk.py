@@ -12,13 +12,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from windlass import __version__
 from windlass.errors import UsageError
 from windlass.history.base import Store
 from windlass.safety.imports import logging_unchanged
 from windlass.telemetry.genai_messages import Contents
 from windlass.telemetry.observing import ObservedStore, SpanMaker
-from windlass.telemetry.spans import Span, nanoseconds
+from windlass.telemetry.spans import OtelSpan, nanoseconds
 from windlass.wire.genai_names import (
     ATTRIBUTES,
     CHAT,
@@ -56,7 +55,7 @@ class SdkSink:
         bounds = {"explicit_bucket_boundaries_advisory": TOKEN_BOUNDS}
         self._old_tokens = meter.create_histogram(OLD_TOKENS, unit="{token}", **bounds)
 
-    def opened(self, span: Span) -> None:
+    def opened(self, span: OtelSpan) -> None:
         """Start a span, under that which is current where it has no parent."""
         above = None if span.parent is None else self._spans.get(span.parent.id)
         context = None if above is None else self._trace.set_span_in_context(above)
@@ -70,7 +69,7 @@ class SdkSink:
             start_time=nanoseconds(span.start),
         )
 
-    def closed(self, span: Span) -> None:
+    def closed(self, span: OtelSpan) -> None:
         """End a span, and count what a call took."""
         own = self._spans.pop(span.id)
         own.set_attributes(span.attributes)
@@ -80,7 +79,7 @@ class SdkSink:
         if span.operation == CHAT:
             self._count(span)
 
-    def _count(self, span: Span) -> None:
+    def _count(self, span: OtelSpan) -> None:
         names = [ATTRIBUTES[key][0] for key in _OF_METRICS]
         known = {name: span.attributes[name] for name in names if name in span.attributes}
         for histogram in self._durations:
@@ -140,7 +139,7 @@ class Telemetry:
     def observe(self, store: Store, *, contents: bool) -> Store:
         """The store, of whose sessions spans are made; `contents`: with what was said."""
         tracers, meters = self._providers
-        sink = SdkSink(tracers.get_tracer(SCOPE, __version__), meters.get_meter(SCOPE, __version__))
+        sink = SdkSink(tracers.get_tracer(SCOPE), meters.get_meter(SCOPE))
         observed = ObservedStore(store, SpanMaker(store, sink, Contents(contents)))
         self._stores.append(observed)
         return cast("Store", observed)

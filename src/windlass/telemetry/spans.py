@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 
 @dataclass(eq=False, slots=True)
-class Span:
+class OtelSpan:
     """A span. Times are in seconds since 1970; `id` is unique among the spans of a session.
 
     `operation` is that of the conventions, and `attributes` go by their names. `error` is the kind
@@ -16,7 +16,7 @@ class Span:
 
     id: str
     session_id: str
-    parent: Span | None
+    parent: OtelSpan | None
     operation: str
     name: str
     start: float
@@ -29,10 +29,10 @@ class Span:
 class SpanSink(Protocol):
     """Takes spans as they open and close: a parent opens before its children."""
 
-    def opened(self, span: Span) -> None:
+    def opened(self, span: OtelSpan) -> None:
         """A span begins; more attributes may come until it ends."""
 
-    def closed(self, span: Span) -> None:
+    def closed(self, span: OtelSpan) -> None:
         """A span has ended, after all that are below it."""
 
 
