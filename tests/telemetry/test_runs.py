@@ -12,6 +12,7 @@ from tests.support.engine_resume import Gone, Model, look, note, noted, script
 from tests.support.engine_soundings import picking, sounded
 from tests.support.engine_sub_cascades import write
 from tests.support.telemetry import Collected, content
+from windlass.api.engine import Engine
 from windlass.errors import ProviderError, UsageError
 from windlass.providers.scripted import Scripted
 
@@ -144,7 +145,7 @@ async def test_a_failure_is_told_with_its_kind(
     assert chat.attributes["error.type"] == "ProviderError"
     assert session.attributes["error.type"] == "failed"
     assert [span.status.status_code.name for span in (session, chat)] == ["ERROR", "ERROR"]
-    assert a.name == "invoke_agent a"
+    assert (a.name, a.attributes["error.type"]) == ("invoke_agent a", "failed")
     said = SECRET in f"{session.status.description}{chat.status.description}"
     assert said is (otel == "content")
     (point,) = collected.points("gen_ai.client.inference.duration")
@@ -235,6 +236,37 @@ async def test_a_resumed_run_tells_what_is_new_with_what_was_said_before(
     said = [message["role"] for message in content(again, "gen_ai.input.messages")]
     assert said == ["user", "assistant", "tool", "assistant", "tool"]
     assert len(collected.named("invoke_agent test")) == 2
+
+
+async def test_each_message_of_a_conversation_is_a_span_of_its_session(
+    house: House, collected: Collected
+) -> None:
+    engine = Engine(
+        model="scripted/x",
+        store=house.store,
+        root=house.folder,
+        providers={"scripted": Scripted(lambda _: "Hello.")},
+        otel="content",
+    )
+    async with engine.session() as session:
+        await session.send("Hi.")
+        await session.send("Hi again.")
+    sessions = [span for span in collected.spans if span.parent is None]
+    assert len({span.attributes["gen_ai.conversation.id"] for span in sessions}) == 1
+    assert len(sessions) == 2
+    _, second = [span for span in collected.spans if span.name.startswith("chat ")]
+    told = [one["parts"][0]["content"] for one in content(second, "gen_ai.input.messages")]
+    assert told[-3:] == ["Hi.", "Hello.", "Hi again."]
+
+
+async def test_runs_of_an_open_engine(house: House, collected: Collected) -> None:
+    options: Any = {"store": house.store, "root": house.folder, "otel": "on"}
+    scripted = Scripted(lambda _: "ok")
+    async with Engine(model="scripted/x", providers={"scripted": scripted}, **options) as engine:
+        await engine.run(cascade(phase("a")))
+        assert len(collected.spans) == 3
+        await engine.run(cascade(phase("a")))
+    assert len({span.context.trace_id for span in collected.spans}) == 2
 
 
 async def test_what_goes_wrong_with_telling_stops_no_run(

@@ -11,10 +11,19 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import MALFORMED, Answers, model_of, object_of, text_of, time_of
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    dollars_of,
+    model_of,
+    object_of,
+    text_of,
+    time_of,
+)
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
+from windlass.messages import canonical_json
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.genai_names import ATTRIBUTES, PROVIDERS
 
@@ -179,7 +188,7 @@ def _exchange(span: Mapping[str, Any], fields: Mapping[str, Any]) -> Exchange:
         },
         key,
         time_of(span.get("startTimeUnixNano") or span.get("start_time_unix_nano")),
-        None,
+        dollars_of(fields.get("cost")),
         ident if isinstance(ident, str) else "",
     )
 
@@ -220,10 +229,9 @@ def _chats(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         words = part.get("content", part.get("text"))
         match part.get("type"):
             case "tool_call":
-                function = {
-                    "name": str(part.get("name")),
-                    "arguments": _text(part.get("arguments")),
-                }
+                given = part.get("arguments")
+                arguments = given if isinstance(given, str) else canonical_json(given)
+                function = {"name": str(part.get("name")), "arguments": arguments}
                 ident = str(part.get("id") or "")
                 calls.append({"id": ident, "type": "function", "function": function})
             case "tool_call_response":

@@ -207,7 +207,7 @@ def _jsonl(session: _Session) -> Iterator[str]:
 
 
 def _otel(session: _Session, *, contents: bool) -> Iterator[str]:
-    told = Contents(contents, session.shown)
+    told = Contents(contents, session.shown, session.value)
     return session_lines(session.store, session.session_id, told)
 
 

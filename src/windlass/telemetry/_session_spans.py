@@ -24,10 +24,8 @@ from windlass.history.step import Step
 from windlass.messages import Message, ToolCall, assistant
 from windlass.telemetry.genai_messages import (
     Contents,
-    arguments_of,
     as_text,
     split_system,
-    tool_as_json,
 )
 from windlass.telemetry.spans import OtelSpan, SpanSink
 from windlass.wire.base import Finish, Usage
@@ -176,7 +174,7 @@ class SessionSpans:
             for step, sent in self._sent.items():
                 self._tell_unanswered(step, sent)
             for span in reversed(self._open.values()):
-                self._end(span)
+                self._end(span, outcome)
             self._end(self.root, outcome)
 
     # ---- calls and tools --------------------------------------------------------------------
@@ -194,14 +192,15 @@ class SessionSpans:
         }
         if self.contents.told and call is not None:
             known |= self._sent_contents(call)
-        ended = _Ended(usage, details.finish, row.message)
+        finish = details.finish if "finish" in row.metadata else None  # imports know none
+        ended = _Ended(usage, finish, row.message)
         self._tell_call(row, details.step, ended, **known)
 
     def _sent_contents(self, call: CallRecord) -> dict[str, str]:
         changed = {body.key: self.contents.message(body) for body in call.bodies}
         messages = [self._body(shown, changed) for shown in call.shown]
         system, rest = split_system([one for one in messages if one is not None])
-        contents = {"system": system, "input": rest, "tools": [*map(tool_as_json, call.tools)]}
+        contents = {"system": system, "input": rest, "tools": self.contents.tools(call.tools)}
         return {name: as_text(value) for name, value in contents.items() if value}
 
     def _body(
@@ -245,10 +244,8 @@ class SessionSpans:
         known: dict[str, Any] = {"tool_name": name, "tool_type": "function", "tool_call": ident}
         if self.contents.told and message is not None:
             known["tool_result"] = self.contents.shown(message).text
-            asked = None if call is None else Message("assistant", tool_calls=(call,))
-            if asked is not None:
-                (call,) = self.contents.shown(asked).tool_calls
-                known["tool_arguments"] = as_text(arguments_of(call))
+            if call is not None:
+                known["tool_arguments"] = as_text(self.contents.arguments(call))
         began = row.timestamp - (row.duration_ms or 0.0) / 1_000
         above = self.phase_span(row.phase, row.sounding_index)
         span = self._begin(EXECUTE_TOOL, name, above, began, phase=row.phase, **known)
@@ -283,7 +280,7 @@ class SessionSpans:
         if error:
             span.attributes |= named({"error": error})
         if self.contents.told:
-            span.told = told
+            span.told = self.contents.text(told)
         self.sink.closed(span)
 
     def _close_soundings(self, phase: str) -> None:

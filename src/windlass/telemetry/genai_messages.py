@@ -7,19 +7,33 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windlass.messages import Message, Picture, Text, ToolCall
+from windlass.messages import Message, Picture, Text, ToolCall, assistant, user
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What is told of contents: whether they are told, and as what a message is shown."""
+    """What is told of contents: whether they are, and as what messages and JSON data are shown."""
 
     told: bool = False
     shown: Callable[[Message], Message] = lambda message: message
+    value: Callable[[Any], Any] = lambda value: value
 
     def message(self, message: Message) -> dict[str, Any]:
         """A message in the form of the conventions."""
         return message_as_json(self.shown(message))
+
+    def arguments(self, call: ToolCall) -> Any:
+        """The arguments of a call, as `arguments_of` gives them."""
+        (shown,) = self.shown(assistant("", calls=[call])).tool_calls
+        return arguments_of(shown)
+
+    def tools(self, tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The definitions of tools that are in OpenAI's form."""
+        return [{"type": "function", **tool["function"]} for tool in self.value([*tools])]
+
+    def text(self, text: str) -> str:
+        """A text, as it is shown."""
+        return self.shown(user(text)).text
 
 
 def message_as_json(message: Message) -> dict[str, Any]:
@@ -55,11 +69,6 @@ def split_system(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Any], Sequ
     if messages and messages[0]["role"] in ("system", "developer"):
         return messages[0]["parts"], messages[1:]
     return [], messages
-
-
-def tool_as_json(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """The definition of a tool, of that in OpenAI's form."""
-    return {"type": "function", **tool["function"]}
 
 
 def as_text(value: Any) -> str:
