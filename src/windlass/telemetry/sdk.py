@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
@@ -163,10 +164,11 @@ class Telemetry:
             threading.Thread(target=each.shutdown, daemon=True)  # one may wait for an answer
             for each in self._providers
         ]
+        until = time.monotonic() + LONGEST_WAIT_S
         for thread in threads:
             thread.start()
-        threads[0].join(LONGEST_WAIT_S)
-        threads[1].join(LONGEST_WAIT_S if not threads[0].is_alive() else 0.0)
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
             for exporter in exporters.values():
                 exporter.shutdown()  # ends the waiting between tries
