@@ -10,12 +10,14 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from windlass.errors import UsageError
 from windlass.history.base import Store
 from windlass.safety.imports import logging_unchanged
+from windlass.safety.redaction import redacted_url
 from windlass.telemetry.genai_messages import Contents
 from windlass.telemetry.observing import ObservedStore, SpanMaker
 from windlass.telemetry.spans import OtelSpan, nanoseconds
@@ -48,6 +50,8 @@ class SdkSink:
         self._trace = trace
         self._tracer = tracer
         self._spans: dict[str, Any] = {}
+        self.ended = 0
+        """How many spans ended that are to be sent."""
         bounds = {"explicit_bucket_boundaries_advisory": DURATION_BOUNDS}
         self._durations = [meter.create_histogram(name, unit="s", **bounds) for name in DURATIONS]
         self._tokens = {
@@ -76,6 +80,7 @@ class SdkSink:
         own.set_attributes(span.attributes)
         if span.error:
             own.set_status(self._trace.StatusCode.ERROR, span.told or None)
+        self.ended += own.is_recording()
         own.end(nanoseconds(span.end))
         if span.operation == CHAT:
             self._count(span)
@@ -95,13 +100,21 @@ class SdkSink:
                 self._old_tokens.record(tokens, known | of_type)
 
 
+@dataclass(frozen=True, slots=True)
+class _Exporters:
+    """The exporters of providers that Windlass made; None: it has none."""
+
+    spans: _Counted | None = None
+    metrics: _Counted | None = None
+
+
 class Telemetry:
     """Where the spans and metrics of an engine's runs go; `close` sends the last of them."""
 
-    def __init__(self, tracers: Any, meters: Any, exporters: Mapping[str, _Counted] | None) -> None:
+    def __init__(self, tracers: Any, meters: Any, exporters: _Exporters) -> None:
         self._exporters = exporters
         self._providers = tracers, meters
-        self._stores: list[ObservedStore] = []
+        self._observed: list[tuple[ObservedStore, SdkSink]] = []
 
     @classmethod
     def open(cls) -> Telemetry:
@@ -119,8 +132,10 @@ class Telemetry:
                 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
                 if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-                    return cls(trace.get_tracer_provider(), metrics.get_meter_provider(), None)
-                spans, numbers = _span_exporter(), _metric_exporter()
+                    return cls(
+                        trace.get_tracer_provider(), metrics.get_meter_provider(), _Exporters()
+                    )
+                exporters = _Exporters(_span_exporter(), _metric_exporter())
         except ImportError as error:
             raise UsageError(
                 "OpenTelemetry's SDK is not installed; `pip install 'windlass[otel]'`, or leave"
@@ -130,36 +145,42 @@ class Telemetry:
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: SCOPE}))
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-        if spans is not None:
-            tracers.add_span_processor(BatchSpanProcessor(spans))
-        readers = [] if numbers is None else [PeriodicExportingMetricReader(numbers)]
+        if exporters.spans is not None:
+            tracers.add_span_processor(BatchSpanProcessor(exporters.spans))
+        readers = [PeriodicExportingMetricReader(one) for one in [exporters.metrics] if one]
         meters = MeterProvider(readers, resource, shutdown_on_exit=False)
-        exporters = {"spans": spans, "metrics": numbers}
-        return cls(tracers, meters, {key: one for key, one in exporters.items() if one})
+        return cls(tracers, meters, exporters)
 
     def observe(self, store: Store, *, contents: bool) -> Store:
         """The store, of whose sessions spans are made; `contents`: with what was said."""
         tracers, meters = self._providers
         sink = SdkSink(tracers.get_tracer(SCOPE), meters.get_meter(SCOPE))
         observed = ObservedStore(store, SpanMaker(store, sink, Contents(contents)))
-        self._stores.append(observed)
+        self._observed.append((observed, sink))
         return cast("Store", observed)
 
     async def close(self) -> str:
         """Send what is not sent yet; says what could not be told or sent (empty: all was)."""
-        for store in self._stores:
+        for store, _ in self._observed:
             store.finish()
-        if self._exporters is not None:
-            await asyncio.to_thread(self._shut_down, self._exporters)
-        told = [f"steps ({store.failures:,} x)" for store in self._stores if store.failures]
-        for kind, exporter in (self._exporters or {}).items():
-            told += [f"{kind} ({exporter.lost:,} x)"] if exporter.lost else []
-        if not told:
-            return ""
+        exporters = self._exporters
+        await asyncio.to_thread(self._shut_down, exporters)
+        lost: list[str] = []
+        if exporters.spans is not None:
+            ended = sum(sink.ended for _, sink in self._observed)
+            unsent = ended - exporters.spans.sent
+            lost += [f"{unsent:,} of {ended:,} spans"] if unsent else []
+        if exporters.metrics is not None and exporters.metrics.failed:
+            lost.append("metrics")
         place = next(filter(None, map(os.environ.get, _ENDPOINTS)), "http://localhost:4318")
-        return f"OpenTelemetry: lost on the way to {place}: {', '.join(told)}"
+        told = [f"{' and '.join(lost)} did not reach {redacted_url(place)}"] if lost else []
+        if failures := sum(store.failures for store, _ in self._observed):
+            told.append(f"{failures:,} steps of the run could not be told")
+        return f"OpenTelemetry: {'; '.join(told)}" if told else ""
 
-    def _shut_down(self, exporters: Mapping[str, _Counted]) -> None:
+    def _shut_down(self, exporters: _Exporters) -> None:
+        if exporters == _Exporters():  # the providers are the program's
+            return
         threads = [
             threading.Thread(target=each.shutdown, daemon=True)  # one may wait for an answer
             for each in self._providers
@@ -170,25 +191,28 @@ class Telemetry:
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
-            for exporter in exporters.values():
+            for exporter in filter(None, (exporters.spans, exporters.metrics)):
                 exporter.shutdown()  # ends the waiting between tries
             for thread in threads:
                 thread.join(1.0)
 
 
 class _Counted:
-    """An exporter of which it is counted how many batches it could not send."""
+    """An exporter of which it is counted how many spans it sent, and how often it failed."""
 
     def __init__(self, exporter: Any) -> None:
         self._exporter = exporter
         self._stopped = False
-        self.lost = 0
+        self.sent = 0
+        self.failed = 0
 
-    def export(self, *data: Any, **options: Any) -> Any:
-        """Export, and count a failure."""
-        self.lost += 1
-        result = self._exporter.export(*data, **options)
-        self.lost -= result.name == "SUCCESS"
+    def export(self, data: Any, *rest: Any, **options: Any) -> Any:
+        """Export, and count; what is on its way counts as failed."""
+        self.failed += 1
+        result = self._exporter.export(data, *rest, **options)
+        if result.name == "SUCCESS":
+            self.failed -= 1
+            self.sent += len(data) if isinstance(data, Sequence) else 0
         return result
 
     def shutdown(self, *data: Any, **options: Any) -> None:
