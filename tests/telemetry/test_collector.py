@@ -72,6 +72,16 @@ def test_a_setting_and_a_variable_turn_it_on(
     assert len(collector.spans()) == 5
 
 
+def test_what_a_sampler_leaves_out_is_not_missed(
+    line: CommandLine, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "always_off")
+    said = line("run", "one.json", "--otel", "on")
+    assert (said.code, "OpenTelemetry" in said.err) == (0, False)
+    assert not collector.spans()
+    assert {path for path, _ in collector.posts} == {"/v1/metrics"}
+
+
 def test_batches_and_chats_are_collected(line: CommandLine, collector: Collector) -> None:
     line.write("in.jsonl", '{"x": 1}\n{"x": 2}\n')
     said = line("batch", "one.json", "in.jsonl", "--out", "out.jsonl", "--otel", "on")
