@@ -100,6 +100,7 @@ class TestPriority:
             "providers": "default",
             "prices": "default",
             "headings": "default",
+            "otel": "default",
             "mcp_servers": "default",
         }
         assert settings.tools == ("one", "two:three")

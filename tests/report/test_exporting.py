@@ -73,7 +73,7 @@ def _imported(line: CommandLine, form: str) -> list[Recording]:
     return list(recordings(path))
 
 
-@pytest.mark.parametrize("form", ["jsonl", "openai", "anthropic"])
+@pytest.mark.parametrize("form", ["jsonl", "openai", "anthropic", "otel-content"])
 def test_what_is_imported_again_says_the_same(held: CommandLine, form: str) -> None:
     (before,) = recordings(held.folder / "s.jsonl")
     (after,) = _imported(held, form)
@@ -121,7 +121,9 @@ def test_html_stands_alone_and_runs_nothing(held: CommandLine) -> None:
     assert "<details><summary>3,028 characters" in page
 
 
-@pytest.mark.parametrize("form", ["openai", "anthropic", "markdown", "jsonl", "html"])
+@pytest.mark.parametrize(
+    "form", ["openai", "anthropic", "markdown", "jsonl", "html", "otel-content"]
+)
 def test_credentials_are_taken_out(held: CommandLine, form: str) -> None:
     page = held("export", "latest", "--as", form, "--redact").out
     for secret in (SECRET, "hunter2", "tr0ub4dor3"):

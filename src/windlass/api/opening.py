@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from windlass.history.base import Store
     from windlass.providers.at_hand import Providers
     from windlass.providers.base import Provider
+    from windlass.telemetry.sdk import Telemetry
 
 _MODULES: Final = (
     "windlass.api._runs",
@@ -44,6 +46,7 @@ _DEFAULTS: Final[EngineOptions] = {
     "store": None,
     "root": None,
     "search_folder": None,
+    "otel": None,
     "tools": (),
     "providers": {},
     "on_event": None,
@@ -55,6 +58,9 @@ _DEFAULTS: Final[EngineOptions] = {
     "approve": (),
     "on_question": None,
 }
+
+_SETTINGS: Final = ("model", "store", "root", "search_folder", "otel")
+"""The options that are settings."""
 
 OnEvent: TypeAlias = "Callable[[Event], None]"
 
@@ -69,6 +75,7 @@ class Resources:
     settings: Settings
     providers: Providers
     closing: AsyncExitStack
+    telemetry: Telemetry | None = None
     _store: Store | None = field(init=False, default=None)
 
     def store(self, *, existing: bool = False) -> Store:
@@ -80,7 +87,18 @@ class Resources:
             else:
                 opening = shared_store(self.settings)
             self._store = self.closing.enter_context(opening)
+            if self.telemetry is not None:
+                contents = self.settings.otel == "content"
+                self._store = self.telemetry.observe(self._store, contents=contents)
         return self._store
+
+    async def end_telemetry(self, on_event: OnEvent | None) -> None:
+        """Send the last spans; what could not be sent is told as an event, or as a warning."""
+        lost = "" if self.telemetry is None else await self.telemetry.close()
+        if lost:
+            token = _ON_EVENT.set(on_event)
+            _warn(lost)
+            _ON_EVENT.reset(token)
 
 
 @asynccontextmanager
@@ -90,20 +108,31 @@ async def open_resources(
     *,
     folder: Path | None = None,
     trust: bool = False,
+    on_event: OnEvent | None = None,
 ) -> AsyncIterator[Resources]:
     """Read the settings that hold in `folder` (default: the current one), and find providers.
 
-    `providers` go before others of the same name. Raises UsageError for what the user wrote.
+    `providers` go before others of the same name; `on_event` is told where spans could not be sent.
+    Raises UsageError for what the user wrote.
     """
     await load_rooms()
     from windlass.providers.at_hand import Providers
 
     settings = Settings.read(flags, folder=folder, trust=trust)
     settings.check_trust()
+    telemetry = None if settings.otel == "off" else await _open_telemetry()
     at_hand = Providers(providers, settings, warn=_warn, on_wait=_tell)
     async with AsyncExitStack() as closing:
         closing.push_async_callback(at_hand.close)
-        yield Resources(settings, at_hand, closing)
+        resources = Resources(settings, at_hand, closing, telemetry)
+        closing.push_async_callback(resources.end_telemetry, on_event)
+        yield resources
+
+
+async def _open_telemetry() -> Telemetry:
+    from windlass.telemetry.sdk import Telemetry
+
+    return await asyncio.to_thread(Telemetry.open)  # its imports take time
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +195,7 @@ class EngineBase:
     def flags(self) -> dict[str, Any]:
         """The options that are settings, by their names; None where they were not given."""
         options: dict[str, Any] = {**self.options}
-        return {name: options[name] for name in ("model", "store", "root", "search_folder")}
+        return {name: options[name] for name in _SETTINGS}
 
     @property
     def limits(self) -> dict[str, Any]:
@@ -184,7 +213,8 @@ class EngineBase:
         if self._closing is not None:
             raise UsageError("the engine is open already; use it, or make another one")
         async with AsyncExitStack() as closing:
-            self._resources = await closing.enter_async_context(self._open())
+            opening = self._open(self.options["on_event"])
+            self._resources = await closing.enter_async_context(opening)
             self._closing = closing.pop_all()
         return self
 
@@ -194,9 +224,9 @@ class EngineBase:
         if closing is not None:
             await closing.aclose()
 
-    def _open(self) -> AbstractAsyncContextManager[Resources]:
+    def _open(self, on_event: OnEvent | None) -> AbstractAsyncContextManager[Resources]:
         providers, trust = self.options["providers"] or {}, self.options["trust"]
-        return open_resources(self.flags, providers, trust=trust)
+        return open_resources(self.flags, providers, trust=trust, on_event=on_event)
 
     @asynccontextmanager
     async def open_call(self, on_event: OnEvent | None) -> AsyncIterator[EngineCall]:
@@ -204,7 +234,7 @@ class EngineBase:
         async with AsyncExitStack() as closing:
             resources = self._resources
             if resources is None:
-                resources = await closing.enter_async_context(self._open())
+                resources = await closing.enter_async_context(self._open(on_event))
             yield EngineCall(self, resources, on_event, closing)
 
     @asynccontextmanager

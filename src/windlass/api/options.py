@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 if TYPE_CHECKING:
     from windlass.cascade.model import Cascade
@@ -53,6 +53,10 @@ class EngineOptions(TypedDict, total=False):
 
     search_folder: str | Path | None
     """The folder of texts that `web_search` looks in."""
+
+    otel: Literal["off", "on", "content"] | None
+    """Whether runs send OpenTelemetry's spans and metrics, and with `content` what is said, too.
+    Default: the setting `otel`."""
 
     tools: Tools
     """Functions, modules or dotted paths to register beside the builtin tools."""

@@ -90,6 +90,13 @@ class SettingOptions:
     search_folder: Annotated[
         str | None, Option(help="The folder of texts that the tool web_search looks in.")
     ] = None
+    otel: Annotated[
+        str | None,
+        Option(
+            metavar="on|content",
+            help="Send OpenTelemetry's spans and metrics; content: with what is said.",
+        ),
+    ] = None
 
     def flags(self) -> dict[str, str | None]:
         """The settings by name, as `Settings.read` and the functions of the library take them."""

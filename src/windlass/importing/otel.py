@@ -1,8 +1,8 @@
 """Spans of OpenTelemetry's conventions for GenAI, in OTLP: JSON, or protobuf with an extra.
 
-No name of these conventions is stable; the table below has those in use. Content is recorded only
-if the program is set up for it; a call without content counts with its usage. Cache marks, and some
-of what was sent, are not recorded: a transcript.
+No name of these conventions is stable; `wire/genai_names.py` has those in use. Content is recorded
+only if the program is set up for it; a call without content counts with its usage. Cache marks, and
+some of what was sent, are not recorded: a transcript.
 """
 
 from __future__ import annotations
@@ -11,44 +11,24 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import MALFORMED, Answers, model_of, object_of, text_of, time_of
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    dollars_of,
+    model_of,
+    object_of,
+    text_of,
+    time_of,
+)
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
+from windlass.messages import canonical_json
 from windlass.safety.foreign import parse_recorded
+from windlass.wire.genai_names import ATTRIBUTES, PROVIDERS
 
 _CALLS: Final = frozenset({"chat", "text_completion", "generate_content", "responses"})
 """The operations that call a model once; an `invoke_agent` is the sum of those below it."""
-_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
-    "operation": ("gen_ai.operation.name",),
-    "provider": ("gen_ai.provider.name", "gen_ai.system"),
-    "model": ("gen_ai.request.model", "gen_ai.response.model"),
-    "id": ("gen_ai.response.id",),
-    "conversation": ("gen_ai.conversation.id", "session.id"),
-    "agent": ("gen_ai.agent.id",),
-    "system": ("gen_ai.system_instructions",),
-    "input": ("gen_ai.input.messages", "gen_ai.prompt"),
-    "output": ("gen_ai.output.messages", "gen_ai.completion"),
-    "tools": ("gen_ai.tool.definitions", "gen_ai.request.tools"),
-    "in": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
-    "out": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
-    "read": (
-        "gen_ai.usage.cache_read.input_tokens",
-        "gen_ai.usage.cache_read_input_tokens",
-        "gen_ai.usage.input_tokens.cached",
-    ),
-    "written": (
-        "gen_ai.usage.cache_creation.input_tokens",
-        "gen_ai.usage.cache_creation_input_tokens",
-    ),
-}
-_PROVIDERS: Final[Mapping[str, str]] = {
-    "gcp.gemini": "gemini",
-    "gcp.gen_ai": "gemini",
-    "gcp.vertex_ai": "gemini",
-    "aws.bedrock": "bedrock",
-    "azure.ai.openai": "openai",
-}
 _ASKED: Final[Mapping[str, str]] = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -117,7 +97,7 @@ def _fields(span: Mapping[str, Any]) -> dict[str, Any]:
             fields = {**attributes, **fields}
     named = {
         name: next(fields[key] for key in keys if key in fields)
-        for name, keys in _NAMES.items()
+        for name, keys in ATTRIBUTES.items()
         if any(key in fields for key in keys)
     }
     listed = {
@@ -179,7 +159,7 @@ def _json(value: Any) -> Any:
 
 def _exchange(span: Mapping[str, Any], fields: Mapping[str, Any]) -> Exchange:
     provider = str(fields.get("provider") or "openai")
-    model = model_of(fields.get("model"), _PROVIDERS.get(provider, provider))
+    model = model_of(fields.get("model"), PROVIDERS.get(provider, provider))
     messages = []
     if system := _json(fields.get("system")):
         parts = system if isinstance(system, list) else [system]
@@ -208,7 +188,7 @@ def _exchange(span: Mapping[str, Any], fields: Mapping[str, Any]) -> Exchange:
         },
         key,
         time_of(span.get("startTimeUnixNano") or span.get("start_time_unix_nano")),
-        None,
+        dollars_of(fields.get("cost")),
         ident if isinstance(ident, str) else "",
     )
 
@@ -249,16 +229,16 @@ def _chats(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         words = part.get("content", part.get("text"))
         match part.get("type"):
             case "tool_call":
-                function = {
-                    "name": str(part.get("name")),
-                    "arguments": _text(part.get("arguments")),
-                }
+                given = part.get("arguments")
+                arguments = given if isinstance(given, str) else canonical_json(given)
+                function = {"name": str(part.get("name")), "arguments": arguments}
                 ident = str(part.get("id") or "")
                 calls.append({"id": ident, "type": "function", "function": function})
             case "tool_call_response":
                 answer = part.get("response", part.get("result"))
                 result = {"role": "tool", "content": _text(answer)}
-                results.append({**result, "tool_call_id": str(part.get("id") or "")})
+                failed = {"is_error": True} if part.get("is_error") is True else {}
+                results.append({**result, **failed, "tool_call_id": str(part.get("id") or "")})
             case "reasoning" | "thinking":
                 continue  # no provider takes thinking back as text
             case _:

@@ -1,7 +1,7 @@
 """A session written out: as the lists that other programs take, or as a page to read.
 
-`jsonl` is a log of the calls as they were sent, which `windlass import` reads again; the others are
-what was said, in order and unshortened.
+`jsonl` is a log of the calls as they were sent, which `windlass import` reads again, and `otel`
+their spans; the others are what was said, in order and unshortened.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from windlass.caching.rates import money
@@ -33,6 +34,8 @@ from windlass.report._session_record import SessionRecord
 from windlass.report.page import page
 from windlass.safety.foreign import parse_json
 from windlass.safety.redaction import redacted_json, redacted_text
+from windlass.telemetry.genai_messages import Contents
+from windlass.telemetry.otlp_json import session_lines
 from windlass.wire import anthropic
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
@@ -42,7 +45,7 @@ LONG: Final = 2_000
 
 
 def export(store: Store, session_id: str, form: str, *, redact: bool = False) -> Iterator[str]:
-    """The pieces of a session's text in a form: `openai`, `anthropic`, `jsonl`, `markdown`, `html`.
+    """The pieces of a session's text in a form: a key of `FORMS`.
 
     `redact` takes credentials out. Raises UsageError for an unknown form or session.
     """
@@ -203,6 +206,11 @@ def _jsonl(session: _Session) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
+def _otel(session: _Session, *, contents: bool) -> Iterator[str]:
+    told = Contents(contents, session.shown, session.value)
+    return session_lines(session.store, session.session_id, told)
+
+
 # ---- for people ---------------------------------------------------------------------
 
 
@@ -300,6 +308,8 @@ FORMS: Final[Mapping[str, Callable[[_Session], Iterator[str]]]] = {
     "markdown": _markdown,
     "jsonl": _jsonl,
     "html": _html,
+    "otel": partial(_otel, contents=False),
+    "otel-content": partial(_otel, contents=True),
 }
-JSON_FORMS: Final = frozenset({"openai", "anthropic", "jsonl"})
+JSON_FORMS: Final = frozenset({"openai", "anthropic", "jsonl", "otel", "otel-content"})
 """Those that programs read."""

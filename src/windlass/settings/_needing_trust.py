@@ -18,6 +18,8 @@ def part_needing_trust(name: str, value: Any, folder: Path, users: Layer) -> Any
     """
     if name in ("tools", "mcp_servers"):
         return value or None
+    if name == "otel":
+        return None if value == "off" else value
     mine = users[name].value if name in users else {}
     if name == "providers":  # a table here replaces the one in the user's own file as a whole
         return {

@@ -117,6 +117,9 @@ _Number: TypeAlias = Annotated[
 _Amount: TypeAlias = Annotated[int, NUMBER, Field(ge=0), Expected("a whole number, 0 for off")]
 _Switch: TypeAlias = Annotated[bool, Expected("true or false")]
 _Flag: TypeAlias = Annotated[YesNo, Expected("true or false")]
+_Otel: TypeAlias = Annotated[
+    Literal["off", "on", "content"], Expected("off, on, or content (with what is said)")
+]
 _Dollars: TypeAlias = Annotated[
     # A million or more is a typing mistake.
     float, Strict(), Field(ge=0, lt=1e6), Expected("US dollars per million tokens")
@@ -287,6 +290,9 @@ class SettingFields(Model):
 
     cards: CardOptions = CardOptions()
     """How context cards are made."""
+
+    otel: _Otel = "off"
+    """Whether runs send OpenTelemetry's spans and metrics: off, on, content (with what is said)."""
 
     headings: HeadingSettings = HeadingSettings()
     """Headings of the sections of a task's context."""

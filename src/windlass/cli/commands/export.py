@@ -17,7 +17,10 @@ def export(
     session: Session,
     *,
     form: Annotated[
-        str, Option("--as", help="openai, anthropic, markdown, jsonl or html.")
+        str,
+        Option(
+            "--as", help="openai, anthropic, markdown, jsonl, html, otel (spans) or otel-content."
+        ),
     ] = "markdown",
     redact: Annotated[
         bool, Option("--redact", help="Take out what looks like a credential.")
