@@ -16,6 +16,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -34,7 +35,10 @@ from windlass.window.options import Policy
 
 RECALLED: Final = "recall"
 """Why the output of that command stays as it is."""
-_RECALL: Final = re.compile(r"\bwindlass\s+recall\b")
+_RECALL: Final = re.compile(r"\bwindlass(?:\.exe)?['\"]?\s+recall\b")
+_REDACTED: Final = "without credentials"
+_MOST_WORDS: Final = 400
+"""Characters of an error that are noted."""
 _MOST_THREADS: Final = 12
 """Conversations that are kept in memory; one more is read anew when it goes on."""
 _STORED_EVERY_S: Final = 60.0
@@ -75,6 +79,28 @@ class _Conversation:
     """The user's own prices of models."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def show(
+        self, event: ToolEvent, line: HookLine, journal: Journal, *, redact: bool
+    ) -> tuple[str | None, HookLine]:
+        """What the model is to see in place of a result (None: the result), and what is noted.
+
+        The original is kept by then.
+        """
+        given = event.text or ""
+        text = redacted_text(given) if redact else given
+        told = replace(event, text=text, shown_chars=min(event.shown_chars, len(text)))
+        with self.lock, override(self.prices):
+            short = self.thread.shorten(told)
+        if short is not None:
+            journal.keep(short.original)
+            return short.text, _shortened(line, short)
+        return (None, line) if text == given else (text, replace(line, because=_REDACTED))
+
+    def begin_anew(self) -> None:
+        """Forget what the model saw: it did not get what it was to see."""
+        with self.lock:
+            self.thread.begin_anew()
+
 
 class Answering:
     """All conversations of one user's agents."""
@@ -103,7 +129,9 @@ class Answering:
         event = adapter.read_event(payload)
         if event is None:
             return Answer("")
-        store = store_folder(options, event.place, request.variables)
+        place = replace(event.place, folder=request.folder / event.place.folder)
+        event = replace(event, place=place)
+        store = store_folder(options, place, request.variables)
         if isinstance(event, SessionEvent):
             self._take_moment(event, options, store, request)
             return Answer("")
@@ -111,35 +139,30 @@ class Answering:
         line = HookLine(
             time=self._clock(),
             agent=options.agent,
-            session=event.place.session,
-            thread=event.place.thread,
+            session=place.session,
+            thread=place.thread,
             call_id=event.call_id,
             tool=event.tool,
             outcome="whole",
-            transcript=str(event.place.transcript or ""),
-            folder=str(event.place.folder),
+            transcript=str(place.transcript or ""),
+            folder=str(place.folder),
         )
-        take_back, text = _nothing, None
-        outcome = _left_alone(event, options)
-        if outcome is not None:
-            line = replace(line, outcome=outcome[0], because=outcome[1])
-        else:
-            shown = redacted_text(event.text or "") if options.redact else event.text or ""
-            conversation = self._conversation(event.place, options, store, request)
-            try:
-                with conversation.lock, override(conversation.prices):
-                    short = conversation.thread.shorten(replace(event, text=shown))
-            except (WindlassError, ValueError, OSError, RecursionError) as error:
-                journal.write(replace(line, outcome="error", because=str(error)))
-                raise
-            if short is not None:
-                take_back, text = conversation.thread.begin_anew, short.text
-                journal.keep(short.original)
-                line = _shortened(line, short)
-            elif shown != event.text:
-                text, line = shown, replace(line, because="without credentials")
-        journal.write(replace(line, ms=round(1000 * (time.thread_time() - began), 1)))
-        return Answer(adapter.write_answer(payload, text), take_back)
+        left = _left_alone(event, options)
+        if left is not None:
+            journal.write(replace(line, outcome=left[0], because=left[1]))
+            return Answer(adapter.write_answer(payload, None))
+        conversation = None
+        try:
+            conversation = self._conversation(place, options, store, request)
+            text, said = conversation.show(event, line, journal, redact=options.redact)
+            journal.write(replace(said, ms=round(1000 * (time.thread_time() - began), 1)))
+        except Exception as error:
+            if conversation is not None:
+                conversation.begin_anew()
+            with suppress(OSError, WindlassError):
+                journal.write(replace(line, outcome="error", because=f"{error}"[:_MOST_WORDS]))
+            raise
+        return Answer(adapter.write_answer(payload, text), conversation.begin_anew)
 
     def _take_moment(
         self, event: SessionEvent, options: HookOptions, store: Path, request: Request

@@ -29,6 +29,8 @@ FAILURES = "hook-failures.txt"
 """The file of failures in the own folder: a line each."""
 _MOST_FAILURES = 1_000_000
 """Bytes after which no more failures are written."""
+_MOST_WORDS = 400
+"""Characters of a failure."""
 
 
 def run(arguments: list[str]) -> int:
@@ -39,10 +41,8 @@ def run(arguments: list[str]) -> int:
         if payload is None:
             count_failure(f"an event of more than {MOST_BYTES:,} bytes", arguments)
         else:
-            answer = ask(arguments, payload, until)
-            sys.stdout.buffer.write(answer)
-            sys.stdout.buffer.flush()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
+            _print(ask(arguments, payload, until))
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the agent goes on
         count_failure(f"{type(error).__name__}: {error}", arguments)
     return 0
 
@@ -74,7 +74,17 @@ def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
         while piece := connection.recv(1 << 16):
             pieces.append(piece)
             connection.settimeout(max(0.05, until - time.monotonic()))
-    return b"".join(pieces)
+    data = b"".join(pieces)
+    size, answer = data[:4], data[4:]
+    if not size or int.from_bytes(size) != len(answer):
+        raise ConnectionError("an answer that ends early")
+    return answer
+
+
+def _print(answer: bytes) -> None:
+    """Write the answer, past Python's own buffer: it would fail once more when Python ends."""
+    while answer:
+        answer = answer[os.write(1, answer) :]
 
 
 def _is_told(name: str) -> bool:
@@ -135,6 +145,7 @@ def connect(folder: str) -> socket.socket | None:
     path = address(folder)
     if hasattr(socket, "AF_UNIX"):
         connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(WAIT_S)  # else a process that hangs holds up the agent
         try:
             connection.connect(f"{path}.socket")
         except OSError:
@@ -172,11 +183,12 @@ def count_failure(what: str, arguments: list[str]) -> None:
     """Note a failure where `windlass hook status` finds it; nothing where that fails, too."""
     try:
         path = os.path.join(own_folder(), FAILURES)
-        line = f"{time.time():.0f}\t{arguments[0] if arguments else ''}\t{' '.join(what.split())}\n"
+        agent, words = "".join(arguments[:1])[:40], " ".join(what.split())[:_MOST_WORDS]
+        line = f"{time.time():.0f}\t{agent}\t{words}\n"
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             if os.fstat(handle).st_size < _MOST_FAILURES:
-                os.write(handle, line.encode(errors="replace")[:500])
+                os.write(handle, line.encode(errors="replace"))
         finally:
             os.close(handle)
     except OSError:

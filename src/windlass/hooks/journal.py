@@ -9,6 +9,7 @@ is needed to get an original back. When a session is put into the store, its ori
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -82,16 +83,18 @@ class Journal:
         data = json.dumps({name: value for name, value in asdict(line).items() if value != ""})
         handle = open_own(path, flags=os.O_APPEND)
         try:
-            os.write(handle, data.encode() + b"\n")
+            line_bytes = data.encode() + b"\n"
+            if os.write(handle, line_bytes) < len(line_bytes):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         finally:
             os.close(handle)
 
     def keep(self, original: Message) -> None:
         """Keep an original durably, once. Raises as `write` does."""
-        path = self._originals / f"{original.content_hash}.json"
-        if not path.exists():
-            make_folder(path.parent, self._store)
-            replace(path, [original.canonical.encode()], 0o600, durable=True)
+        path, data = self._originals / f"{original.content_hash}.json", original.canonical.encode()
+        make_folder(path.parent, self._store)
+        if path.is_symlink() or not path.exists() or path.read_bytes() != data:
+            replace(path, [data], 0o600, durable=True)
 
     def lines(self, agent: str, session: str) -> Iterator[HookLine]:
         """The lines of a session, in order; a line that cannot be read is left out."""
@@ -99,7 +102,8 @@ class Journal:
             for data in file:
                 with suppress(ValueError, TypeError):
                     told = json.loads(data)
-                    yield HookLine(**{name: told[name] for name in told.keys() & _NAMES})
+                    if isinstance(told, dict):
+                        yield HookLine(**{name: told[name] for name in told.keys() & _NAMES})
 
     def sessions(self) -> Iterator[tuple[str, str]]:
         """The agent and the session of each file, the one that was written last first."""
@@ -112,11 +116,16 @@ class Journal:
     def original(self, ref: str) -> Message:
         """The original that a reference means, among those that are kept here.
 
-        Raises KeyError with the end of a sentence where none or several are meant.
+        Raises KeyError with the end of a sentence where none or several are meant, or where the
+        file does not hold what its name says.
         """
         ident = meant(ref, (path.stem for path in self._originals.glob("*.json")))
         data = (self._originals / f"{ident}.json").read_bytes()
-        return from_dict(json.loads(data))
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
+            original = from_dict(json.loads(data))
+            if original.content_hash == ident:
+                return original
+        raise KeyError("its file is damaged")
 
     def forget(self, content_hash: str) -> None:
         """Remove an original that the store has by now."""

@@ -8,10 +8,12 @@ transcript tells when the user went back, or when the conversation was compacted
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from windlass.context.context import Context
+from windlass.errors import SequenceError
 from windlass.hooks._tail import Said, Tail
 from windlass.hooks.events import Place, ToolEvent
 from windlass.messages import Message
@@ -60,7 +62,8 @@ class Thread:
 
     def prepare(self, place: Place) -> None:
         """Do what takes long before the first result comes."""
-        self._catch_up(place).window()
+        with suppress(SequenceError):  # nothing was said yet
+            self._catch_up(place).window()
 
     def shorten(self, event: ToolEvent) -> ShortForm | None:
         """The short form of a result whose text is known (None: it stays as it is)."""
