@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -165,6 +166,7 @@ class Tail:
             for block in _blocks(message):
                 match block.get("type"):
                     case "text" if message.get("role") == "user":
+                        words = ""
                         if said := str(block.get("text", "")):
                             yield Said(words=said)
                     case "text":
@@ -186,14 +188,26 @@ class Tail:
 
     def before(self, call_id: str) -> str:
         """What the model said before it made a call (empty: nothing, or not recorded yet)."""
-        for message in reversed(self._records.values()):
-            words = ""
+        answer: Record = next(
+            filter(partial(_has_call, call_id), reversed(self._records.values())), {}
+        )
+        words, ident = "", answer.get("id")
+        for message in self._records.values():
+            if message is not answer and (ident is None or message.get("id") != ident):
+                continue
             for block in _blocks(message):
                 if block.get("type") == "text":
                     words = str(block.get("text", ""))
-                if block.get("type") == "tool_use" and block.get("id") == call_id:
-                    return words
+                if block.get("type") == "tool_use":
+                    if block.get("id") == call_id:
+                        return words
+                    words = ""
         return ""
+
+
+def _has_call(call_id: str, message: Record) -> bool:
+    calls = (block for block in _blocks(message) if block.get("type") == "tool_use")
+    return any(block.get("id") == call_id for block in calls)
 
 
 def _blocks(message: Record) -> Sequence[Record]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass.context.context import Context
@@ -54,11 +54,13 @@ class Thread:
     _words: int = 0
     """How often the user's words in view are in the context."""
     _is_stale: bool = True
-    """Whether the context is to be built anew from the transcript."""
+    """Whether the context is to be built anew from what is in view."""
+    _shown: list[Said] = field(default_factory=list[Said])
+    """What was told here, as the model saw it, where there is no transcript."""
 
     def begin_anew(self) -> None:
         """Forget what was seen: the conversation was compacted, or another one began."""
-        self._context, self._is_stale = None, True
+        self._context, self._is_stale, self._shown = None, True, []
 
     def prepare(self, place: Place) -> None:
         """Do what takes long before the first result comes."""
@@ -68,14 +70,20 @@ class Thread:
     def shorten(self, event: ToolEvent) -> ShortForm | None:
         """The short form of a result whose text is known (None: it stays as it is)."""
         context = self._catch_up(event.place, event.call_id)
-        before = "" if self.tail is None else self.tail.before(event.call_id)
-        said = Said("", event.call_id, event.tool, event.arguments, before, event.text or "")
+        ident = event.call_id or f"call {len(self._met)}"
+        if ident in self._met:  # told twice: what was shown of it must not refer to itself
+            return None
+        before = "" if self.tail is None else self.tail.before(ident)
+        said = Said("", ident, event.tool, event.arguments, before, event.text or "")
         self._append(context, said)
         window = context.window()
         shown, entry = window.next_call.entries[-1], window.entries[-1]
         text = shown.message.text
         saves = entry.action == "replaced" and event.shown_chars - len(text) >= _LEAST_SAVED
-        if not saves or (event.fits is not None and not event.fits(text, said.result)):
+        is_taken = saves and (event.fits is None or event.fits(text, said.result))
+        if self.tail is None:
+            self._shown.append(replace(said, result=text) if is_taken else said)
+        if not is_taken:
             # What the context believes to be shown is not what the agent shows.
             self._is_stale = entry.action == "replaced" or event.shown_chars < len(said.result)
             return None
@@ -93,12 +101,12 @@ class Thread:
         """The context with what was seen before the result of a call."""
         tail = self.tail
         appends = tail.read() if tail is not None else True
-        if self._context is None or not appends or (self._is_stale and tail is not None):
+        if self._context is None or not appends or self._is_stale:
             model = (None if tail is None else tail.model) or place.model
             self._met, self._words, self._is_stale = set(), 0, False
             self._context = Context(model, self.policy, way_back=self.way_back)
         words = 0
-        for said in tail.in_view() if tail is not None else ():
+        for said in tail.in_view() if tail is not None else self._shown:
             words += bool(said.words)
             is_new = words > self._words if said.words else said.call_id not in self._met
             if is_new and said.call_id != call_id:
@@ -111,7 +119,7 @@ class Thread:
         if said.words:
             context.append({"role": "user", "content": said.words})
             return
-        ident = said.call_id or f"call {len(self._met)}"
+        ident = said.call_id
         self._met.add(ident)
         call = {"name": said.tool or "tool", "arguments": json.dumps(dict(said.arguments))}
         calls = [{"id": ident, "type": "function", "function": call}]
