@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass.context.context import Context
+from windlass.context.window import Chat
 from windlass.errors import SequenceError
 from windlass.hooks._tail import Said, Tail
 from windlass.hooks.events import Place, ToolEvent
@@ -21,6 +22,9 @@ from windlass.window.options import Policy
 
 _LEAST_SAVED: Final = 80
 """Characters that a short form must save: it is read by each later call, and may be fetched."""
+
+_ANSWER: Final = "(answered)"
+"""What stands for an answer without calls, which no result depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class Thread:
     """The calls whose results are in the context."""
     _words: int = 0
     """How often the user's words in view are in the context."""
+    _waiting: str | None = None
+    """The message that was shortened last, until the call that shows it counts as made."""
     _is_stale: bool = True
     """Whether the context is to be built anew from what is in view."""
     _shown: list[Said] = field(default_factory=list[Said])
@@ -83,7 +89,10 @@ class Thread:
         is_taken = saves and (event.fits is None or event.fits(text, said.result))
         if self.tail is None:
             self._shown.append(replace(said, result=text) if is_taken else said)
-        if not is_taken:
+        if is_taken:
+            self._waiting = f"of {ident}"
+        else:
+            context.pin(f"of {ident}")
             # What the context believes to be shown is not what the agent shows.
             self._is_stale = entry.action == "replaced" or event.shown_chars < len(said.result)
             return None
@@ -103,7 +112,7 @@ class Thread:
         appends = tail.read() if tail is not None else True
         if self._context is None or not appends or self._is_stale:
             model = (None if tail is None else tail.model) or place.model
-            self._met, self._words, self._is_stale = set(), 0, False
+            self._met, self._words, self._is_stale, self._waiting = set(), 0, False, None
             self._context = Context(model, self.policy, way_back=self.way_back)
         words = 0
         for said in tail.in_view() if tail is not None else self._shown:
@@ -117,15 +126,25 @@ class Thread:
     def _append(self, context: Context, said: Said, *, as_it_is: bool = False) -> None:
         """Append words, or a call with its result; `as_it_is`: the result was shown so before."""
         if said.words:
+            if self._waiting is not None:
+                self._append_answer(context, {"role": "assistant", "content": _ANSWER})
             context.append({"role": "user", "content": said.words})
             return
         ident = said.call_id
         self._met.add(ident)
         call = {"name": said.tool or "tool", "arguments": json.dumps(dict(said.arguments))}
         calls = [{"id": ident, "type": "function", "function": call}]
-        context.append({"role": "assistant", "content": said.before or None, "tool_calls": calls})
+        answer = {"role": "assistant", "content": said.before or None, "tool_calls": calls}
+        self._append_answer(context, answer)
         context.append(
             {"role": "tool", "tool_call_id": ident, "content": said.result, "id": f"of {ident}"}
         )
         if as_it_is:
             context.pin(f"of {ident}")
+
+    def _append_answer(self, context: Context, answer: Chat) -> None:
+        """Append an answer of the model: what it saw before stays as it is from here on."""
+        context.append(answer)
+        if self._waiting is not None:
+            context.pin(self._waiting)
+            self._waiting = None
