@@ -65,7 +65,8 @@ class HookLine:
     folder: str = ""
 
 
-_NAMES: Final = frozenset(each.name for each in fields(HookLine))
+_UNSAID: Final = {each.name: each.default for each in fields(HookLine)}
+"""What a field has that a line need not say."""
 
 
 class Journal:
@@ -80,7 +81,9 @@ class Journal:
         """Append a line. Raises OSError, and StoreError for a link in the way."""
         path = self._path(line.agent, line.session)
         make_folder(path.parent, self._store)
-        data = json.dumps({name: value for name, value in asdict(line).items() if value != ""})
+        data = json.dumps(
+            {name: told for name, told in asdict(line).items() if told != _UNSAID[name]}
+        )
         handle = open_own(path, flags=os.O_APPEND)
         try:
             line_bytes = data.encode() + b"\n"
@@ -103,7 +106,9 @@ class Journal:
                 with suppress(ValueError, TypeError):
                     told = json.loads(data)
                     if isinstance(told, dict):
-                        yield HookLine(**{name: told[name] for name in told.keys() & _NAMES})
+                        yield HookLine(
+                            **{name: told[name] for name in told.keys() & _UNSAID.keys()}
+                        )
 
     def sessions(self) -> Iterator[tuple[str, str]]:
         """The agent and the session of each file, the one that was written last first."""

@@ -117,8 +117,8 @@ class Thread:
         words = 0
         for said in tail.in_view() if tail is not None else self._shown:
             words += bool(said.words)
-            is_new = words > self._words if said.words else said.call_id not in self._met
-            if is_new and said.call_id != call_id:
+            is_other = said.call_id not in self._met and said.call_id != call_id
+            if words > self._words if said.words else is_other:
                 self._append(self._context, said, as_it_is=True)
         self._words = words
         return self._context
