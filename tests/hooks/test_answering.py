@@ -378,9 +378,12 @@ def test_an_answer_that_did_not_arrive_is_not_referred_to(agent: HookedAgent) ->
 def test_an_error_of_ours_is_noted_and_forgotten(
     agent: HookedAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fail(_: object) -> None:
+        raise KeyError("nothing")
+
     agent.result(after(bash(log()), "c1"))
     with monkeypatch.context() as patch:
-        patch.setattr("windlass.context.context.Context.window", lambda _: {}["nothing"])
+        patch.setattr("windlass.context.context.Context.window", fail)
         with pytest.raises(KeyError):
             agent.tell(after(bash(log()), "c2"))
     assert way_back(agent.result(after(bash(log()), "c3"))["stdout"])

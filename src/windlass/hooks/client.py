@@ -75,10 +75,9 @@ def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
             pieces.append(piece)
             connection.settimeout(max(0.05, until - time.monotonic()))
     data = b"".join(pieces)
-    size, answer = data[:4], data[4:]
-    if not size or int.from_bytes(size) != len(answer):
+    if len(data) - 4 != int.from_bytes(data[:4]):
         raise ConnectionError("an answer that ends early")
-    return answer
+    return data[4:]
 
 
 def _print(answer: bytes) -> None:

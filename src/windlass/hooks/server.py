@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import signal
 import socket
 import threading
@@ -107,7 +108,9 @@ class _Server:
         """Answer until nothing came for so many seconds, or nothing can come any more."""
         last = time.monotonic()
         self._listener.settimeout(min(_LOOK_S, idle_s))
-        while time.monotonic() - last < idle_s and self._is_found():
+        while self._is_found():
+            if time.monotonic() - last > idle_s and threading.active_count() == 1:
+                return
             with suppress(TimeoutError):
                 connection, _ = self._listener.accept()
                 last = time.monotonic()
@@ -125,6 +128,8 @@ class _Server:
                     return
                 request = _read_request(connection)
                 arguments = list(request.arguments)
+                if _is_gone(connection):
+                    return
                 answer = self._answering.answer(request)
                 text, take_back = answer.text.encode(), answer.take_back
             except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
@@ -148,6 +153,15 @@ def _read_request(connection: socket.socket) -> Request:
     while piece := connection.recv(1 << 16):
         payload += piece
     return answering.Request(Path(words[0]), variables, tuple(words[between + 1 :]), bytes(payload))
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Whether the short process gave up already; where that cannot be told it did not."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
