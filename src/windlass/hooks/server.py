@@ -136,10 +136,9 @@ class _Server:
                 client.count_failure(f"{type(error).__name__}: {error}", arguments)
             try:
                 connection.sendall(len(text).to_bytes(4) + text)
-            except OSError as error:  # the short process gave up: its agent shows the whole result
+            except OSError:  # the short process gave up, and counted that: its agent shows it whole
                 if take_back is not None:
                     take_back()
-                client.count_failure(f"{type(error).__name__}: {error}", arguments)
 
 
 def _read_request(connection: socket.socket) -> Request:
