@@ -318,7 +318,9 @@ def loopback(home: Home, tmp_path: Path) -> Home:
     """A home whose Python knows no sockets with a path, as on Windows."""
     patched = tmp_path / "patched"
     patched.mkdir()
-    (patched / "sitecustomize.py").write_text("import socket\ndel socket.AF_UNIX\n")
+    (patched / "sitecustomize.py").write_text(
+        "import _socket, socket\ndel _socket.AF_UNIX, socket.AF_UNIX\n"
+    )
     home.variables["PYTHONPATH"] = f"{patched}{os.pathsep}{SOURCE}"
     return home
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-
-from windlass.cli.signals import signals_interrupt
 
 
 def main() -> None:
@@ -19,6 +16,10 @@ def main() -> None:
         from windlass.hooks.client import run
 
         sys.exit(run(sys.argv[3:]))
+    import threading
+
+    from windlass.cli.signals import signals_interrupt
+
     threads = frozenset(threading.enumerate())
     with signals_interrupt():
         try:

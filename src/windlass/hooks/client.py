@@ -1,6 +1,7 @@
 """The short process that an agent starts at each event: it asks the process that stays.
 
-It imports little, since it is started at every result of a tool. Whatever fails, it prints nothing
+It imports little, since it is started at every result of a tool: `_socket` takes 10 ms less than
+`socket`. Whatever fails, it prints nothing
 and exits with 0, and the agent goes on as if there was no hook; the failure is counted.
 """
 
@@ -16,7 +17,7 @@ from windlass import __version__
 
 TYPE_CHECKING = False  # typing's own, without the 10 ms that importing it takes
 if TYPE_CHECKING:
-    import socket
+    import _socket
 
 MOST_BYTES = 8_000_000
 """Bytes of an event; the result in a longer one stays as it is."""
@@ -63,7 +64,7 @@ def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
             if time.monotonic() > until:
                 raise TimeoutError("the process of the hook did not start in time")
             time.sleep(_TRY_AGAIN_S)
-    with connection:
+    try:
         told = {name: value for name, value in os.environ.items() if _is_told(name)}
         header = [os.getcwd(), *(f"{name}={value}" for name, value in told.items()), "", *arguments]
         data = "\0".join(header).encode(errors="surrogateescape")
@@ -74,6 +75,8 @@ def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
         while piece := connection.recv(1 << 16):
             pieces.append(piece)
             connection.settimeout(max(0.05, until - time.monotonic()))
+    finally:
+        connection.close()
     data = b"".join(pieces)
     if len(data) - 4 != int.from_bytes(data[:4]):
         raise ConnectionError("an answer that ends early")
@@ -137,26 +140,24 @@ def address(folder: str) -> str:
     return path
 
 
-def connect(folder: str) -> socket.socket | None:
+def connect(folder: str) -> _socket.socket | None:
     """A connection to the process that stays (None: it does not run)."""
-    import socket
+    import _socket
 
     path = address(folder)
-    if hasattr(socket, "AF_UNIX"):
-        connection = socket.socket(socket.AF_UNIX)
-        connection.settimeout(WAIT_S)  # else a process that hangs holds up the agent
-        try:
-            connection.connect(f"{path}.socket")
-        except OSError:
-            connection.close()
-            return None
-        return connection
+    is_local = hasattr(_socket, "AF_UNIX")
+    connection = _socket.socket(_socket.AF_UNIX if is_local else _socket.AF_INET)
+    connection.settimeout(WAIT_S)  # else a process that hangs holds up the agent
     try:
-        with open(f"{path}.port", "rb") as file:
-            port, token = file.read().split()
-        connection = socket.create_connection(("127.0.0.1", int(port)), timeout=WAIT_S)
-        connection.sendall(token)
+        if is_local:
+            connection.connect(f"{path}.socket")
+        else:
+            with open(f"{path}.port", "rb") as file:
+                port, token = file.read().split()
+            connection.connect(("127.0.0.1", int(port)))
+            connection.sendall(token)
     except (OSError, ValueError):
+        connection.close()
         return None
     return connection
 

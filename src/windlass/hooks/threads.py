@@ -86,7 +86,9 @@ class Thread:
         shown, entry = window.next_call.entries[-1], window.entries[-1]
         text = shown.message.text
         saves = entry.action == "replaced" and event.shown_chars - len(text) >= _LEAST_SAVED
-        is_taken = saves and (event.fits is None or event.fits(text, said.result))
+        # Half a character is mended when it is taken in, and would not come back as it was.
+        is_kept = shown.item.message.text == said.result
+        is_taken = saves and is_kept and (event.fits is None or event.fits(text, said.result))
         if self.tail is None:
             self._shown.append(replace(said, result=text) if is_taken else said)
         if is_taken:
