@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
-
-from windlass.cli.signals import signals_interrupt
 
 TYPE_CHECKING = False  # typing's own, which takes 10 ms
 if TYPE_CHECKING:
@@ -23,6 +20,10 @@ def main() -> None:
         from windlass.hooks.client import run  # an agent waits: everything else is left out
 
         sys.exit(run(sys.argv[3:]))
+    import threading
+
+    from windlass.cli.signals import signals_interrupt
+
     threads = frozenset(threading.enumerate())
     with signals_interrupt():
         try:

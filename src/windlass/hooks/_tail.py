@@ -2,15 +2,18 @@
 
 Claude Code appends a JSON record a line: words, answers block by block, results. Each names the
 record that it follows; the last one and those above it are what the model sees. Where the user goes
-back, or the conversation is compacted, what was said since is not above it any more.
+back, or the conversation is compacted, what was said since is not above it any more. A record may
+also name results that the model no longer sees though they stand above.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -18,8 +21,6 @@ Record: TypeAlias = Mapping[str, Any]
 
 _MOST_BYTES: Final = 16_000_000
 """Bytes of a transcript that are read at once; of a longer one the end."""
-_MOST_BESIDE: Final = 64
-"""Records of one answer and its results that may follow each other in another order."""
 _MOST_KEPT: Final = 4_000
 """Records that are read again where the conversation is built anew."""
 
@@ -44,6 +45,8 @@ class Tail:
     path: Path
     model: str | None = None
     """`provider/model` of the last answer."""
+    _file: tuple[int, int] = (0, 0)
+    """What the system knows the file by."""
     _offset: int = 0
     _rest: bytes = b""
     _above: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
@@ -52,6 +55,10 @@ class Tail:
     _last: str | None = None
     _results: dict[str, str] = field(default_factory=dict[str, str])
     """The record of each result."""
+    _answer: set[str] = field(default_factory=set[str])
+    """The records of the last answer, its results, and what came with them."""
+    _cleared: set[str] = field(default_factory=set[str])
+    """Calls whose results the model no longer sees."""
     _went_back: bool = False
     """Whether a record did not follow the one before it."""
 
@@ -62,14 +69,18 @@ class Tail:
         """
         self._went_back = False
         with suppress(OSError), self.path.open("rb") as file:
-            size = file.seek(0, 2)
-            if size < self._offset:  # another file by now
-                self.__init__(self.path)  # type: ignore[misc]
+            found = os.fstat(file.fileno())
+            size, name = found.st_size, (found.st_dev, found.st_ino)
+            if size < self._offset or (self._offset and name != self._file):  # another file by now
+                self.__init__(self.path, self.model)  # type: ignore[misc]
                 self._went_back = True
+            self._file = name
             begin = max(self._offset, size - _MOST_BYTES)
             file.seek(begin)
-            data = (self._rest if begin == self._offset else b"") + file.read(size - begin)
-            self._offset = size
+            data = file.read(size - begin)
+            if begin == self._offset:
+                data = self._rest + data
+            self._offset = file.tell()
             *lines, self._rest = data.split(b"\n")
             for line in lines:
                 with suppress(ValueError, RecursionError):
@@ -80,13 +91,19 @@ class Tail:
 
     def _take(self, record: Record) -> None:
         ident, above = record.get("uuid"), record.get("parentUuid")
-        if not isinstance(ident, str) or record.get("type") not in ("user", "assistant", "system"):
-            if isinstance(ident, str) and isinstance(above, str):  # an attachment and the like
+        if not isinstance(ident, str):
+            return
+        if record.get("type") not in ("user", "assistant", "system"):
+            if isinstance(above, str):  # an attachment and the like
                 self._above[ident] = above
                 self._last = ident if above == self._last else self._last
+                self._answer |= {ident} if above in self._answer else set()
             return
-        if self._last is not None and above != self._last and not self._is_beside(above):
-            self._went_back = True
+        self._clear(record)
+        is_part = self._is_part(record)
+        follows = above == self._last or (is_part and above in self._answer)
+        self._went_back = self._went_back or (self._last is not None and not follows)
+        self._answer = self._answer | {ident} if is_part and follows else {ident}
         self._above[ident] = above if isinstance(above, str) else None
         self._last = ident
         message = record.get("message")
@@ -102,22 +119,26 @@ class Tail:
         while len(self._records) > _MOST_KEPT:
             del self._records[next(iter(self._records))]
 
-    def _is_beside(self, above: object) -> bool:
-        """Whether a record stands beside the last one: several calls and results of one answer."""
-        if not isinstance(above, str) or self._last is None:
+    def _is_part(self, record: Record) -> bool:
+        """Whether a record belongs to the last answer: more of it, or a result of its calls.
+
+        Those of several calls follow each other in any order.
+        """
+        message = record.get("message")
+        if not isinstance(message, Mapping):
             return False
-        at: str | None = self._last
-        for _ in range(_MOST_BESIDE):
-            if at is None:
-                return False
-            message = self._records.get(at, {"role": "attachment"})
-            is_result = any(block.get("type") == "tool_result" for block in _blocks(message))
-            if not is_result and message.get("role") not in ("assistant", "attachment"):
-                return False
-            if at == above:
-                return True
-            at = self._above.get(at)
-        return False
+        if record["type"] == "assistant":
+            ids = {self._records[one].get("id") for one in self._answer if one in self._records}
+            return message.get("id") is not None and message.get("id") in ids
+        return any(block.get("type") == "tool_result" for block in _blocks(message))
+
+    def _clear(self, record: Record) -> None:
+        """Take in which results the agent cleared by itself."""
+        told = record.get("microcompactMetadata")
+        calls = told.get("compactedToolIds") if isinstance(told, Mapping) else None
+        if isinstance(calls, list):
+            self._cleared |= {call for call in calls if isinstance(call, str)}
+            self._went_back = True
 
     def knows(self, call_id: str) -> bool:
         """Whether the result of a call is recorded."""
@@ -125,13 +146,13 @@ class Tail:
 
     def in_view(self) -> Iterator[Said]:
         """What the model sees, in order, as far as it is still at hand."""
-        chain: list[str] = []
+        on_chain: dict[str, None] = {}
         at = self._last
-        while at is not None and len(chain) <= 2 * _MOST_KEPT:
-            chain.append(at)
+        while at is not None and at not in on_chain:
+            on_chain[at] = None
             at = self._above.get(at)
-        on_chain = set(chain)
-        answers = {self._records[one].get("id") for one in chain if one in self._records} - {None}
+        answers = {self._records[one].get("id") for one in on_chain if one in self._records}
+        answers -= {None}
         calls: dict[str, tuple[str, Mapping[str, Any], str]] = {}
         words = ""
         for ident in self._records:
@@ -145,7 +166,9 @@ class Tail:
             for block in _blocks(message):
                 match block.get("type"):
                     case "text" if message.get("role") == "user":
-                        yield Said(words=str(block.get("text", "")))
+                        words = ""
+                        if said := str(block.get("text", "")):
+                            yield Said(words=said)
                     case "text":
                         words = str(block.get("text", ""))
                     case "tool_use":
@@ -157,21 +180,34 @@ class Tail:
                         call_id = str(block.get("tool_use_id"))
                         if call_id in calls:
                             tool, arguments, before = calls.pop(call_id)
-                            text = _text_of(block.get("content"))
+                            is_gone = call_id in self._cleared
+                            text = "" if is_gone else _text_of(block.get("content"))
                             yield Said("", call_id, tool, arguments, before, text)
                     case _:
                         pass
 
     def before(self, call_id: str) -> str:
         """What the model said before it made a call (empty: nothing, or not recorded yet)."""
-        for message in reversed(self._records.values()):
-            words = ""
+        answer: Record = next(
+            filter(partial(_has_call, call_id), reversed(self._records.values())), {}
+        )
+        words, ident = "", answer.get("id")
+        for message in self._records.values():
+            if message is not answer and (ident is None or message.get("id") != ident):
+                continue
             for block in _blocks(message):
                 if block.get("type") == "text":
                     words = str(block.get("text", ""))
-                if block.get("type") == "tool_use" and block.get("id") == call_id:
-                    return words
+                if block.get("type") == "tool_use":
+                    if block.get("id") == call_id:
+                        return words
+                    words = ""
         return ""
+
+
+def _has_call(call_id: str, message: Record) -> bool:
+    calls = (block for block in _blocks(message) if block.get("type") == "tool_use")
+    return any(block.get("id") == call_id for block in calls)
 
 
 def _blocks(message: Record) -> Sequence[Record]:

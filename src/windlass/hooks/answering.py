@@ -14,7 +14,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -33,6 +35,9 @@ from windlass.window.options import Policy
 
 RECALLED: Final = "recall"
 """Why the output of that command stays as it is."""
+_REDACTED: Final = "without credentials"
+_MOST_WORDS: Final = 400
+"""Characters of an error that are noted."""
 _MOST_THREADS: Final = 12
 """Conversations that are kept in memory; one more is read anew when it goes on."""
 _STORED_EVERY_S: Final = 60.0
@@ -52,7 +57,7 @@ class Request:
 
 
 def _nothing() -> None:
-    """Nothing has to be taken back."""
+    """Nothing is left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,8 @@ class Answer:
     text: str
     take_back: Callable[[], None] = _nothing
     """To be called where the agent did not get it."""
+    afterwards: Callable[[], None] = _nothing
+    """What takes long, to be called when the agent has its answer."""
 
 
 @dataclass(slots=True)
@@ -72,6 +79,33 @@ class _Conversation:
     prices: Mapping[str, Override]
     """The user's own prices of models."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def show(
+        self, event: ToolEvent, line: HookLine, journal: Journal, *, redact: bool
+    ) -> tuple[str | None, HookLine]:
+        """What the model is to see in place of a result (None: the result), and what is noted.
+
+        The original is kept by then.
+        """
+        given = event.text or ""
+        text = redacted_text(given) if redact else given
+        told = replace(event, text=text, shown_chars=min(event.shown_chars, len(text)))
+        with self.lock, override(self.prices):
+            short = self.thread.shorten(told)
+        if short is not None:
+            journal.keep(short.original)
+            return short.text, _shortened(line, short)
+        return (None, line) if text == given else (text, replace(line, because=_REDACTED))
+
+    def prepare(self, place: Place) -> None:
+        """Do what takes long before the first result comes."""
+        with self.lock, override(self.prices):
+            self.thread.prepare(place)
+
+    def begin_anew(self) -> None:
+        """Forget what the model saw: it did not get what it was to see."""
+        with self.lock:
+            self.thread.begin_anew()
 
 
 class Answering:
@@ -101,50 +135,46 @@ class Answering:
         event = adapter.read_event(payload)
         if event is None:
             return Answer("")
-        store = store_folder(options, event.place, request.variables)
+        place = replace(event.place, folder=request.folder / event.place.folder)
+        event = replace(event, place=place)
+        store = store_folder(options, place, request.variables)
         if isinstance(event, SessionEvent):
-            self._take_moment(event, options, store, request)
-            return Answer("")
+            return Answer("", afterwards=self._take_moment(event, options, store, request))
         journal = Journal(store)
         line = HookLine(
             time=self._clock(),
             agent=options.agent,
-            session=event.place.session,
-            thread=event.place.thread,
+            session=place.session,
+            thread=place.thread,
             call_id=event.call_id,
             tool=event.tool,
             outcome="whole",
-            transcript=str(event.place.transcript or ""),
+            transcript=str(place.transcript or ""),
             cut=event.text is not None and event.shown_chars < len(event.text),
         )
-        take_back, text = _nothing, None
-        outcome = _left_alone(event, options)
-        if outcome is not None:
-            line = replace(line, outcome=outcome[0], because=outcome[1])
-        else:
-            shown = redacted_text(event.text or "") if options.redact else event.text or ""
-            conversation = self._conversation(event.place, options, store, request)
-            try:
-                with conversation.lock, override(conversation.prices):
-                    short = conversation.thread.shorten(replace(event, text=shown))
-            except (WindlassError, ValueError, OSError, RecursionError) as error:
-                journal.write(replace(line, outcome="error", because=str(error)))
-                raise
-            if short is not None:
-                take_back, text = conversation.thread.begin_anew, short.text
-                journal.keep(short.original)
-                line = _shortened(line, short)
-            elif shown != event.text:
-                text, line = shown, replace(line, because="without credentials")
-        if event.place.transcript is None and event.text is not None:
-            journal.write_call(line, _seen(event, line.time, text or event.text))
-        journal.write(replace(line, ms=round(1000 * (time.thread_time() - began), 1)))
-        return Answer(adapter.write_answer(payload, text), take_back)
+        left = _left_alone(event, options)
+        if left is not None:
+            _note_call(journal, event, line, event.text)
+            journal.write(replace(line, outcome=left[0], because=left[1]))
+            return Answer(adapter.write_answer(payload, None))
+        conversation = None
+        try:
+            conversation = self._conversation(place, options, store, request)
+            text, said = conversation.show(event, line, journal, redact=options.redact)
+            _note_call(journal, event, line, text or event.text)
+            journal.write(replace(said, ms=round(1000 * (time.thread_time() - began), 1)))
+        except Exception as error:
+            if conversation is not None:
+                conversation.begin_anew()
+            with suppress(OSError, WindlassError):
+                journal.write(replace(line, outcome="error", because=f"{error}"[:_MOST_WORDS]))
+            raise
+        return Answer(adapter.write_answer(payload, text), conversation.begin_anew)
 
     def _take_moment(
         self, event: SessionEvent, options: HookOptions, store: Path, request: Request
-    ) -> None:
-        """Take in what happened to a session."""
+    ) -> Callable[[], None]:
+        """Take in what happened to a session; what is to be done afterwards."""
         place = event.place
         name = (place.agent, place.session)
         if place.model:
@@ -153,18 +183,14 @@ class Answering:
             with self._guard:
                 for key in [key for key in self._conversations if key[:2] == name]:
                     del self._conversations[key]
-        if event.moment in (
-            "began",
-            "compacted",
-        ):  # what takes long is done before the first result
+        if event.moment in ("began", "compacted"):
             conversation = self._conversation(place, options, store, request)
-            with conversation.lock, override(conversation.prices):
-                conversation.thread.prepare(place)
-        elif self._store_session is not None:
-            is_due = self._clock() - self._stored.get(name, 0.0) >= _STORED_EVERY_S
-            if event.moment == "ended" or is_due:
-                self._stored[name] = self._clock()
-                self._store_session(store, place)
+            return lambda: conversation.prepare(place)
+        is_due = self._clock() - self._stored.get(name, 0.0) >= _STORED_EVERY_S
+        if self._store_session is not None and (event.moment == "ended" or is_due):
+            self._stored[name] = self._clock()
+            return partial(self._store_session, store, place)
+        return _nothing
 
     def _conversation(
         self, place: Place, options: HookOptions, store: Path, request: Request
@@ -217,11 +243,13 @@ def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] |
     return None
 
 
-def _seen(event: ToolEvent, time: float, result: str) -> SeenCall:
+def _note_call(journal: Journal, event: ToolEvent, line: HookLine, result: str | None) -> None:
+    """Note a call with what its model sees, where the agent keeps no transcript."""
     place = event.place
-    arguments = json.dumps(dict(event.arguments))
-    model = place.model or ""
-    return SeenCall(time, place.thread, model, event.call_id, event.tool, arguments, result)
+    if place.transcript is None and result is not None:
+        given, model = json.dumps(dict(event.arguments)), place.model or ""
+        call = SeenCall(line.time, place.thread, model, event.call_id, event.tool, given, result)
+        journal.write_call(line, call)
 
 
 def _shortened(line: HookLine, short: ShortForm) -> HookLine:
@@ -237,7 +265,12 @@ def _shortened(line: HookLine, short: ShortForm) -> HookLine:
 
 
 def store_folder(options: HookOptions, place: Place, variables: Mapping[str, str]) -> Path:
-    """The folder in which a hook writes: the one that is named, or `.windlass` in the project."""
+    """The folder in which a hook writes: the one that is named, or `.windlass` in the project.
+
+    Raises ValueError where none is named and the project is a whole disk.
+    """
     project = Path(variables.get("CLAUDE_PROJECT_DIR") or place.folder)
-    named = options.store or variables.get("WINDLASS_STORE") or ".windlass"
-    return project / Path(named).expanduser()
+    named = options.store or variables.get("WINDLASS_STORE")
+    if named is None and project.resolve() == Path(project.resolve().anchor):
+        raise ValueError(f"no project: {str(project)!r}")
+    return project / Path(named or ".windlass").expanduser()

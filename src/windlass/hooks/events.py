@@ -59,7 +59,7 @@ class SessionEvent:
     moment: Moment
 
 
-_RECALL: Final = re.compile(r"\bwindlass\s+recall\b")
+_RECALL: Final = re.compile(r"\bwindlass(?:\.exe)?['\"]?\s+recall\b")
 
 
 def is_recall(tool: str, arguments: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ is needed to get an original back. When a session is put into the store, its ori
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -81,7 +82,8 @@ class SeenCall:
     result: str
 
 
-_NAMES: Final = frozenset(each.name for each in fields(HookLine))
+_UNSAID: Final = {each.name: each.default for each in fields(HookLine)}
+"""What a field has that a line need not say."""
 
 
 class Journal:
@@ -94,7 +96,7 @@ class Journal:
 
     def write(self, line: HookLine) -> None:
         """Append a line. Raises OSError, and StoreError for a link in the way."""
-        noted = {name: value for name, value in asdict(line).items() if value != ""}
+        noted = {name: value for name, value in asdict(line).items() if value != _UNSAID[name]}
         self._append(self._path(line.agent, line.session), noted)
 
     def write_call(self, line: HookLine, call: SeenCall) -> None:
@@ -112,16 +114,16 @@ class Journal:
 
     def keep(self, original: Message) -> None:
         """Keep an original durably, once. Raises as `write` does."""
-        path = self._originals / f"{original.content_hash}.json"
-        if not path.exists():
-            self._make(path.parent)
-            replace(path, [original.canonical.encode()], 0o600, durable=True)
+        path, data = self._originals / f"{original.content_hash}.json", original.canonical.encode()
+        self._make(path.parent)
+        if path.is_symlink() or not path.exists() or path.read_bytes() != data:
+            replace(path, [data], 0o600, durable=True)
 
     def lines(self, agent: str, session: str) -> Iterator[HookLine]:
         """The lines of a session, in order; a line that cannot be read is left out."""
         for told in _objects(self._path(agent, session)):
             with suppress(TypeError):
-                yield HookLine(**{name: told[name] for name in told.keys() & _NAMES})
+                yield HookLine(**{name: told[name] for name in told.keys() & _UNSAID.keys()})
 
     def sessions(self) -> Iterator[tuple[str, str]]:
         """The agent and the session of each file, the one that was written last first."""
@@ -145,14 +147,16 @@ class Journal:
         self._make(path.parent)
         handle = open_own(path, flags=os.O_APPEND)
         try:
-            os.write(handle, json.dumps(noted).encode() + b"\n")
+            data = json.dumps(noted).encode() + b"\n"
+            if os.write(handle, data) < len(data):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         finally:
             os.close(handle)
 
     def _make(self, folder: Path) -> None:
         if not self._store.exists():  # nobody asked for a store, so nobody should commit it
             make_folder(self._store)
-            replace(self._store / ".gitignore", [b"*\n"])
+            replace(self._store / ".gitignore", [b"*\n"], 0o600)
         make_folder(folder, self._store)
 
 

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import os
 import secrets
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from windlass.hooks import client
-from windlass.hooks.answering import Answering, Request
-from windlass.hooks.events import Place
 from windlass.safety.own_files import open_own, replace
+
+if TYPE_CHECKING:  # takes long: not before the socket is there, nor where another answers already
+    from windlass.hooks.answering import Request
+    from windlass.hooks.events import Place
 
 _IDLE_S: Final = 1_800
 """Seconds without an event after which the process ends."""
@@ -37,14 +41,25 @@ def main() -> None:
     if lock is None:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    listener, token = _listen(path)
+    listener, token, file = _listen(path)
+    mark = _mark(file)
+    idle_s = float(os.environ.get("WINDLASS_HOOK_IDLE_S") or _IDLE_S)
     try:
-        _Server(listener, token, float(os.environ.get("WINDLASS_HOOK_IDLE_S") or _IDLE_S)).serve()
+        _Server(listener, token, lambda: _mark(file) == mark).serve(idle_s)
     finally:
-        for suffix in (".socket", ".port"):
-            Path(path + suffix).unlink(missing_ok=True)
+        if _mark(file) == mark:
+            file.unlink(missing_ok=True)
         listener.close()
         os.close(lock)
+
+
+def _mark(file: Path) -> tuple[int, int, int] | None:
+    """What tells a file from another of its name (None: there is none)."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def _lock(path: Path) -> int | None:
@@ -61,43 +76,52 @@ def _lock(path: Path) -> int | None:
     return handle
 
 
-def _listen(path: str) -> tuple[socket.socket, bytes]:
-    """What to accept connections from, and what each must begin with."""
+def _listen(path: str) -> tuple[socket.socket, bytes, Path]:
+    """What to accept connections from, what each must begin with, and the file that leads there."""
     if hasattr(socket, "AF_UNIX"):
-        Path(f"{path}.socket").unlink(missing_ok=True)
+        file = Path(f"{path}.socket")
+        file.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
         before = os.umask(0o077)
         try:
-            listener.bind(f"{path}.socket")
+            listener.bind(str(file))
         finally:
             os.umask(before)
         listener.listen(_MOST_WAITING)
-        return listener, b""
+        return listener, b"", file
     listener = socket.create_server(("127.0.0.1", 0), backlog=_MOST_WAITING)
     token = secrets.token_hex(16).encode()
-    replace(Path(f"{path}.port"), [b"%d %s" % (listener.getsockname()[1], token)], 0o600)
-    return listener, token
+    file = Path(f"{path}.port")
+    replace(file, [b"%d %s" % (listener.getsockname()[1], token)], 0o600)
+    return listener, token, file
 
 
 class _Server:
-    def __init__(self, listener: socket.socket, token: bytes, idle_s: float) -> None:
+    """Answers what comes in, for as long as `is_found` says that clients still come here."""
+
+    def __init__(self, listener: socket.socket, token: bytes, is_found: Callable[[], bool]) -> None:
+        from windlass.hooks.answering import Answering
+
         self._listener = listener
         self._token = token
-        self._idle_s = idle_s
+        self._is_found = is_found
         self._answering = Answering(time.time, _store_session)
-        self._last = time.monotonic()
 
-    def serve(self) -> None:
-        self._listener.settimeout(min(_LOOK_S, self._idle_s))
-        while time.monotonic() - self._last < self._idle_s:
+    def serve(self, idle_s: float) -> None:
+        """Answer until nothing came for so many seconds, or nothing can come any more."""
+        last = time.monotonic()
+        self._listener.settimeout(min(_LOOK_S, idle_s))
+        while self._is_found():
+            if time.monotonic() - last > idle_s and threading.active_count() == 1:
+                return
             with suppress(TimeoutError):
                 connection, _ = self._listener.accept()
-                self._last = time.monotonic()
+                last = time.monotonic()
                 threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
         """Read one event and answer it; whatever fails is counted, and answered with nothing."""
-        arguments = [""]
+        arguments, answer = [""], None
         with connection:
             try:
                 connection.settimeout(client.WAIT_S)
@@ -106,17 +130,23 @@ class _Server:
                 ):
                     return
                 request = _read_request(connection)
-                if request is None:
+                if request is None or _is_gone(connection):
                     return
                 arguments = list(request.arguments)
                 answer = self._answering.answer(request)
-                try:
-                    connection.sendall(answer.text.encode())
-                except OSError:  # the short process gave up: its agent shows the whole result
-                    answer.take_back()
-                    raise
             except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
                 client.count_failure(f"{type(error).__name__}: {error}", arguments)
+            try:
+                text = b"" if answer is None else answer.text.encode()
+                connection.sendall(len(text).to_bytes(4) + text)
+            except OSError:  # the short process gave up, and counted that: its agent shows it whole
+                if answer is not None:
+                    answer.take_back()
+        try:
+            if answer is not None:
+                answer.afterwards()
+        except Exception as error:  # noqa: BLE001 - the same
+            client.count_failure(f"{type(error).__name__}: {error}", arguments)
 
 
 def _store_session(store: Path, place: Place) -> None:
@@ -133,6 +163,8 @@ def _store_session(store: Path, place: Place) -> None:
 
 def _read_request(connection: socket.socket) -> Request | None:
     """An event (None: somebody only looked whether this process runs)."""
+    from windlass.hooks import answering
+
     first = connection.recv(1)
     if not first:
         return None
@@ -143,7 +175,16 @@ def _read_request(connection: socket.socket) -> Request | None:
     payload = bytearray()
     while piece := connection.recv(1 << 16):
         payload += piece
-    return Request(Path(words[0]), variables, tuple(words[between + 1 :]), bytes(payload))
+    return answering.Request(Path(words[0]), variables, tuple(words[between + 1 :]), bytes(payload))
+
+
+def _is_gone(connection: socket.socket) -> bool:
+    """Whether the short process gave up already; where that cannot be told it did not."""
+    if not hasattr(select, "poll"):
+        return False
+    poll = select.poll()
+    poll.register(connection, 0)
+    return any(event & select.POLLHUP for _, event in poll.poll(0))
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

@@ -26,6 +26,7 @@ class Shape:
             stands for its lines; in a list of blocks the only text is meant.
         has: Values that the result must have.
         typed: Keys whose values must be of these types.
+        unless: Keys that say, where they are true, that the text is no text: a picture.
         removed: Keys that a replacement must not have.
         truncated: The key that says that the agent shows the beginning alone, and how many
             characters of it.
@@ -40,6 +41,7 @@ class Shape:
     field: tuple[str, ...] = ()
     has: Mapping[str, Any] | None = None
     typed: Mapping[str, type] | None = None
+    unless: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     truncated: tuple[str, int] | None = None
     numbered: bool = False
@@ -59,6 +61,8 @@ class Shape:
             if any(result.get(key) != value for key, value in (self.has or {}).items()):
                 return None
             if any(type(result.get(key)) is not kind for key, kind in (self.typed or {}).items()):
+                return None
+            if any(result.get(key) for key in self.unless):
                 return None
         value: object = result
         for key in self.field:
@@ -100,6 +104,7 @@ CLAUDE_CODE: Final = (
         ("stdout",),
         typed={"stdout": str, "stderr": str, "interrupted": bool},
         has={"interrupted": False},
+        unless=("isImage",),
         removed=("persistedOutputPath", "persistedOutputSize"),
         truncated=("persistedOutputPath", 2_250),
     ),

@@ -8,10 +8,11 @@ transcript tells when the user went back, or when the conversation was compacted
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass.context.context import Context
+from windlass.context.window import Chat
 from windlass.hooks._tail import Said, Tail
 from windlass.hooks.events import Place, ToolEvent
 from windlass.messages import Message, user
@@ -20,6 +21,9 @@ from windlass.window.options import Policy
 
 _LEAST_SAVED: Final = 80
 """Characters that a short form must save: it is read by each later call, and may be fetched."""
+
+_ANSWER: Final = "(answered)"
+"""What stands for an answer without calls, which no result depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +56,16 @@ class Thread:
     """The calls whose results are in the context."""
     _words: int = 0
     """How often the user's words in view are in the context."""
+    _waiting: str | None = None
+    """The message that was shortened last, until the call that shows it counts as made."""
     _is_stale: bool = True
-    """Whether the context is to be built anew from the transcript."""
+    """Whether the context is to be built anew from what is in view."""
+    _shown: list[Said] = field(default_factory=list[Said])
+    """What was told here, as the model saw it, where there is no transcript."""
 
     def begin_anew(self) -> None:
         """Forget what was seen: the conversation was compacted, or another one began."""
-        self._context, self._is_stale = None, True
+        self._context, self._is_stale, self._shown = None, True, []
 
     def prepare(self, place: Place) -> None:
         """Do what takes long before the first result comes."""
@@ -70,14 +78,25 @@ class Thread:
     def shorten(self, event: ToolEvent) -> ShortForm | None:
         """The short form of a result whose text is known (None: it stays as it is)."""
         context = self._catch_up(event.place, event.call_id)
-        before = "" if self.tail is None else self.tail.before(event.call_id)
-        said = Said("", event.call_id, event.tool, event.arguments, before, event.text or "")
+        ident = event.call_id or f"call {len(self._met)}"
+        if ident in self._met:  # told twice: what was shown of it must not refer to itself
+            return None
+        before = "" if self.tail is None else self.tail.before(ident)
+        said = Said("", ident, event.tool, event.arguments, before, event.text or "")
         self._append(context, said)
         window = context.window()
         shown, entry = window.next_call.entries[-1], window.entries[-1]
         text = shown.message.text
         saves = entry.action == "replaced" and event.shown_chars - len(text) >= _LEAST_SAVED
-        if not saves or (event.fits is not None and not event.fits(text, said.result)):
+        # Half a character is mended when it is taken in, and would not come back as it was.
+        is_kept = shown.item.message.text == said.result
+        is_taken = saves and is_kept and (event.fits is None or event.fits(text, said.result))
+        if self.tail is None:
+            self._shown.append(replace(said, result=text) if is_taken else said)
+        if is_taken:
+            self._waiting = f"of {ident}"
+        else:
+            context.pin(f"of {ident}")
             # What the context believes to be shown is not what the agent shows.
             self._is_stale = entry.action == "replaced" or event.shown_chars < len(said.result)
             return None
@@ -95,15 +114,15 @@ class Thread:
         """The context with what was seen before the result of a call."""
         tail = self.tail
         appends = tail.read() if tail is not None else True
-        if self._context is None or not appends or (self._is_stale and tail is not None):
+        if self._context is None or not appends or self._is_stale:
             model = (None if tail is None else tail.model) or place.model
-            self._met, self._words, self._is_stale = set(), 0, False
+            self._met, self._words, self._is_stale, self._waiting = set(), 0, False, None
             self._context = Context(model, self.policy, way_back=self.way_back)
         words = 0
-        for said in tail.in_view() if tail is not None else ():
+        for said in tail.in_view() if tail is not None else self._shown:
             words += bool(said.words)
-            is_new = words > self._words if said.words else said.call_id not in self._met
-            if is_new and said.call_id != call_id:
+            is_other = said.call_id not in self._met and said.call_id != call_id
+            if words > self._words if said.words else is_other:
                 self._append(self._context, said, as_it_is=True)
         self._words = words
         return self._context
@@ -111,15 +130,25 @@ class Thread:
     def _append(self, context: Context, said: Said, *, as_it_is: bool = False) -> None:
         """Append words, or a call with its result; `as_it_is`: the result was shown so before."""
         if said.words:
+            if self._waiting is not None:
+                self._append_answer(context, {"role": "assistant", "content": _ANSWER})
             context.append({"role": "user", "content": said.words})
             return
-        ident = said.call_id or f"call {len(self._met)}"
+        ident = said.call_id
         self._met.add(ident)
         call = {"name": said.tool or "tool", "arguments": json.dumps(dict(said.arguments))}
         calls = [{"id": ident, "type": "function", "function": call}]
-        context.append({"role": "assistant", "content": said.before or None, "tool_calls": calls})
+        answer = {"role": "assistant", "content": said.before or None, "tool_calls": calls}
+        self._append_answer(context, answer)
         context.append(
             {"role": "tool", "tool_call_id": ident, "content": said.result, "id": f"of {ident}"}
         )
         if as_it_is:
             context.pin(f"of {ident}")
+
+    def _append_answer(self, context: Context, answer: Chat) -> None:
+        """Append an answer of the model: what it saw before stays as it is from here on."""
+        context.append(answer)
+        if self._waiting is not None:
+            context.pin(self._waiting)
+            self._waiting = None
