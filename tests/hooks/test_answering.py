@@ -15,9 +15,9 @@ import pytest
 from tests.importing.making import Session, call, result, write_lines
 from tests.support.hooks_events import SESSION, HookedAgent, after, bash, kept, listing, log
 from windlass.errors import StoreError, UsageError
-from windlass.hooks.answering import Answering, Request
-from windlass.hooks.events import Place
-from windlass.hooks.journal import HookLine, Journal
+from windlass.hooks.agent_events import AgentPlace
+from windlass.hooks.handler import HookHandler, HookRequest
+from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.messages import Message
 
 BACK = re.compile(r"\[Cut from [\d,]+ characters: (.+) recall (result_\w+)\]")
@@ -176,12 +176,12 @@ def test_the_thirteenth_conversation_makes_room_and_the_first_is_read_anew(
 
 def test_a_session_is_put_away_when_it_ends_and_now_and_then(tmp_path: Path) -> None:
     now = 1_000.0
-    stored: list[tuple[Path, Place]] = []
-    answering = Answering(lambda: now, lambda store, place: stored.append((store, place)))
+    stored: list[tuple[Path, AgentPlace]] = []
+    answering = HookHandler(lambda: now, lambda store, place: stored.append((store, place)))
 
     def tell(event: str) -> None:
         payload = json.dumps({"hook_event_name": event, "session_id": SESSION}).encode()
-        request = Request(tmp_path, {"PATH": ""}, ("claude-code",), payload)
+        request = HookRequest(tmp_path, {"PATH": ""}, ("claude-code",), payload)
         answering.answer(request).afterwards()
 
     tell("Stop")
@@ -324,7 +324,7 @@ def test_what_cannot_be_kept_or_noted_is_not_shortened(
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, broken, fail)
+        patch.setattr(HookJournal, broken, fail)
         with pytest.raises(OSError, match=str(error.strerror)):
             agent.tell(after(bash(log())))
     # The model saw all of it, so nothing may be believed of a short form.
@@ -338,19 +338,19 @@ def test_an_original_is_kept_before_its_line_is_written(
     agent: HookedAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
-    keep, write = Journal.keep, Journal.write
+    keep, write = HookJournal.keep, HookJournal.write
 
-    def keeps(journal: Journal, original: Message) -> None:
+    def keeps(journal: HookJournal, original: Message) -> None:
         keep(journal, original)
         steps.append("kept")
 
-    def writes(journal: Journal, line: HookLine) -> None:
+    def writes(journal: HookJournal, line: HookLine) -> None:
         assert kept(journal, line.original).text == log()
         write(journal, line)
         steps.append("noted")
 
-    monkeypatch.setattr(Journal, "keep", keeps)
-    monkeypatch.setattr(Journal, "write", writes)
+    monkeypatch.setattr(HookJournal, "keep", keeps)
+    monkeypatch.setattr(HookJournal, "write", writes)
     assert agent.tell(after(bash(log()))) is not None
     assert steps == ["kept", "noted"]
 

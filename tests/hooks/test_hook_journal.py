@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.strategies import ALL_CHARACTERS
 from tests.support.hooks_events import kept
 from windlass.errors import StoreError, UsageError
-from windlass.hooks.journal import HookLine, Journal
+from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.messages import Message, ToolCall, tool
 
 LINE = HookLine(1_000.0, "plain", "s1", "c1", "bash", "whole")
@@ -44,21 +44,21 @@ def result(text: str) -> Message:
 def test_lines_are_read_as_they_were_written(
     tmp_path_factory: pytest.TempPathFactory, lines: list[HookLine]
 ) -> None:
-    journal = Journal(tmp_path_factory.mktemp("store"))
+    journal = HookJournal(tmp_path_factory.mktemp("store"))
     for line in lines:
         journal.write(line)
     assert list(journal.lines("plain", "s1")) == lines
 
 
 def test_a_line_of_nothing_special_is_read_again(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = HookJournal(tmp_path)
     journal.write(LINE)
     assert list(journal.lines("plain", "s1")) == [LINE]
     assert list(journal.lines("plain", "another")) == []
 
 
 def test_what_is_written_is_the_owners_alone(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "store")
+    journal = HookJournal(tmp_path / "store")
     journal.keep(result("one"))
     journal.write(LINE)
     for path in (tmp_path / "store").rglob("*"):
@@ -66,7 +66,7 @@ def test_what_is_written_is_the_owners_alone(tmp_path: Path) -> None:
 
 
 def test_a_damaged_line_is_left_out_and_unknown_fields_are_too(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = HookJournal(tmp_path)
     journal.write(LINE)
     path = journal.folder / "plain" / "s1.jsonl"
     whole = path.read_bytes()
@@ -77,7 +77,7 @@ def test_a_damaged_line_is_left_out_and_unknown_fields_are_too(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["../../escape", "a/b", "", ".", "x" * 400, "é\0", "CON"])
 def test_a_session_of_any_name_lies_in_the_folder(tmp_path: Path, name: str) -> None:
-    journal = Journal(tmp_path / "store")
+    journal = HookJournal(tmp_path / "store")
     line = replace(LINE, session=name)
     journal.write(line)
     (path,) = tmp_path.rglob("*.jsonl")
@@ -87,7 +87,7 @@ def test_a_session_of_any_name_lies_in_the_folder(tmp_path: Path, name: str) -> 
 
 
 def test_sessions_are_told_the_last_first(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = HookJournal(tmp_path)
     for at, (agent, session) in enumerate([("plain", "a"), ("opencode", "b"), ("plain", "c")]):
         journal.write(replace(LINE, agent=agent, session=session))
         os.utime(journal.folder / agent / f"{session}.jsonl", (at, at))
@@ -98,7 +98,7 @@ def test_sessions_are_told_the_last_first(tmp_path: Path) -> None:
 
 @given(st.text(ALL_CHARACTERS))
 def test_an_original_is_what_came_in(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
-    journal = Journal(tmp_path_factory.mktemp("store"))
+    journal = HookJournal(tmp_path_factory.mktemp("store"))
     original = result(text)
     journal.keep(original)
     assert kept(journal, original.content_hash) == original
@@ -106,7 +106,7 @@ def test_an_original_is_what_came_in(tmp_path_factory: pytest.TempPathFactory, t
 
 
 def test_a_file_that_holds_something_else_is_no_original(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = HookJournal(tmp_path)
     original, other = result("one"), result("another")
     journal.keep(original)
     path = journal.folder / "originals" / f"{original.content_hash}.json"
@@ -119,7 +119,7 @@ def test_a_file_that_holds_something_else_is_no_original(tmp_path: Path) -> None
 
 
 def test_an_original_that_is_a_link_is_replaced(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "store")
+    journal = HookJournal(tmp_path / "store")
     original = result("one")
     journal.keep(original)
     path = journal.folder / "originals" / f"{original.content_hash}.json"
@@ -132,7 +132,7 @@ def test_an_original_that_is_a_link_is_replaced(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_is_kept_once_until_it_is_forgotten(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = HookJournal(tmp_path)
     original = result("one")
     journal.keep(original)
     (path,) = journal.folder.rglob("*.json")
@@ -149,11 +149,11 @@ def test_half_a_line_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     write = os.write
     monkeypatch.setattr(os, "write", lambda handle, data: write(handle, data[:10]))
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
-        Journal(tmp_path).write(LINE)
+        HookJournal(tmp_path).write(LINE)
 
 
 def test_a_line_is_not_written_through_a_link(tmp_path: Path) -> None:
-    journal = Journal(tmp_path / "store")
+    journal = HookJournal(tmp_path / "store")
     journal.write(LINE)
     path = journal.folder / "plain" / "s1.jsonl"
     path.unlink()
@@ -164,7 +164,7 @@ def test_a_line_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 
 def test_every_field_of_a_line_is_said_where_it_is_not_usual(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = HookJournal(tmp_path)
     full = HookLine(
         1.0, "plain", "s1", "c", "b", "error", "t", "x", "y", "z", 1, 2, 3, "d", cut=True
     )

@@ -21,8 +21,8 @@ import pytest
 import windlass
 from tests.support.hooks_events import after, bash, listing, log, output
 from windlass.hooks import client, server
-from windlass.hooks.answering import Answer, Answering, Request
-from windlass.hooks.journal import Journal
+from windlass.hooks.handler import HookAnswer, HookHandler, HookRequest
+from windlass.hooks.hook_journal import HookJournal
 
 SOURCE = str(Path(windlass.__file__).parents[1])
 MOST_S = 20.0
@@ -145,7 +145,9 @@ def test_an_event_is_answered_and_what_was_seen_is_remembered(home: Home) -> Non
     assert output(json.loads(home.run(after(bash(log()), "c2"))))["stdout"].startswith("[Same as")
     assert home.run(after(bash("done"), "c3")) == b""
     assert home.servers() == [process]
-    lines = list(Journal(home.project / ".windlass").lines("claude-code", after("")["session_id"]))
+    lines = list(
+        HookJournal(home.project / ".windlass").lines("claude-code", after("")["session_id"])
+    )
     assert [line.outcome for line in lines][-3:] == ["shortened", "shortened", "whole"]
 
 
@@ -398,12 +400,12 @@ def test_what_is_not_waited_for_is_not_shown(
     theirs.shutdown(socket.SHUT_WR)
     taken_back: list[bool] = []
 
-    def answer(_: object, request: Request) -> Answer:
+    def answer(_: object, request: HookRequest) -> HookAnswer:
         assert request.folder == tmp_path
         theirs.close()
-        return Answer("short", lambda: taken_back.append(True))
+        return HookAnswer("short", lambda: taken_back.append(True))
 
-    monkeypatch.setattr(Answering, "answer", answer)
+    monkeypatch.setattr(HookHandler, "answer", answer)
     if not is_late:
         theirs.close()
     with socket.socket(socket.AF_UNIX) as listener:

@@ -18,7 +18,7 @@ from mcp.types import TextContent
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.hooks._mcp_answers import MOST_CHARS, ToolAnswers
-from windlass.hooks.journal import Journal
+from windlass.hooks.hook_journal import HookJournal
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.storing import store_recording
 from windlass.memory.banks import Banks
@@ -187,7 +187,7 @@ async def said(client: Client, name: str, **arguments: Any) -> tuple[str, bool]:
 
 class TestTheServer:
     async def test_answers_the_official_client(self, store: Path) -> None:
-        Journal(store).keep(LOG)
+        HookJournal(store).keep(LOG)
         ref = reference(LOG)
         async with connected(store.parent / "src") as client:
             tools = (await client.list_tools()).tools
@@ -209,7 +209,7 @@ class TestTheServer:
 
     async def test_cuts_a_long_answer_and_says_how_to_read_on(self, store: Path) -> None:
         long = tool("c1", "\n".join(f"{n} é\x07" + "x" * 90 for n in range(1, 2_001)))
-        Journal(store).keep(long)
+        HookJournal(store).keep(long)
         async with connected(store.parent) as client:
             text, _ = await said(client, "recall", ref=reference(long))
             assert len(text) < MOST_CHARS + 100

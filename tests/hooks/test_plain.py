@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.hooks_events import HookedAgent, kept, log
+from windlass.hooks.agent_events import SessionEvent, ToolEvent
 from windlass.hooks.agents import adapter_of
-from windlass.hooks.events import SessionEvent, ToolEvent
 
 BOTH = pytest.mark.parametrize("name", ["plain", "opencode"])
 

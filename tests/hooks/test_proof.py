@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import CommandLine, windlass
 from tests.support.hooks_agent import RecordingAgent, bash, lines
-from windlass.hooks.proof import left_alone, prove
+from windlass.hooks.trial import left_alone, prove
 from windlass.importing.streams import recordings
 
 __all__ = ["windlass"]

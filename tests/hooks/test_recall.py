@@ -17,7 +17,7 @@ from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.sqlite import SqliteStore
 from windlass.hooks import kept_originals
-from windlass.hooks.journal import Journal
+from windlass.hooks.hook_journal import HookJournal
 from windlass.hooks.kept_originals import excerpt, originals_folder
 from windlass.messages import Message, tool
 from windlass.window.originals import reference
@@ -42,7 +42,7 @@ def store_messages(store: Path, *messages: Message, session: str = "s1") -> None
 @pytest.fixture
 def kept(command_line: CommandLine) -> CommandLine:
     """The command line in a project whose hook keeps an original."""
-    Journal(command_line.folder / ".windlass").keep(LOG)
+    HookJournal(command_line.folder / ".windlass").keep(LOG)
     return command_line
 
 
@@ -63,7 +63,7 @@ class TestTheOriginal:
     def test_is_the_same_once_it_is_in_the_store(self, kept: CommandLine) -> None:
         store = kept.folder / ".windlass"
         store_messages(store, LOG)
-        Journal(store).forget(LOG.content_hash)
+        HookJournal(store).forget(LOG.content_hash)
         assert list(originals_folder(store).iterdir()) == []
         assert kept("recall", REF).out == f"{LOG.text}\n"
 
@@ -73,7 +73,7 @@ class TestTheOriginal:
         store = kept.folder / ".windlass"
         long = tool("c2", "long " * 2_000)  # such a body lies in a file
         store_messages(store, LOG, long)
-        Journal(store).forget(LOG.content_hash)
+        HookJournal(store).forget(LOG.content_hash)
         assert kept("recall", reference(long)).out == f"{long.text}\n"
         with sqlite3.connect(store / "windlass.sqlite") as db:
             db.execute("ALTER TABLE bodies RENAME TO away")
@@ -100,7 +100,7 @@ class TestTheOriginal:
     def test_of_the_store_that_is_named(
         self, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        Journal(command_line.folder / "other").keep(LOG)
+        HookJournal(command_line.folder / "other").keep(LOG)
         assert command_line("recall", REF, "--store", "other").out == f"{LOG.text}\n"
         assert command_line("recall", "--store=other", REF).out == f"{LOG.text}\n"
         command_line.write("windlass.toml", 'store = "other"')
@@ -113,7 +113,7 @@ class TestTheOriginal:
 
     def test_acts_on_no_terminal(self, command_line: CommandLine) -> None:
         hostile = tool("c1", "\x1b[2Jgone\n[result_00000000: 3 lines]")
-        Journal(command_line.folder / ".windlass").keep(hostile)
+        HookJournal(command_line.folder / ".windlass").keep(hostile)
         said = command_line("recall", reference(hostile))
         assert said.out == "\\x1b[2Jgone\n[result_00000000: 3 lines]\n"
 
@@ -220,7 +220,7 @@ class TestAProcess:
     def test_imports_nothing_that_takes_time(self, kept: CommandLine, is_stored: bool) -> None:
         if is_stored:
             store_messages(kept.folder / ".windlass", LOG)
-            Journal(kept.folder / ".windlass").forget(LOG.content_hash)
+            HookJournal(kept.folder / ".windlass").forget(LOG.content_hash)
         done = subprocess.run(
             process(REF, "--grep", "ERROR", flags=("-X", "importtime")),
             cwd=kept.folder, capture_output=True, text=True, timeout=120, check=True,

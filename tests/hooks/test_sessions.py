@@ -10,10 +10,10 @@ import pytest
 import windlass
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from windlass.api.opening import open_store
-from windlass.hooks.answering import Request
-from windlass.hooks.journal import Journal
+from windlass.hooks.handler import HookRequest
+from windlass.hooks.hook_journal import HookJournal
+from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.outcome import hook_report
-from windlass.hooks.sessions import store_hooked
 from windlass.hooks.status import hook_status, journal_sessions
 from windlass.hooks.taken import main_transcript, taken
 from windlass.report.call_views import view_call, view_session
@@ -128,7 +128,7 @@ def test_what_is_fetched_back_is_taken_from_the_saving(tmp_path: Path) -> None:
     assert other.everything < one.everything
     [line] = [
         line
-        for line in Journal(fetching.store).lines("claude-code", "s1")
+        for line in HookJournal(fetching.store).lines("claude-code", "s1")
         if line.because == "recall"
     ]
     assert line.outcome == "whole"
@@ -163,7 +163,7 @@ def test_an_agent_without_a_transcript_has_sessions_too(tmp_path: Path) -> None:
             "model": "openai/gpt-5.6",
         }
         data = json.dumps(payload).encode()
-        agent.answering.answer(Request(agent.folder, {}, agent.arguments, data))
+        agent.answering.answer(HookRequest(agent.folder, {}, agent.arguments, data))
     [stored] = store_hooked(agent.store, "plain", "p1")
     with open_store(settings_of(agent), existing=True) as store:
         view = view_call(view_session(store, stored.session_id), 2)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from tests.importing.making import Session, call, result
 from tests.support.hooks_events import listing, log
 from windlass.hooks._tail import Tail
-from windlass.hooks.events import Place, ToolEvent
+from windlass.hooks.agent_events import AgentPlace, ToolEvent
+from windlass.hooks.agent_threads import AgentThread, ShortForm
 from windlass.hooks.shapes import CLAUDE_CODE
-from windlass.hooks.threads import ShortForm, Thread
 from windlass.window.options import Policy
 
-PLACE = Place("claude-code", "s-1", model="anthropic/claude-sonnet-4-5")
+PLACE = AgentPlace("claude-code", "s-1", model="anthropic/claude-sonnet-4-5")
 LEAST = 80
 """Characters that a short form saves at least."""
 
@@ -29,11 +29,11 @@ def event(text: str, call_id: str, **keys: Any) -> ToolEvent:
     return ToolEvent(PLACE, call_id, "Bash", {"command": f"make {call_id}"}, text, **told)
 
 
-def new_thread(tail: Tail | None = None) -> Thread:
-    return Thread(Policy().at_birth(), "windlass recall", tail)
+def new_thread(tail: Tail | None = None) -> AgentThread:
+    return AgentThread(Policy().at_birth(), "windlass recall", tail)
 
 
-def begun_thread() -> Thread:
+def begun_thread() -> AgentThread:
     """One whose window is long enough to be cached, so that references to results pay."""
     thread = new_thread()
     assert thread.shorten(event(listing(150, "first"), "c0")) is None
@@ -222,7 +222,7 @@ def text_of(drawn: int | str) -> str:
     return POOL[drawn] if isinstance(drawn, int) else drawn
 
 
-def shown_in(thread: Thread) -> list[str]:
+def shown_in(thread: AgentThread) -> list[str]:
     """The results that the conversation believes to be shown."""
     context = thread._catch_up(PLACE)
     messages = [entry.message for entry in context.window().next_call.entries]

@@ -8,7 +8,7 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from windlass.hooks.answering import Answering, Request
+from windlass.hooks.handler import HookHandler, HookRequest
 
 MODEL = "claude-sonnet-4-5-20250929"
 USAGE = {
@@ -37,7 +37,7 @@ class RecordingAgent:
         self.session = session
         self.transcript = folder / "projects" / f"{session}.jsonl"
         self.arguments = ("claude-code", *arguments)
-        self.answering = Answering(lambda: 1_000_000.0)
+        self.answering = HookHandler(lambda: 1_000_000.0)
         self.takes = True
         """Whether it takes what the hook answers."""
         self._last: str | None = None
@@ -73,7 +73,7 @@ class RecordingAgent:
             **({"agent_id": self.thread} if self.thread else {}),
             **more,
         }
-        request = Request(
+        request = HookRequest(
             self.folder, {"PATH": "/nowhere"}, self.arguments, json.dumps(payload).encode()
         )
         return self.answering.answer(request).text

@@ -10,8 +10,8 @@ from typing import Any
 
 from windlass.errors import UsageError
 from windlass.history.base import Store
-from windlass.hooks.answering import Answer, Answering, Request
-from windlass.hooks.journal import HookLine, Journal
+from windlass.hooks.handler import HookAnswer, HookHandler, HookRequest
+from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.hooks.kept_originals import find_original
 from windlass.messages import Message
 
@@ -57,13 +57,13 @@ class HookedAgent:
     def __init__(self, folder: Path, *arguments: str, name: str = "claude-code") -> None:
         self.folder = folder
         self.arguments = (name, *arguments)
-        self.answering = Answering(lambda: 1_000.0)
-        self.journal = Journal(folder / ".windlass")
+        self.answering = HookHandler(lambda: 1_000.0)
+        self.journal = HookJournal(folder / ".windlass")
 
-    def answer(self, payload: Any, **variables: str) -> Answer:
+    def answer(self, payload: Any, **variables: str) -> HookAnswer:
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         told = {"PATH": "", **variables}
-        return self.answering.answer(Request(self.folder, told, self.arguments, data))
+        return self.answering.answer(HookRequest(self.folder, told, self.arguments, data))
 
     def tell(self, payload: Any, **variables: str) -> Any:
         """The answer, read (None: the result stays)."""
@@ -94,7 +94,7 @@ def output(told: Any) -> Any:
     return said["updatedToolOutput"]
 
 
-def kept(journal: Journal, ref: str) -> Message:
+def kept(journal: HookJournal, ref: str) -> Message:
     """The original that a reference means, among those that hooks keep."""
 
     def no_store() -> AbstractContextManager[Store]:

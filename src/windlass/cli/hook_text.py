@@ -19,8 +19,8 @@ from windlass.hooks.installing import (
     other_hooks,
 )
 from windlass.hooks.outcome import HookedSession, HookReport
-from windlass.hooks.proof import Proof, ShortenedResult
 from windlass.hooks.status import AgentStatus, HookStatus
+from windlass.hooks.trial import Proof, ShortenedResult
 from windlass.replays.printed import describe_replay, list_notes, sessions_table, totals_table
 from windlass.text.cell_tables import Columns, NumberCell, table_of
 

@@ -16,7 +16,7 @@ Path: TypeAlias = Sequence[str | int]
 """Keys of objects, and places in lists, from the top."""
 
 
-class Span(NamedTuple):
+class _Span(NamedTuple):
     """From where to where a value stands; `begin` is where its key does, if it has one."""
 
     begin: int
@@ -67,17 +67,17 @@ def _with_last(text: str, path: Path, key: str, value: object) -> str:
     return f"{text[:end]},{inner}{new}{text[end:]}"
 
 
-def _span(text: str, path: Path) -> Span:
+def _span(text: str, path: Path) -> _Span:
     begin = _after_space(text, 0)
-    span = Span(begin, begin, _DECODER.raw_decode(text, begin)[1])
+    span = _Span(begin, begin, _DECODER.raw_decode(text, begin)[1])
     for step in path:
         span = _parts(text, span.value)[step]
     return span
 
 
-def _parts(text: str, at: int) -> Mapping[str | int, Span]:
+def _parts(text: str, at: int) -> Mapping[str | int, _Span]:
     """Where the members of an object or the elements of a list stand that begins at `at`."""
-    parts: dict[str | int, Span] = {}
+    parts: dict[str | int, _Span] = {}
     is_object, at = text[at] == "{", at + 1
     while text[at := _after_space(text, at)] not in "}]":
         begin, key = at, len(parts)
@@ -85,7 +85,7 @@ def _parts(text: str, at: int) -> Mapping[str | int, Span]:
         if is_object:
             name, at = _DECODER.raw_decode(text, at)
             at = _after_space(text, _after_space(text, at) + 1)  # over the colon
-        parts[name] = Span(begin, at, end := _DECODER.raw_decode(text, at)[1])
+        parts[name] = _Span(begin, at, end := _DECODER.raw_decode(text, at)[1])
         at = _after_space(text, end)
         at += text[at] == ","
     return parts

@@ -15,9 +15,9 @@ from windlass.api.comparing.intervals import Interval, difference_of_means
 from windlass.api.opening import open_store
 from windlass.errors import UsageError, WindlassError
 from windlass.history.base import Store
-from windlass.hooks.events import is_recall
-from windlass.hooks.journal import HookLine
-from windlass.hooks.sessions import store_hooked
+from windlass.hooks.agent_events import is_recall
+from windlass.hooks.hook_journal import HookLine
+from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.status import journal_sessions
 from windlass.hooks.taken import main_transcript, taken
 from windlass.report.account import Account, AccountTree, Paid

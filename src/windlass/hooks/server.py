@@ -23,8 +23,8 @@ from windlass.hooks import client
 from windlass.safety.own_files import open_own, replace
 
 if TYPE_CHECKING:  # takes long: not before the socket is there, nor where another answers already
-    from windlass.hooks.answering import Request
-    from windlass.hooks.events import Place
+    from windlass.hooks.agent_events import AgentPlace
+    from windlass.hooks.handler import HookRequest
 
 _IDLE_S: Final = 1_800
 """Seconds without an event after which the process ends."""
@@ -100,12 +100,12 @@ class _Server:
     """Answers what comes in, for as long as `is_found` says that clients still come here."""
 
     def __init__(self, listener: socket.socket, token: bytes, is_found: Callable[[], bool]) -> None:
-        from windlass.hooks.answering import Answering
+        from windlass.hooks.handler import HookHandler
 
         self._listener = listener
         self._token = token
         self._is_found = is_found
-        self._answering = Answering(time.time, _store_session)
+        self._answering = HookHandler(time.time, _store_session)
 
     def serve(self, idle_s: float) -> None:
         """Answer until nothing came for so many seconds, or nothing can come any more."""
@@ -149,9 +149,9 @@ class _Server:
             client.count_failure(f"{type(error).__name__}: {error}", arguments)
 
 
-def _store_session(store: Path, place: Place) -> None:
+def _store_session(store: Path, place: AgentPlace) -> None:
     """Put a session into its store, in a process of its own: this one must answer."""
-    words = [sys.executable, "-P", "-m", "windlass.hooks.sessions"]
+    words = [sys.executable, "-P", "-m", "windlass.hooks.hooked_sessions"]
     process = subprocess.Popen(  # noqa: S603 - our own module
         [*words, str(store.absolute()), place.agent, place.session],
         stdin=subprocess.DEVNULL,
@@ -161,9 +161,9 @@ def _store_session(store: Path, place: Place) -> None:
     threading.Thread(target=process.wait, daemon=True).start()
 
 
-def _read_request(connection: socket.socket) -> Request | None:
+def _read_request(connection: socket.socket) -> HookRequest | None:
     """An event (None: somebody only looked whether this process runs)."""
-    from windlass.hooks import answering
+    from windlass.hooks import handler
 
     first = connection.recv(1)
     if not first:
@@ -175,7 +175,9 @@ def _read_request(connection: socket.socket) -> Request | None:
     payload = bytearray()
     while piece := connection.recv(1 << 16):
         payload += piece
-    return answering.Request(Path(words[0]), variables, tuple(words[between + 1 :]), bytes(payload))
+    return handler.HookRequest(
+        Path(words[0]), variables, tuple(words[between + 1 :]), bytes(payload)
+    )
 
 
 def _is_gone(connection: socket.socket) -> bool:

@@ -11,8 +11,8 @@ from typing import Final
 
 from windlass.hooks import client
 from windlass.hooks.agents import AGENTS
+from windlass.hooks.hook_journal import HookJournal, HookLine
 from windlass.hooks.installing import Installed, agent_version, installed_hooks, is_too_old
-from windlass.hooks.journal import HookLine, Journal
 from windlass.hooks.taken import main_transcript, taken
 
 _LATEST: Final = 5
@@ -32,7 +32,7 @@ class AgentStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class HookFailure:
     """A time at which a hook failed, and left the result as it was."""
 
     time: float
@@ -62,7 +62,7 @@ class HookStatus:
     """Why a result was left, by the sentence."""
     failures: int
     """How often a hook failed before it knew the store."""
-    latest: tuple[Failure, ...]
+    latest: tuple[HookFailure, ...]
     running: bool
     """Whether the process that stays runs."""
 
@@ -103,7 +103,7 @@ def hook_status(store: Path) -> HookStatus:
 
 def journal_sessions(store: Path) -> Iterator[list[HookLine]]:
     """The lines of each session in the journal of a store, the latest session first."""
-    journal = Journal(store)
+    journal = HookJournal(store)
     for agent, session in journal.sessions():
         if lines := list(journal.lines(agent, session)):
             yield lines
@@ -119,14 +119,14 @@ def _agents() -> Iterator[AgentStatus]:
             yield AgentStatus(agent, version, since, installed)
 
 
-def read_failures() -> Iterator[Failure]:
+def read_failures() -> Iterator[HookFailure]:
     """The failures that were counted, in order."""
     with suppress(OSError):
         path = Path(client.own_folder()) / client.FAILURES
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             with suppress(ValueError):
                 time, agent, what = line.split("\t", 2)
-                yield Failure(float(time), agent, what)
+                yield HookFailure(float(time), agent, what)
 
 
 def _is_running() -> bool:

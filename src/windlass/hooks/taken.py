@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.hooks.journal import HookLine
+from windlass.hooks.hook_journal import HookLine
 from windlass.hooks.shapes import CLAUDE_CODE, shape_of
 
 SIDE: Final = "subagents"

@@ -46,8 +46,8 @@ def try_(
     from windlass.caching.rates import override
     from windlass.cli.hook_text import print_proof
     from windlass.cli.named_store import read_settings
-    from windlass.hooks.proof import prove
-    from windlass.hooks.recorded import recordings_named
+    from windlass.hooks.transcripts import recordings_named
+    from windlass.hooks.trial import prove
 
     skipped: list[str] = []
     with override(read_settings(None).prices):

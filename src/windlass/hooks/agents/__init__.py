@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Final
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.hooks.events import Adapter
+from windlass.hooks.agent_events import Adapter
 
 _MODULES: Final = {"claude-code": "claude_code", "opencode": "opencode", "plain": "plain"}
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.hooks.events import HookEvent, Moment, Place, SessionEvent, ToolEvent
+from windlass.hooks.agent_events import AgentPlace, HookEvent, Moment, SessionEvent, ToolEvent
 from windlass.hooks.shapes import CLAUDE_CODE, shape_of
 
 _AFTER: Final = "PostToolUse"
@@ -56,14 +56,14 @@ class ClaudeCode:
         return json.dumps({"hookSpecificOutput": output})
 
 
-def _place(payload: Mapping[str, Any]) -> Place:
+def _place(payload: Mapping[str, Any]) -> AgentPlace:
     transcript = payload.get("transcript_path")
     path = Path(transcript) if isinstance(transcript, str) and transcript else None
     thread = payload.get("agent_id")
     if path is not None and isinstance(thread, str) and thread:
         path = path.with_suffix("") / "subagents" / f"agent-{thread}.jsonl"
     model = payload.get("model")
-    return Place(
+    return AgentPlace(
         agent=ClaudeCode.name,
         session=str(payload["session_id"]),
         thread=thread if isinstance(thread, str) else "",
@@ -77,7 +77,7 @@ def _tool(payload: Mapping[str, Any]) -> str:
     return str(payload.get("tool_name") or "")
 
 
-def _tool_event(payload: Mapping[str, Any], place: Place, *, failed: bool) -> ToolEvent:
+def _tool_event(payload: Mapping[str, Any], place: AgentPlace, *, failed: bool) -> ToolEvent:
     result = payload.get("tool_response")
     found = None if failed else shape_of(CLAUDE_CODE, _tool(payload), result)
     arguments = payload.get("tool_input")

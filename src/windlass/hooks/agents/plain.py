@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from windlass.hooks.events import HookEvent, Moment, Place, SessionEvent, ToolEvent
+from windlass.hooks.agent_events import AgentPlace, HookEvent, Moment, SessionEvent, ToolEvent
 
 
 class Plain:
@@ -27,7 +27,7 @@ class Plain:
         if not session:
             raise ValueError('no "session"')
         model = payload.get("model")
-        place = Place(
+        place = AgentPlace(
             agent=self.name,
             session=session,
             thread=str(payload.get("thread") or ""),

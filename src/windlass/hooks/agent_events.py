@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AgentPlace:
     """Where in an agent's work something happens."""
 
     agent: str
@@ -31,7 +31,7 @@ class Place:
 class ToolEvent:
     """A tool ran, and its result is about to be shown to the model for the first time."""
 
-    place: Place
+    place: AgentPlace
     call_id: str
     """The agent's name of the call."""
     tool: str
@@ -55,7 +55,7 @@ Moment: TypeAlias = Literal["began", "compacted", "paused", "ended"]
 class SessionEvent:
     """Something about a session that is no tool result."""
 
-    place: Place
+    place: AgentPlace
     moment: Moment
 
 

@@ -17,7 +17,7 @@ from windlass.api.opening import open_store
 from windlass.errors import StoreError, UsageError, WindlassError
 from windlass.history.base import Store
 from windlass.hooks.client import count_failure
-from windlass.hooks.journal import HookLine, Journal, SeenCall
+from windlass.hooks.hook_journal import HookJournal, HookLine, SeenCall
 from windlass.hooks.kept_originals import find_original
 from windlass.hooks.taken import main_transcript, taken
 from windlass.importing.recording import RecordedCall, Recording
@@ -37,7 +37,7 @@ def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
     Nothing where its agent has removed the transcript. Raises UsageError for a transcript that
     cannot be read, and StoreError.
     """
-    journal = Journal(folder)
+    journal = HookJournal(folder)
     lines = list(journal.lines(agent, session))
     transcript = main_transcript(lines)
     if transcript is not None and not transcript.exists():
@@ -91,7 +91,7 @@ def _shortened(
                 yield line.call_id, ShownShort(original, line.because, _WHY)
 
 
-def _of_journal(journal: Journal, agent: str, session: str) -> Iterator[Recording]:
+def _of_journal(journal: HookJournal, agent: str, session: str) -> Iterator[Recording]:
     """The conversations of a session whose agent keeps no transcript: its tools and results."""
     threads: dict[str, list[SeenCall]] = {}
     for seen in journal.calls(agent, session):
@@ -112,7 +112,7 @@ def _of_journal(journal: Journal, agent: str, session: str) -> Iterator[Recordin
 
 
 def main() -> None:
-    """Put a session into its store: `python -m windlass.hooks.sessions STORE AGENT SESSION`."""
+    """Put a session into its store; the arguments are the store, the agent and the session."""
     folder, agent, session = sys.argv[1:]
     try:
         store_hooked(Path(folder), agent, session)

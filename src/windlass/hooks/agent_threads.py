@@ -14,7 +14,7 @@ from typing import Final
 from windlass.context.context import Context
 from windlass.context.window import Chat
 from windlass.hooks._tail import Said, Tail
-from windlass.hooks.events import Place, ToolEvent
+from windlass.hooks.agent_events import AgentPlace, ToolEvent
 from windlass.messages import Message, user
 from windlass.text.tokens import FamilyCounter
 from windlass.window.options import Policy
@@ -39,7 +39,7 @@ class ShortForm:
 
 
 @dataclass(slots=True)
-class Thread:
+class AgentThread:
     """What one model has seen.
 
     Args:
@@ -67,7 +67,7 @@ class Thread:
         """Forget what was seen: the conversation was compacted, or another one began."""
         self._context, self._is_stale, self._shown = None, True, []
 
-    def prepare(self, place: Place) -> None:
+    def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""
         context = self._catch_up(place)
         if self._met or self._words:
@@ -110,7 +110,7 @@ class Thread:
             entry.tokens_after,
         )
 
-    def _catch_up(self, place: Place, call_id: str = "") -> Context:
+    def _catch_up(self, place: AgentPlace, call_id: str = "") -> Context:
         """The context with what was seen before the result of a call."""
         tail = self.tail
         appends = tail.read() if tail is not None else True

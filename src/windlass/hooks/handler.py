@@ -23,12 +23,12 @@ from typing import Final
 from windlass.caching.rates import Override, override
 from windlass.errors import WindlassError
 from windlass.hooks._tail import Tail
+from windlass.hooks.agent_events import AgentPlace, SessionEvent, ToolEvent, is_recall
+from windlass.hooks.agent_threads import AgentThread, ShortForm
 from windlass.hooks.agents import adapter_of
-from windlass.hooks.events import Place, SessionEvent, ToolEvent, is_recall
-from windlass.hooks.journal import HookLine, Journal, Outcome, SeenCall
+from windlass.hooks.hook_journal import HookJournal, HookLine, Outcome, SeenCall
 from windlass.hooks.options import HookOptions, read_options
 from windlass.hooks.taken import text_hash
-from windlass.hooks.threads import ShortForm, Thread
 from windlass.safety.redaction import redacted_text
 from windlass.settings.settings import Settings
 from windlass.window.options import Policy
@@ -45,7 +45,7 @@ _STORED_EVERY_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HookRequest:
     """An event as the short process hands it over."""
 
     folder: Path
@@ -61,7 +61,7 @@ def _nothing() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HookAnswer:
     """What the agent reads."""
 
     text: str
@@ -75,13 +75,13 @@ class Answer:
 class _Conversation:
     """A thread, and the lock under which its results are taken in one after the other."""
 
-    thread: Thread
+    thread: AgentThread
     prices: Mapping[str, Override]
     """The user's own prices of models."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def show(
-        self, event: ToolEvent, line: HookLine, journal: Journal, *, redact: bool
+        self, event: ToolEvent, line: HookLine, journal: HookJournal, *, redact: bool
     ) -> tuple[str | None, HookLine]:
         """What the model is to see in place of a result (None: the result), and what is noted.
 
@@ -97,7 +97,7 @@ class _Conversation:
             return short.text, _shortened(line, short)
         return (None, line) if text == given else (text, replace(line, because=_REDACTED))
 
-    def prepare(self, place: Place) -> None:
+    def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""
         with self.lock, override(self.prices):
             self.thread.prepare(place)
@@ -108,13 +108,13 @@ class _Conversation:
             self.thread.begin_anew()
 
 
-class Answering:
+class HookHandler:
     """All conversations of one user's agents."""
 
     def __init__(
         self,
         clock: Callable[[], float],
-        store_session: Callable[[Path, Place], None] | None = None,
+        store_session: Callable[[Path, AgentPlace], None] | None = None,
     ) -> None:
         """`clock` gives seconds since 1970; `store_session` puts a session into its store."""
         self._clock = clock
@@ -124,7 +124,7 @@ class Answering:
         self._models: dict[tuple[str, str], str] = {}
         self._stored: dict[tuple[str, str], float] = {}
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: HookRequest) -> HookAnswer:
         """What the agent reads. Raises ValueError and WindlassError for what is no event."""
         began = time.thread_time()
         options = read_options(request.arguments)
@@ -134,13 +134,13 @@ class Answering:
             raise ValueError("an event must be an object")  # noqa: TRY004 - what was read is wrong
         event = adapter.read_event(payload)
         if event is None:
-            return Answer("")
+            return HookAnswer("")
         place = replace(event.place, folder=request.folder / event.place.folder)
         event = replace(event, place=place)
         store = store_folder(options, place, request.variables)
         if isinstance(event, SessionEvent):
-            return Answer("", afterwards=self._take_moment(event, options, store, request))
-        journal = Journal(store)
+            return HookAnswer("", afterwards=self._take_moment(event, options, store, request))
+        journal = HookJournal(store)
         line = HookLine(
             time=self._clock(),
             agent=options.agent,
@@ -156,7 +156,7 @@ class Answering:
         if left is not None:
             _note_call(journal, event, line, event.text)
             journal.write(replace(line, outcome=left[0], because=left[1]))
-            return Answer(adapter.write_answer(payload, None))
+            return HookAnswer(adapter.write_answer(payload, None))
         conversation = None
         try:
             conversation = self._conversation(place, options, store, request)
@@ -169,10 +169,10 @@ class Answering:
             with suppress(OSError, WindlassError):
                 journal.write(replace(line, outcome="error", because=f"{error}"[:_MOST_WORDS]))
             raise
-        return Answer(adapter.write_answer(payload, text), conversation.begin_anew)
+        return HookAnswer(adapter.write_answer(payload, text), conversation.begin_anew)
 
     def _take_moment(
-        self, event: SessionEvent, options: HookOptions, store: Path, request: Request
+        self, event: SessionEvent, options: HookOptions, store: Path, request: HookRequest
     ) -> Callable[[], None]:
         """Take in what happened to a session; what is to be done afterwards."""
         place = event.place
@@ -193,7 +193,7 @@ class Answering:
         return _nothing
 
     def _conversation(
-        self, place: Place, options: HookOptions, store: Path, request: Request
+        self, place: AgentPlace, options: HookOptions, store: Path, request: HookRequest
     ) -> _Conversation:
         """The conversation of a place."""
         key = (place.agent, place.session, place.thread, str(store), *request.arguments)
@@ -207,7 +207,7 @@ class Answering:
         return found
 
     def _new_conversation(
-        self, place: Place, options: HookOptions, store: Path, request: Request
+        self, place: AgentPlace, options: HookOptions, store: Path, request: HookRequest
     ) -> _Conversation:
         settings = Settings.read({}, request.variables, place.folder)
         policy = Policy()
@@ -218,11 +218,11 @@ class Answering:
         tail = None
         if place.transcript is not None:
             tail = Tail(place.transcript, self._models.get((place.agent, place.session)))
-        thread = Thread(policy.at_birth(), _way_back(options, store, request), tail)
+        thread = AgentThread(policy.at_birth(), _way_back(options, store, request), tail)
         return _Conversation(thread, settings.prices)
 
 
-def _way_back(options: HookOptions, store: Path, request: Request) -> str:
+def _way_back(options: HookOptions, store: Path, request: HookRequest) -> str:
     """The command that gets an original back, as a short form says it before the reference."""
     command = "windlass"
     if shutil.which(command, path=request.variables.get("PATH")) is None:
@@ -243,7 +243,7 @@ def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] |
     return None
 
 
-def _note_call(journal: Journal, event: ToolEvent, line: HookLine, result: str | None) -> None:
+def _note_call(journal: HookJournal, event: ToolEvent, line: HookLine, result: str | None) -> None:
     """Note a call with what its model sees, where the agent keeps no transcript."""
     place = event.place
     if place.transcript is None and result is not None:
@@ -264,7 +264,7 @@ def _shortened(line: HookLine, short: ShortForm) -> HookLine:
     )
 
 
-def store_folder(options: HookOptions, place: Place, variables: Mapping[str, str]) -> Path:
+def store_folder(options: HookOptions, place: AgentPlace, variables: Mapping[str, str]) -> Path:
     """The folder in which a hook writes: the one that is named, or `.windlass` in the project.
 
     Raises ValueError where none is named and the project is a whole disk.

@@ -86,7 +86,7 @@ _UNSAID: Final = {each.name: each.default for each in fields(HookLine)}
 """What a field has that a line need not say."""
 
 
-class Journal:
+class HookJournal:
     """The journal of a store, by the folder of the store."""
 
     def __init__(self, store: Path) -> None:
