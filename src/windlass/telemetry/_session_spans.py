@@ -133,7 +133,7 @@ class SessionSpans:
             above = self.root if sounding is None else self.phase_span(phase)
             began = self._begun.setdefault(phase, self._last if at is None else at)
             known = {"agent_name": phase, "phase": phase, "sounding": sounding}
-            span = self._begin(INVOKE_AGENT, phase, above, max(above.start, began), **known)
+            span = self._begin(INVOKE_AGENT, phase, above, began, **known)
             self._open[phase, sounding] = span
         return span
 
@@ -274,6 +274,7 @@ class SessionSpans:
         self, operation: str, name: str, parent: OtelSpan | None, at: float, **known: Any
     ) -> OtelSpan:
         self.number += 1
+        at = at if parent is None else max(at, parent.start)  # a clock may run backwards
         attributes = named({"operation": operation, **known})
         if operation == INVOKE_AGENT:
             attributes |= named({"conversation": self.session_id})
