@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,16 @@ def test_a_setting_and_a_variable_turn_it_on(
     assert len(collector.spans()) == 5
     assert line("run", "one.json", "--otel", "off").code == 0
     assert len(collector.spans()) == 5
+
+
+def test_ids_are_drawn_anew_although_a_program_has_seeded_chance(
+    line: CommandLine, collector: Collector
+) -> None:
+    for _ in range(2):
+        random.seed(7)
+        assert line("run", "one.json", "--otel", "on").code == 0
+    assert len({span.trace_id for span in collector.spans()}) == 2
+    assert len({span.span_id for span in collector.spans()}) == len(collector.spans()) == 8
 
 
 def test_what_a_sampler_leaves_out_is_not_missed(

@@ -23,6 +23,15 @@ TWO = cascade(
 REPLIES = {"a": [calls(call("set_state", f'{{"key": "k", "value": "{SECRET}"}}')), SECRET]}
 
 
+def check_nesting(collected: Collected) -> None:
+    """Each span lies within its parent."""
+    spans = {span.context.span_id: span for span in collected.spans}
+    for span in spans.values():
+        if span.parent:
+            above = spans[span.parent.span_id]
+            assert above.start_time <= span.start_time <= span.end_time <= above.end_time
+
+
 async def test_a_session_its_phases_calls_and_tools(house: House, collected: Collected) -> None:
     ran = await house.run(TWO, REPLIES, {"x": SECRET}, otel="on")
     assert collected.tree() == [
@@ -52,15 +61,7 @@ async def test_a_session_its_phases_calls_and_tools(house: House, collected: Col
     assert (a.attributes["gen_ai.agent.name"], a.attributes["windlass.status"]) == (
         *("a", "completed"),
     )
-    for span in collected.spans:
-        above = [
-            one
-            for one in collected.spans
-            if span.parent and span.parent.span_id == one.context.span_id
-        ]
-        assert all(
-            one.start_time <= span.start_time <= span.end_time <= one.end_time for one in above
-        )
+    check_nesting(collected)
 
 
 async def test_contents_are_told_only_when_they_are_asked_for(
@@ -236,6 +237,29 @@ async def test_a_resumed_run_tells_what_is_new_with_what_was_said_before(
     said = [message["role"] for message in content(again, "gen_ai.input.messages")]
     assert said == ["user", "assistant", "tool", "assistant", "tool"]
     assert len(collected.named("invoke_agent test")) == 2
+    check_nesting(collected)
+
+
+async def test_what_a_forked_session_inherits_is_told_once(
+    house: House, collected: Collected
+) -> None:
+    noted.clear()
+    made = cascade(phase("a", tackle=["look", "note"]), phase("b"))
+    ran = await house.run(made, script, tools=[look, note], otel="on")
+    before = len(collected.spans)
+    result = await windlass.fork(
+        ran.session,
+        len(ran.calls()),
+        store=house.store,
+        root=house.folder,
+        tools=[look, note],
+        providers={"scripted": Scripted(script)},
+        otel="on",
+    )
+    assert result.status == "completed"
+    new = [span.name for span in collected.spans[before:]]
+    assert sorted(new) == ["chat function", "invoke_agent a", "invoke_agent b", "invoke_agent test"]
+    check_nesting(collected)
 
 
 async def test_each_message_of_a_conversation_is_a_span_of_its_session(

@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from windlass.history.base import CallRecord, Outcome, Row, SessionStart, ShownMessage
+from windlass.history.base import (
+    FORKED_FROM,
+    RAN,
+    CallRecord,
+    Outcome,
+    Row,
+    SessionStart,
+    ShownMessage,
+)
 from windlass.history.decisions import SoundingsDecided, VisitBegun
 from windlass.history.row_details import (
     CallAnswered,
@@ -49,6 +57,11 @@ _FAILED: Final = ("failed", "interrupted")
 
 _Place: TypeAlias = tuple[str, int | None]
 """A phase and its sounding (None: the phase itself)."""
+
+
+def began_at(row: Row) -> float:
+    """When what a row tells of began, in seconds since 1970."""
+    return row.timestamp - (row.duration_ms or 0.0) / 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +133,7 @@ class SessionSpans:
             above = self.root if sounding is None else self.phase_span(phase)
             began = self._begun.setdefault(phase, self._last if at is None else at)
             known = {"agent_name": phase, "phase": phase, "sounding": sounding}
-            span = self._begin(INVOKE_AGENT, phase, above, max(above.start, began), **known)
+            span = self._begin(INVOKE_AGENT, phase, above, began, **known)
             self._open[phase, sounding] = span
         return span
 
@@ -139,7 +152,7 @@ class SessionSpans:
         if row.phase and VisitBegun.read(row) is not None:
             self._begun[row.phase] = row.timestamp
         elif row.phase:
-            self._begun.setdefault(row.phase, row.timestamp)
+            self._begun.setdefault(row.phase, began_at(row))
         details = details_of(row)
         match details:
             case CallSent(step=step, model=model):
@@ -149,12 +162,17 @@ class SessionSpans:
                 self._tell_call(row, step, _Ended(usage, reply["finish"], answer))
             case CallFailed(step=step):
                 self._tell_call(row, step, _Ended(error=details.error, told=details.message))
-            case ToolResult():
+            case ToolResult() if not self._inherits(row):
                 self._tell_tool(row, details)
             case ReplyDetails() if (call or row.model) and not details.inherited:
                 self._tell_reply(row, details, call)
             case None if row.phase and SoundingsDecided.read(row) is not None:
                 self._close_soundings(row.phase)
+
+    def _inherits(self, row: Row) -> bool:
+        """Whether the session that this one was forked from ran the tool of a result."""
+        ran = self.start.cascade.get(RAN, {})
+        return row.timestamp < self.at and bool(ran.get(FORKED_FROM))
 
     def take_outcome(self, outcome: Outcome) -> None:
         """Tell how a phase or the session ended."""
@@ -211,9 +229,7 @@ class SessionSpans:
 
     def _tell_call(self, row: Row, step: Step | None, ended: _Ended, **known: Any) -> None:
         sent = None if step is None else self._sent.pop(step, None)
-        began = row.timestamp - (row.duration_ms or 0.0) / 1_000
-        if sent is not None and row.duration_ms is None:
-            began = sent.at
+        began = sent.at if sent is not None and row.duration_ms is None else began_at(row)
         place = step or Step(row.phase or "", row.sounding_index, row.attempt or 0, row.turn or 0)
         if (usage := ended.usage) is not None:
             known |= {"in": usage.tokens_in, "out": usage.tokens_out}
@@ -246,9 +262,8 @@ class SessionSpans:
             known["tool_result"] = self.contents.shown(message).text
             if call is not None:
                 known["tool_arguments"] = as_text(self.contents.arguments(call))
-        began = row.timestamp - (row.duration_ms or 0.0) / 1_000
         above = self.phase_span(row.phase, row.sounding_index)
-        span = self._begin(EXECUTE_TOOL, name, above, began, phase=row.phase, **known)
+        span = self._begin(EXECUTE_TOOL, name, above, began_at(row), phase=row.phase, **known)
         failed = details.error or (message is not None and message.failed)
         error = "interrupted" if details.interrupted else "tool_error" if failed else ""
         self._end_at(span, row.timestamp, error, message.text if message and error else "")
@@ -259,6 +274,7 @@ class SessionSpans:
         self, operation: str, name: str, parent: OtelSpan | None, at: float, **known: Any
     ) -> OtelSpan:
         self.number += 1
+        at = at if parent is None else max(at, parent.start)  # a clock may run backwards
         attributes = named({"operation": operation, **known})
         if operation == INVOKE_AGENT:
             attributes |= named({"conversation": self.session_id})

@@ -11,7 +11,7 @@ from typing import Any
 
 from windlass.history.base import BANK, Batch, NodeType, SessionFilter, SessionStart, Store
 from windlass.history.row_details import CallAnswered, CallFailed, CallSent, kind_of
-from windlass.telemetry._session_spans import SessionSpans
+from windlass.telemetry._session_spans import SessionSpans, began_at
 from windlass.telemetry.genai_messages import Contents
 from windlass.telemetry.spans import OtelSpan, SpanSink
 
@@ -62,7 +62,7 @@ class SpanMaker:
 
     def _open(self, batch: Batch) -> SessionSpans:
         session, start = batch.session_id, batch.start or self._store.start(batch.session_id)
-        at = start.timestamp if batch.start or not batch.rows else batch.rows[0].timestamp
+        at = start.timestamp if batch.start or not batch.rows else began_at(batch.rows[0])
         parent, number = self._above(start), self._numbers.get(session, 0)
         spans = SessionSpans(session, start, self._sink, self._contents, parent, at, number)
         if batch.start is None:  # it goes on with what was said before

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -144,7 +145,7 @@ class Telemetry:
         resource = Resource.create()
         if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):
             resource = resource.merge(Resource({SERVICE_NAME: SCOPE}))
-        tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+        tracers = TracerProvider(resource=resource, id_generator=_Ids(), shutdown_on_exit=False)
         if exporters.spans is not None:
             tracers.add_span_processor(BatchSpanProcessor(exporters.spans))
         readers = [PeriodicExportingMetricReader(one) for one in [exporters.metrics] if one]
@@ -195,6 +196,22 @@ class Telemetry:
                 exporter.shutdown()  # ends the waiting between tries
             for thread in threads:
                 thread.join(1.0)
+
+
+class _Ids:
+    """Draws ids of spans and traces: the SDK's own are equal where a tool has seeded `random`."""
+
+    def generate_span_id(self) -> int:
+        """64 bits, not all 0."""
+        return secrets.randbits(64) or 1
+
+    def generate_trace_id(self) -> int:
+        """128 bits, not all 0."""
+        return secrets.randbits(128) or 1
+
+    def is_trace_id_random(self) -> bool:
+        """Whether all bits are drawn."""
+        return True
 
 
 class _Counted:
