@@ -11,6 +11,8 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from windlass.caching.prices import Prices
+from windlass.caching.rates import prices_of
 from windlass.context.context import Context
 from windlass.context.window import Chat
 from windlass.hooks._tail import Said, Tail
@@ -117,7 +119,9 @@ class AgentThread:
         if self._context is None or not appends or self._is_stale:
             model = (None if tail is None else tail.model) or place.model
             self._met, self._words, self._is_stale, self._waiting = set(), 0, False, None
-            self._context = Context(model, self.policy, way_back=self.way_back)
+            self._context = Context(
+                model, self.policy, way_back=self.way_back, prices=_prices(model)
+            )
         words = 0
         for said in tail.in_view() if tail is not None else self._shown:
             words += bool(said.words)
@@ -152,3 +156,11 @@ class AgentThread:
         if self._waiting is not None:
             context.pin(self._waiting)
             self._waiting = None
+
+
+def _prices(model: str | None) -> Prices | None:
+    """The model's prices, as they are behind a system prompt and tools: these are never short.
+
+    An agent's are longer than the shortest prefix that a cache keeps. None: no model is known.
+    """
+    return None if model is None else replace(prices_of(model, warn=lambda _: None), minimum=0)

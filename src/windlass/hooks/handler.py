@@ -95,7 +95,10 @@ class _Conversation:
         if short is not None:
             journal.keep(short.original)
             return short.text, _shortened(line, short)
-        return (None, line) if text == given else (text, replace(line, because=_REDACTED))
+        if text == given:
+            return None, line
+        # What the agent would have cut stays cut: else the whole of it would be shown.
+        return text[: told.shown_chars], replace(line, because=_REDACTED)
 
     def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""

@@ -160,16 +160,14 @@ class _Writer:
         first: int | None,
         edits: Mapping[int, EditRecord],
     ) -> None:
-        self._is_new = first is None
         self._edits = edits
         """Those of the messages that were shown in another form, by their places."""
-        self._bodies: list[Message] = []
-        self._saved = 0
-        """Tokens that these forms save."""
+        self._forms: list[tuple[Message, int]] = []
+        """These forms, and the tokens that each saves."""
         self._store = store
         self._recording = recording
         self._session = session
-        self._first = first or 0
+        self._first = first
         self._counter = FamilyCounter(recording.model)
         self._calls = {call.at: call for call in recording.calls}
         self._times = self._clock()
@@ -185,19 +183,20 @@ class _Writer:
         """Append batch by batch."""
         recording, rows, calls = self._recording, list[Row](), list[CallRecord]()
         edits = list[EditRecord]()
-        start = self._start(parent) if self._is_new else None
+        start = self._start(parent) if self._first is None else None
+        first = self._first or 0
         output: str | None = None
         for at in range(len(recording.messages) + 1):
             call = self._calls.get(at)
             self._turn += call is not None
             if call is not None:
                 record = self._call(at, call)
-                calls += [record] if at >= self._first else []
+                calls += [record] if at >= first else []
             if at < len(recording.messages) or call is not None:
                 row = self._row(at, call)
                 if row.node_type in (NodeType.AGENT, NodeType.FOLLOW_UP):
                     output = row.trace_id
-                if at >= self._first:
+                if at >= first:
                     rows.append(row)
                     if at in self._edits:
                         ident = self._shown[-1].message_id
@@ -214,6 +213,10 @@ class _Writer:
         )
         batch = Batch(self._session, rows, calls, edits, outcomes=outcomes, start=start)
         self._store.append(batch)
+
+    @property
+    def _saved(self) -> int:
+        return sum(saved for _, saved in self._forms)
 
     def _start(self, parent: str | None) -> SessionStart:
         recording = self._recording
@@ -299,8 +302,7 @@ class _Writer:
         if form is message or edit is None:
             self._shown.append(ShownMessage(ident, _WHY, tokens))
             return
-        self._saved += self._counter.message(message) - tokens
-        self._bodies.append(form)
+        self._forms.append((form, self._counter.message(message) - tokens))
         self._shown.append(ShownMessage(ident, edit.reason, tokens, form.key, edit.because))
 
     def _kind(self, at: int) -> NodeType:
@@ -325,7 +327,7 @@ class _Writer:
             tools=self._tools,
             sent_tokens=sent,
             full_tokens=sent + self._saved,
-            bodies=tuple(self._bodies),
+            bodies=tuple(form for form, _ in self._forms),
             details=details,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,7 @@ from windlass.errors import UsageError
 
 if TYPE_CHECKING:
     from windlass.hooks.installing import FileChange, Scope
+    from windlass.hooks.options import HookOptions
 
 _Agent = Annotated[str, Argument(help="claude-code or opencode.")]
 _Policy = Annotated[
@@ -59,6 +61,25 @@ def try_(
         print_proof(proof)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ResultOptions:
+    """How results are shortened."""
+
+    holdout: Annotated[
+        str, Option(help="The share of sessions that stay as they are, for comparison: 10%.")
+    ] = "0%"
+    redact: Annotated[bool, Option("--redact", help="Replace credentials in results by ***.")] = (
+        False
+    )
+    policy: _Policy = None
+
+    def options(self, agent: str, store: str | None) -> HookOptions:
+        """What `windlass hook run` is called with."""
+        from windlass.hooks.options import HookOptions, read_share
+
+        return HookOptions(agent, store, self.policy, read_share(self.holdout), self.redact)
+
+
 @command(has_json=False)
 def install(
     agent: _Agent,
@@ -72,33 +93,21 @@ def install(
     mcp: Annotated[
         bool, Option("--mcp", help="Install the MCP server as well, for the tool `recall`.")
     ] = False,
-    holdout: Annotated[
-        str, Option(help="The share of sessions that stay as they are, for comparison: 10%.")
-    ] = "0%",
-    redact: Annotated[
-        bool, Option("--redact", help="Replace credentials in results by ***.")
-    ] = False,
-    policy: _Policy = None,
+    results: _ResultOptions,
     store: StoreOption = None,
 ) -> None:
     """Install the hook: results of tools are shortened before the model sees them."""
     from windlass.cli.hook_text import print_notes_of_install
     from windlass.hooks import installing
-    from windlass.hooks.options import HookOptions, read_share
 
-    if policy is not None:
+    if results.policy is not None:
         from windlass.replays.named_policies import policy_of
 
-        policy_of(policy)
+        policy_of(results.policy)
     if store is not None and "://" in store:
         raise UsageError("--store: a hook writes into a folder; an address cannot be one")
-    options = HookOptions(
-        _known(agent),
-        None if store is None else str(Path(store).expanduser().absolute()),
-        policy,
-        read_share(holdout),
-        redact,
-    )
+    place = None if store is None else str(Path(store).expanduser().absolute())
+    options = results.options(_known(agent), place)
     scope = _scope(project=project, user=user)
     if plugin is not None:
         if agent != "claude-code":
@@ -167,10 +176,8 @@ def report(
 def run(
     agent: Annotated[str, Argument(help="claude-code, opencode or plain.")],
     *,
+    results: _ResultOptions,
     store: StoreOption = None,
-    policy: _Policy = None,
-    holdout: Annotated[str, Option(help="See `windlass hook install`.")] = "0%",
-    redact: Annotated[bool, Option("--redact", help="See `windlass hook install`.")] = False,
 ) -> None:
     """Answer one event on standard input: agents call this, people do not.
 
@@ -178,10 +185,8 @@ def run(
     docs/hook.md for the plain contract.
     """
     from windlass.hooks.client import run as answer
-    from windlass.hooks.options import HookOptions, read_share
 
-    options = HookOptions(agent, store, policy, read_share(holdout), redact)
-    answer(options.arguments())
+    answer(results.options(agent, store).arguments())
 
 
 hook = CommandGroup(
