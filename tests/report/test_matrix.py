@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.support.engine_soundings import picking, sounded
-from tests.support.report_matrix import PRICED, SESSION, sessions
+from tests.support.report_matrix import SESSION, sessions
 from windlass.errors import UsageError
 from windlass.history.base import Store
+from windlass.history.row_details import ReplyDetails
 from windlass.report import matrix as module
-from windlass.report.account import Account
-from windlass.report.call_views import view_session
+from windlass.report._session_record import SessionRecord
+from windlass.report.call_views import view_recorded, view_session
 from windlass.report.explanation import MessageDecision, explain_call
 from windlass.report.matrix import Cell, Matrix, cell_text, matrix_of
 
@@ -49,13 +50,18 @@ def expected(decision: MessageDecision) -> set[Cell]:
     return PLAIN
 
 
+def drawn(record: SessionRecord, first: int = 1) -> Matrix:
+    calls = enumerate(view_recorded(record).calls, start=1)
+    return matrix_of(record, {number: call.cost for number, call in calls}, first)
+
+
 def column(matrix: Matrix, at: int) -> dict[str, Cell]:
     return {row.message_id: matrix.cell(place, at) for place, row in enumerate(matrix.rows)}
 
 
 def agrees_with_explanations(store: Store, session: str) -> Matrix:
     """Check each cell of a session's matrix; returns it."""
-    matrix = matrix_of(Account(store, session, PRICED))
+    matrix = drawn(SessionRecord(store, session))
     views = view_session(store, session).calls
     for at, call_column in enumerate(matrix.columns):
         cells = column(matrix, at)
@@ -70,18 +76,19 @@ def agrees_with_explanations(store: Store, session: str) -> Matrix:
 
 def agrees_with_usage(store: Store, session: str, matrix: Matrix) -> None:
     """Check what was read and written, message by message."""
-    account = Account(store, session, PRICED)
-    costs = {cost.number: cost for cost in account.costs}
+    rows = (stored.row for stored in store.rows(session))
+    replies = filter(None, (ReplyDetails.read(row) for row in rows))
+    tokens_written = [reply.tokens_written for reply in replies]
     for at, view in enumerate(view_session(store, session).calls):
-        cells, cost = column(matrix, at), costs[view.number]
+        cells, written = column(matrix, at), view.tokens_cached + tokens_written[at]
         before = float(view.sent_tokens - sum(seen.tokens for seen in view.seen))
         for seen in view.seen:
-            middle = (before + seen.tokens / 2) * cost.tokens_in / (view.sent_tokens or 1)
+            middle = (before + seen.tokens / 2) * view.tokens_in / (view.sent_tokens or 1)
             before += seen.tokens
             wanted = Cell.SHOWN
-            if middle < cost.tokens_cached:
+            if middle < view.tokens_cached:
                 wanted = Cell.READ
-            elif middle < cost.tokens_cached + cost.tokens_written:
+            elif middle < written:
                 wanted = Cell.WRITTEN
             if cells[seen.message_id] in PLAIN and view.sent_tokens:
                 assert cells[seen.message_id] == wanted
@@ -114,11 +121,11 @@ def test_a_part_has_the_cells_of_the_whole(data: st.DataObject) -> None:
         data.draw(sessions(Path(folder))) as store,
         pytest.MonkeyPatch.context() as patch,
     ):
-        account = Account(store, SESSION, PRICED)
-        whole = matrix_of(account)
+        record = SessionRecord(store, SESSION)
+        whole = drawn(record)
         first = data.draw(st.integers(1, whole.calls))
         patch.setattr(module, "CALLS", data.draw(st.integers(1, 3)))
-        part = matrix_of(account, first)
+        part = drawn(record, first)
         assert part.first == first
         for at, _ in enumerate(part.columns):
             cells, mine = column(whole, first - 1 + at), column(part, at)
@@ -161,25 +168,25 @@ class TestRuns:
             {"a": [calls(call("tell")), calls(call("tell")), "end"]},
             tools=[tell],
         )
-        account = Account(house.open_store(), ran.session, PRICED)
-        matrix = matrix_of(account)
+        record = SessionRecord(house.open_store(), ran.session)
+        matrix = matrix_of(record, {3: 0.25})
         at = next(at for at, row in enumerate(matrix.rows) if row.what == "the result of tell")
         assert matrix.told(at).endswith("masked 3")
-        text = cell_text(account, matrix, at, 2)
+        text = cell_text(record, matrix, at, 2)
         assert text.startswith(f"Message {at + 1}, the result of tell of a, turn 1, at call 3:")
         assert "masked" in text
         assert "expire" in text
-        assert "cost $" in text
+        assert text.endswith("The call cost $0.2500.")
         assert matrix.rows[at].tokens > 500
-        assert "not yet" in cell_text(account, matrix, at, 0)
+        assert "not yet" in cell_text(record, matrix, at, 0)
         for row, place in ((-1, 0), (len(matrix.rows), 0), (0, -1), (0, 3)):
             with pytest.raises(UsageError, match="there is no cell"):
-                cell_text(account, matrix, row, place)
+                cell_text(record, matrix, row, place)
 
     async def test_a_session_without_calls_has_an_empty_one(self, house: House) -> None:
         ran = await house.run(cascade({"name": "a", "instructions": "{{ state.x }}"}))
-        account = Account(ran.store, ran.session, PRICED)
-        matrix = matrix_of(account)
+        record = SessionRecord(ran.store, ran.session)
+        matrix = drawn(record)
         assert (matrix.rows, matrix.columns, matrix.cells) == ((), (), b"")
         with pytest.raises(UsageError, match="has no call 2; it made 0 calls"):
-            matrix_of(account, 2)
+            drawn(record, 2)

@@ -44,7 +44,8 @@ class Histories:
             visits[phase] += VisitBegun.read(stored.row) is not None
             self._of[stored.seq] = _Sounding(phase, visits[phase], index)
             if (decided := SoundingsDecided.read(stored.row)) is not None:
-                self._taken[_Sounding(phase, visits[phase], decided.winner)] = stored.seq
+                one = _Sounding(phase, visits[phase], decided.winner)
+                self._taken.setdefault(one, stored.seq)
         numbers: dict[_Sounding, int] = {}
         self._number_of = np.array(
             [numbers.setdefault(self._of[each.seq], len(numbers)) for each in messages], np.intp
@@ -52,9 +53,7 @@ class Histories:
         self._soundings = list(numbers)
 
     @classmethod
-    def read(
-        cls, rows: Sequence[StoredRow], messages: Sequence[StoredRow]
-    ) -> Histories | None:
+    def read(cls, rows: Sequence[StoredRow], messages: Sequence[StoredRow]) -> Histories | None:
         """The histories of a session; None: it has no soundings, so what was said stands."""
         sounded = any(stored.row.sounding_index is not None for stored in rows)
         return cls(rows, messages) if sounded else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import compress, count, islice
+from itertools import compress, count, islice, pairwise
 from operator import is_not
 from typing import Final, TypeAlias
 
@@ -19,12 +19,20 @@ from numpy.typing import NDArray
 
 from windlass.caching.rates import many, money
 from windlass.errors import UsageError
-from windlass.history.base import BORN, CallRecord, EditRecord, NodeType, ShownMessage, StoredRow
+from windlass.history.base import (
+    BORN,
+    CallRecord,
+    EditRecord,
+    NodeType,
+    Row,
+    ShownMessage,
+    StoredRow,
+)
 from windlass.history.row_details import ReplyDetails
 from windlass.report._histories import Histories
 from windlass.report._session_record import SessionRecord
-from windlass.report.account import Account, CallCost
 from windlass.report.contents import what_is
+from windlass.text.tokens import FamilyCounter
 from windlass.window.entries import INJECT
 
 CALLS: Final = 1_000
@@ -129,7 +137,7 @@ class Matrix:
         """What became of a message, and at which calls: the first and the last of each run."""
         cells = np.frombuffer(self.row(at), np.uint8)
         starts = [0, *(np.flatnonzero(np.diff(cells)) + 1).tolist(), len(cells)]
-        for start, end in zip(starts, starts[1:], strict=False):
+        for start, end in pairwise(starts):
             if start < end and cells[start] != Cell.NOT_YET:
                 yield Cell(cells[start]), self.first + start, self.first + end - 1
 
@@ -142,18 +150,23 @@ class Matrix:
         )
 
 
-def matrix_of(account: Account, first: int = 1) -> Matrix:
-    """The matrix of a session, from call `first` on. Raises UsageError where there is no such call.
+def matrix_of(record: SessionRecord, dollars: Mapping[int, float | None], first: int = 1) -> Matrix:
+    """The matrix of a session, from call `first` on.
 
     Messages that were said before that call and that no call of the matrix was sent are left out.
+    Raises UsageError where there is no such call.
+
+    Args:
+        record: The session.
+        dollars: What each call cost in US dollars, by its number; of others no price is known.
+        first: The number of the first call, from 1.
     """
-    record = account.record
     if not 1 <= first <= max(1, len(record.sent_calls)):
         raise UsageError(
             f"session {record.session_id!r} has no call {first};"
             f" it made {many(len(record.sent_calls), 'call')}"
         )
-    drawing = _Drawing(account, first)
+    drawing = _Drawing(record, first)
     cells = np.zeros((len(drawing.calls), len(drawing.messages)), np.uint8)
     for at in range(len(drawing.calls)):
         drawing.fill(cells[at], at)
@@ -165,7 +178,7 @@ def matrix_of(account: Account, first: int = 1) -> Matrix:
             for each, most in zip(drawing.messages, tokens, strict=True)
         ),
         tuple(
-            MatrixColumn(number, each.row.phase, each.row.turn, drawing.dollars(number))
+            MatrixColumn(number, each.row.phase, each.row.turn, dollars.get(number))
             for number, each in enumerate(drawing.replies, start=first)
         ),
         np.ascontiguousarray(cells.T).tobytes(),
@@ -180,14 +193,11 @@ class _Drawing:
     The entries of windows are the same objects from call to call, so each is looked at once.
     """
 
-    def __init__(self, account: Account, first: int) -> None:
-        self._account = account
-        record = account.record
-        self._first = first
+    def __init__(self, record: SessionRecord, first: int) -> None:
+        self._record = record
         self.calls = record.sent_calls[first - 1 : first - 1 + CALLS]
         by_trace = {stored.row.trace_id: stored for stored in record.rows}
         self.replies = [by_trace[call.trace_id] for call in self.calls]
-        self._costs = {cost.number: cost for cost in account.costs}
         self._entries: list[ShownMessage] = []
         self._windows = list(self._numbered(self.calls))
         before = by_trace[record.sent_calls[first - 2].trace_id].seq if first > 1 else 0
@@ -201,6 +211,8 @@ class _Drawing:
         self._forms = np.array([self._form(one) for one in self._entries], np.uint8)
         self._hidden = _Hidden(record, self._row_of)
         self._histories = Histories.read(record.rows, self.messages)
+        models = (call.model for call in self.calls)
+        self._missing = sum(record.missing(FamilyCounter(each)) for each in islice(models, 1))
 
     def _numbered(self, calls: Iterable[CallRecord]) -> Iterator[NDArray[np.intp]]:
         """For each call the numbers of its entries, which are numbered as they first come."""
@@ -225,7 +237,7 @@ class _Drawing:
         last = self.replies[-1].seq if self.replies else 0
         found = [
             stored
-            for stored in self._account.record.by_id.values()
+            for stored in self._record.by_id.values()
             if stored.id in seen or (stored.seq < last and stored.row.node_type in BORN)
         ]
         kept = [each for each in found if each.seq >= before or each.id in seen]
@@ -237,7 +249,7 @@ class _Drawing:
         edits = [name for name in (shown.because or "").split(", ") if name not in ("", INJECT)]
         if edits:
             return _OF_EDIT.get(edits[0], Cell.DIGESTED)
-        node = self._account.record.by_id[shown.message_id].row.node_type
+        node = self._record.by_id[shown.message_id].row.node_type
         return Cell.SHOWN if node in BORN or node == NodeType.SYSTEM else Cell.BROUGHT_IN
 
     def fill(self, column: _Bytes, at: int) -> None:
@@ -249,36 +261,33 @@ class _Drawing:
         if self._histories is not None:
             column[~self._histories.before(reply)] = Cell.NOT_YET
         forms = self._forms[window]
-        cost = self._costs.get(self._first + at)
-        if cost is not None and call.sent_tokens and (cost.tokens_cached or cost.tokens_written):
-            self._lay_cache(forms, self._tokens[window], cost)
+        if call.sent_tokens:
+            self._lay_cache(forms, self._tokens[window], call.sent_tokens, reply.row)
         column[self._rows[window]] = forms
 
-    def _lay_cache(self, forms: _Bytes, tokens: NDArray[np.int64], cost: CallCost) -> None:
+    def _lay_cache(
+        self, forms: _Bytes, tokens: NDArray[np.int64], sent_tokens: int, row: Row
+    ) -> None:
         """Tell what was read from the cache, and behind it what was written to it.
 
         A message counts where its middle lies; tools stand in front of all.
         """
-        sent = cost.sent_tokens + self._account.missing
+        details = ReplyDetails.read(row)
+        cached, written = row.tokens_cached or 0, details.tokens_written if details else 0
+        if not len(tokens) or not (cached or written):
+            return
         ends = np.cumsum(tokens)
-        middles = ends - tokens / 2 + (sent - int(ends[-1]) if len(ends) else 0)
-        middles *= cost.tokens_in / sent
+        middles = ends - tokens / 2 + (sent_tokens - int(ends[-1]) + self._missing)
+        middles *= (row.tokens_in or 0) / (sent_tokens + self._missing)
         plain = forms == Cell.SHOWN
-        read = middles < cost.tokens_cached
-        written = middles < cost.tokens_cached + cost.tokens_written
-        forms[plain & written] = Cell.WRITTEN
-        forms[plain & read] = Cell.READ
+        forms[plain & (middles < cached + written)] = Cell.WRITTEN
+        forms[plain & (middles < cached)] = Cell.READ
 
     def most_tokens(self) -> list[int]:
         """The most tokens that a call was sent of each message."""
         most = np.zeros(len(self.messages), np.int64)
         np.maximum.at(most, self._rows, self._tokens)
         return [int(each) for each in most]
-
-    def dollars(self, number: int) -> float | None:
-        """What a call cost."""
-        cost = self._costs.get(number)
-        return None if cost is None else cost.dollars
 
 
 class _Hidden:
@@ -317,7 +326,7 @@ class _Hidden:
         return self._cells
 
 
-def cell_text(account: Account, matrix: Matrix, row: int, column: int) -> str:
+def cell_text(record: SessionRecord, matrix: Matrix, row: int, column: int) -> str:
     """One cell in a sentence, by places from 0. Raises UsageError where there is none."""
     if not (0 <= row < len(matrix.rows) and 0 <= column < len(matrix.columns)):
         raise UsageError(
@@ -327,7 +336,7 @@ def cell_text(account: Account, matrix: Matrix, row: int, column: int) -> str:
     message, call, cell = matrix.rows[row], matrix.columns[column], matrix.cell(row, column)
     place = "" if message.turn is None else f" of {message.phase}, turn {message.turn},"
     text = f"Message {row + 1}, {message.what}{place} at call {call.number}: {cell.words}"
-    window = account.record.sent_calls[call.number - 1].shown
+    window = record.sent_calls[call.number - 1].shown
     entry = next((one for one in window if one.message_id == message.message_id), None)
     if entry is not None:
         why = f"{entry.because}: {entry.reason}" if entry.because else entry.reason
