@@ -103,12 +103,8 @@ def test_each_cell_is_what_the_call_is_explained_by(data: st.DataObject) -> None
     ):
         matrix = agrees_with_explanations(store, SESSION)
         agrees_with_usage(store, SESSION, matrix)
-        for place in range(len(matrix.rows)):
-            told = {
-                number: cell
-                for cell, first, last in matrix.runs(place)
-                for number in range(first, last + 1)
-            }
+        for place, runs in enumerate(matrix.runs()):
+            told = {number: cell for cell, first, last in runs for number in range(first, last + 1)}
             cells = dict(enumerate(map(Cell, matrix.row(place)), start=1))
             assert told == {number: cell for number, cell in cells.items() if cell}
 
@@ -171,7 +167,7 @@ class TestRuns:
         record = SessionRecord(house.open_store(), ran.session)
         matrix = matrix_of(record, {3: 0.25})
         at = next(at for at, row in enumerate(matrix.rows) if row.what == "the result of tell")
-        assert matrix.told(at).endswith("masked 3")
+        assert matrix.told()[at].endswith("masked 3")
         text = cell_text(record, matrix, at, 2)
         assert text.startswith(f"Message {at + 1}, the result of tell of a, turn 1, at call 3:")
         assert "masked" in text

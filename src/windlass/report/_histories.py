@@ -17,11 +17,11 @@ from windlass.history.decisions import SoundingsDecided, VisitBegun
 
 
 class _Sounding(NamedTuple):
-    """A sounding of one visit of a phase; its index is None where rows belong to no sounding."""
+    """A sounding of one visit of a phase; `at` is its index (None: rows of no sounding)."""
 
     phase: str
     visit: int
-    index: int | None
+    at: int | None
 
 
 Bools: TypeAlias = NDArray[np.bool_]
@@ -65,7 +65,7 @@ class Histories:
 
     def _counts(self, one: _Sounding, seq: int) -> bool:
         own = self._of[seq]
-        if one.index is None or one == own:
+        if one.at is None or one == own:
             return True
-        beside = own.index is not None and one[:2] == own[:2]
+        beside = own.at is not None and one[:2] == own[:2]
         return not beside and self._taken.get(one, seq) < seq

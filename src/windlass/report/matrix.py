@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import compress, count, islice, pairwise
 from operator import is_not
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,18 @@ _OF_EDIT: Final[Mapping[str, Cell]] = {
 _Bytes: TypeAlias = NDArray[np.uint8]
 
 
+class Run(NamedTuple):
+    """The same cell of a message from one call to another, by their numbers."""
+
+    cell: Cell
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        more = f"-{self.last}" if self.last > self.first else ""
+        return f"{self.cell.words} {self.first}{more}"
+
+
 @dataclass(frozen=True, slots=True)
 class MatrixRow:
     """A message: what it is, and where it was said.
@@ -133,21 +145,25 @@ class Matrix:
         """One cell, by places from 0."""
         return Cell(self.row(row)[column])
 
-    def runs(self, at: int) -> Iterator[tuple[Cell, int, int]]:
-        """What became of a message, and at which calls: the first and the last of each run."""
-        cells = np.frombuffer(self.row(at), np.uint8)
-        starts = [0, *(np.flatnonzero(np.diff(cells)) + 1).tolist(), len(cells)]
-        for start, end in pairwise(starts):
-            if start < end and cells[start] != Cell.NOT_YET:
-                yield Cell(cells[start]), self.first + start, self.first + end - 1
+    def runs(self) -> list[list[Run]]:
+        """For each message what became of it, one run of calls after the other."""
+        width = len(self.columns)
+        begins = np.ones((len(self.rows), width), np.bool_)
+        cells = np.frombuffer(self.cells, np.uint8).reshape(begins.shape)
+        begins[:, 1:] = cells[:, 1:] != cells[:, :-1]
+        starts = np.flatnonzero(begins).tolist()
+        found: list[list[Run]] = [[] for _ in self.rows]
+        for start, end in pairwise([*starts, len(self.cells)]):
+            if cell := self.cells[start]:
+                row, at = divmod(start, width)
+                found[row].append(
+                    Run(Cell(cell), self.first + at, self.first + at + end - start - 1)
+                )
+        return found
 
-    def told(self, at: int) -> str:
-        """The same in words: `shown 3-41, masked 42-90`."""
-        runs = self.runs(at)
-        return ", ".join(
-            f"{cell.words} {first}" + (f"-{last}" if last > first else "")
-            for cell, first, last in runs
-        )
+    def told(self) -> list[str]:
+        """The same in words, such as `shown 3-41, masked 42-90`."""
+        return [", ".join(map(str, runs)) for runs in self.runs()]
 
 
 def matrix_of(record: SessionRecord, dollars: Mapping[int, float | None], first: int = 1) -> Matrix:
@@ -296,12 +312,9 @@ class _Hidden:
     def __init__(self, record: SessionRecord, row_of: Mapping[str, int]) -> None:
         self._edits: Sequence[EditRecord] = record.store.edits(record.session_id)
         self._row_of = row_of
-        self._continued = [
-            (stored.seq, row_of[details.continues])
-            for stored in record.rows
-            if (details := ReplyDetails.read(stored.row)) is not None
-            and details.continues in row_of
-        ]
+        replies = ((stored.seq, ReplyDetails.read(stored.row)) for stored in record.rows)
+        cut = ((seq, reply.continues or "") for seq, reply in replies if reply is not None)
+        self._continued = [(seq, row_of[name]) for seq, name in cut if name in row_of]
         self._begin()
 
     def _begin(self) -> None:

@@ -55,6 +55,8 @@ _BARS: Final = 52
 """The longest bar in pixels, above and beside."""
 _APART: Final = (56, 20)
 """Pixels between two numbers, above and beside."""
+_MARGIN: Final = (16, 7)
+"""Pixels between the middle of a number and the end of its edge."""
 
 
 class _Tick(NamedTuple):
@@ -93,6 +95,7 @@ def matrix_section(matrix: Matrix, address: str, *, live: bool = False) -> str:
     template = _environment().get_template("matrix.html")
     text = template.render(
         matrix=matrix,
+        rows=zip(matrix.rows, matrix.told(), strict=True),
         address=address,
         live=live,
         last=last,
@@ -120,7 +123,7 @@ def _money_edge(matrix: Matrix, width: int) -> _Edge:
     """Upright bars that stand on the picture."""
     amounts = [column.dollars or 0.0 for column in matrix.columns]
     most = max(amounts, default=0.0)
-    thick = _thick(width)
+    thick, ticks = _thick(width), _ticks(matrix.first, len(amounts), width, _APART[0])
     bars = (
         f"M{at * width} {_ABOVE}v{-_BARS * amount / most:.1f}h{thick}V{_ABOVE}z"
         for at, amount in enumerate(amounts)
@@ -128,7 +131,7 @@ def _money_edge(matrix: Matrix, width: int) -> _Edge:
     )
     return _Edge(
         "".join(bars),
-        list(_ticks(matrix.first, len(amounts), width, _APART[0])),
+        _inside(ticks, _MARGIN[0], width * len(amounts)),
         money(most),
         matrix.first + amounts.index(most) if amounts else 0,
         money(sum(amounts)),
@@ -139,7 +142,7 @@ def _tokens_edge(matrix: Matrix, height: int) -> _Edge:
     """Bars that lie at the left of the picture."""
     amounts = [row.tokens for row in matrix.rows]
     most = max(amounts, default=0)
-    thick = _thick(height)
+    thick, ticks = _thick(height), _ticks(1, len(amounts), height, _APART[1])
     bars = (
         f"M{_BESIDE} {at * height}h{-_BARS * amount / most:.1f}v{thick}H{_BESIDE}z"
         for at, amount in enumerate(amounts)
@@ -147,7 +150,7 @@ def _tokens_edge(matrix: Matrix, height: int) -> _Edge:
     )
     return _Edge(
         "".join(bars),
-        list(_ticks(1, len(amounts), height, _APART[1])),
+        _inside(ticks, _MARGIN[1], height * len(amounts)),
         many(most, "token"),
         1 + amounts.index(most) if amounts else 0,
         many(sum(amounts), "token"),
@@ -173,6 +176,11 @@ def _ticks(first: int, number: int, size: int, apart: int) -> Iterator[_Tick]:
     for at in range(number):
         if (first + at) % step == 0 or (at == 0 and step > 1 and first % step <= step // 2):
             yield _Tick((at + 0.5) * size, first + at)
+
+
+def _inside(ticks: Iterator[_Tick], margin: float, end: int) -> list[_Tick]:
+    """The ticks, with the outermost moved in so far that nothing is cut off."""
+    return [tick._replace(at=min(max(tick.at, margin), end - margin)) for tick in ticks]
 
 
 @cache
