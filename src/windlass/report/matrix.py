@@ -262,9 +262,8 @@ class _Drawing:
 
     def _form(self, shown: ShownMessage) -> Cell:
         """What an entry is, whatever the cache did."""
-        edits = [name for name in (shown.because or "").split(", ") if name not in ("", INJECT)]
-        if edits:
-            return _OF_EDIT.get(edits[0], Cell.DIGESTED)
+        if (edit := _edit_of(shown)) is not None:
+            return _OF_EDIT.get(edit, Cell.DIGESTED)
         node = self._record.by_id[shown.message_id].row.node_type
         return Cell.SHOWN if node in BORN or node == NodeType.SYSTEM else Cell.BROUGHT_IN
 
@@ -349,9 +348,25 @@ def cell_text(record: SessionRecord, matrix: Matrix, row: int, column: int) -> s
     message, call, cell = matrix.rows[row], matrix.columns[column], matrix.cell(row, column)
     place = "" if message.turn is None else f" of {message.phase}, turn {message.turn},"
     text = f"Message {row + 1}, {message.what}{place} at call {call.number}: {cell.words}"
-    window = record.sent_calls[call.number - 1].shown
-    entry = next((one for one in window if one.message_id == message.message_id), None)
+    why = _why(record, message.message_id, record.sent_calls[call.number - 1], cell)
+    return f"{text}{why}. The call cost {money(call.dollars)}."
+
+
+def _why(record: SessionRecord, message_id: str, call: CallRecord, cell: Cell) -> str:
+    """What was sent of a message, and because of what; empty where nothing is known of that."""
+    entry = next((one for one in call.shown if one.message_id == message_id), None)
+    if entry is not None and _edit_of(entry) is None:
+        return f", {many(entry.tokens, 'token')} ({entry.reason})"
+    edits = record.store.edits(record.session_id)[: call.details.get("edits")]
+    found = [edit for edit in edits if edit.message_id == message_id]
     if entry is not None:
-        why = f"{entry.because}: {entry.reason}" if entry.because else entry.reason
-        text += f", {many(entry.tokens, 'token')} ({why})"
-    return f"{text}. The call cost {money(call.dollars)}."
+        reason = found[-1].reason if found else entry.reason
+        return f", {many(entry.tokens, 'token')} ({entry.because}: {reason})"
+    hides = cell != Cell.NOT_YET and found and found[-1].kind == "drop"
+    return f" ({found[-1].because}: {found[-1].reason})" if hides else ""
+
+
+def _edit_of(shown: ShownMessage) -> str | None:
+    """The name of the edit that changed an entry; None where only a block was added."""
+    names = (shown.because or INJECT).split(", ")
+    return next((name for name in names if name != INJECT), None)

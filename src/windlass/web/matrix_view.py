@@ -179,8 +179,13 @@ def _ticks(first: int, number: int, size: int, apart: int) -> Iterator[_Tick]:
 
 
 def _inside(ticks: Iterator[_Tick], margin: float, end: int) -> list[_Tick]:
-    """The ticks, with the outermost moved in so far that nothing is cut off."""
-    return [tick._replace(at=min(max(tick.at, margin), end - margin)) for tick in ticks]
+    """The ticks, the outermost moved in so far that none is cut off, without those that touch."""
+    kept: list[_Tick] = []
+    for tick in ticks:
+        at = min(max(tick.at, margin), end - margin)
+        if not kept or at - kept[-1].at >= 2 * margin:
+            kept.append(tick._replace(at=at))
+    return kept
 
 
 @cache

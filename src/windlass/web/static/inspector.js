@@ -124,12 +124,16 @@ function put(rect, x, y, width, height) {
 
 function listen(news) {
   const source = new EventSource(news.dataset.events);
+  const said = document.createTextNode("");
+  const reload = document.createElement("a"); // it is made once, so that it keeps the focus
+  reload.href = location.href;
+  reload.textContent = "reload";
   let rows = 0;
   source.addEventListener("grew", (event) => {
     rows += JSON.parse(event.data).new;
-    const reload = document.createElement("a");
-    reload.href = location.href;
-    reload.textContent = "reload";
-    news.replaceChildren(`${rows} new ${rows === 1 ? "row" : "rows"} in this session: `, reload);
+    said.data = `${rows} new ${rows === 1 ? "row" : "rows"} in this session: `;
+    if (!reload.isConnected) {
+      news.append(said, reload);
+    }
   });
 }
