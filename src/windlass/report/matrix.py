@@ -79,7 +79,7 @@ _OF_EDIT: Final[Mapping[str, Cell]] = {
 _Bytes: TypeAlias = NDArray[np.uint8]
 
 
-class Run(NamedTuple):
+class CellRun(NamedTuple):
     """The same cell of a message from one call to another, by their numbers."""
 
     cell: Cell
@@ -145,19 +145,19 @@ class Matrix:
         """One cell, by places from 0."""
         return Cell(self.row(row)[column])
 
-    def runs(self) -> list[list[Run]]:
+    def runs(self) -> list[list[CellRun]]:
         """For each message what became of it, one run of calls after the other."""
         width = len(self.columns)
         begins = np.ones((len(self.rows), width), np.bool_)
         cells = np.frombuffer(self.cells, np.uint8).reshape(begins.shape)
         begins[:, 1:] = cells[:, 1:] != cells[:, :-1]
         starts = np.flatnonzero(begins).tolist()
-        found: list[list[Run]] = [[] for _ in self.rows]
+        found: list[list[CellRun]] = [[] for _ in self.rows]
         for start, end in pairwise([*starts, len(self.cells)]):
             if cell := self.cells[start]:
                 row, at = divmod(start, width)
                 found[row].append(
-                    Run(Cell(cell), self.first + at, self.first + at + end - start - 1)
+                    CellRun(Cell(cell), self.first + at, self.first + at + end - start - 1)
                 )
         return found
 
@@ -218,14 +218,14 @@ class _Drawing:
         self._windows = list(self._numbered(self.calls))
         before = by_trace[record.sent_calls[first - 2].trace_id].seq if first > 1 else 0
         self.messages = self._messages(before)
-        self._row_of = {str(each.id): at for at, each in enumerate(self.messages)}
+        row_of = {str(each.id): at for at, each in enumerate(self.messages)}
         # Prompts and blocks are made anew, so that none is missing where it was not sent: 0.
         self._stays = np.array([each.row.node_type in BORN for each in self.messages], np.uint8)
         self._seqs = np.array([each.seq for each in self.messages], np.intp)
-        self._rows = np.array([self._row_of[one.message_id] for one in self._entries], np.intp)
+        self._rows = np.array([row_of[one.message_id] for one in self._entries], np.intp)
         self._tokens = np.array([one.tokens for one in self._entries], np.int64)
         self._forms = np.array([self._form(one) for one in self._entries], np.uint8)
-        self._hidden = _Hidden(record, self._row_of)
+        self._hidden = _Hidden(record, row_of)
         self._histories = Histories.read(record.rows, self.messages)
         models = (call.model for call in self.calls)
         self._missing = sum(record.missing(FamilyCounter(each)) for each in islice(models, 1))
