@@ -125,7 +125,9 @@ class Writer:
         if self.draw(st.booleans()):
             winner = self.draw(st.integers(0, number - 1))
             self.append(self.row(metadata=metadata_of("taken", SoundingsDecided(winner))))
-        self.phase = "b"
+            self.sounding = self.draw(st.sampled_from([None, winner, number]))  # one refines it
+            self.call()
+        self.phase, self.sounding = "b", None
 
 
 @st.composite

@@ -146,7 +146,7 @@ class TestTheSection:
         assert image["src"] == "/session/s/matrix.png?first=1"
 
     def test_has_nothing_that_the_security_policy_forbids(self) -> None:
-        html = matrix_section(matrix(EVERY, phase=HOSTILE, name=HOSTILE), "/session/s", live=True)
+        html = matrix_section(matrix(EVERY, phase=HOSTILE, name=HOSTILE), "/session/s")
         page = Tags(html)
         assert {"script", "style", "link", "iframe"}.isdisjoint(name for name, _ in page.tags)
         named = [name for _, attributes in page.tags for name in attributes]
@@ -157,7 +157,7 @@ class TestTheSection:
         assert len(idents) == len(set(idents))
 
     def test_has_what_the_script_looks_for(self) -> None:
-        page = Tags(matrix_section(matrix(EVERY), "/session/s", live=True))
+        page = Tags(matrix_section(matrix(EVERY), "/session/s"))
         idents = {attributes.get("id") for _, attributes in page.tags}
         for ident in re.findall(r'getElementById\("([\w-]+)"\)', SCRIPT):
             assert ident in idents
@@ -167,12 +167,6 @@ class TestTheSection:
         given = {name.removeprefix("data-") for name in page.grid if name.startswith("data-")}
         assert given == {"rows", "columns", "first", "width", "height", "cells", "calls"}
         assert page.grid["data-cells"] == "/session/s/cell"
-
-    def test_waits_for_news_only_of_a_session_that_goes_on(self) -> None:
-        for live in (True, False):
-            page = Tags(matrix_section(matrix(EVERY), "/session/s", live=live))
-            waits = [each["data-events"] for each in page.of("p") if "data-events" in each]
-            assert waits == (["/session/s/events"] if live else [])
 
     def test_of_many_calls_leads_to_the_others(self) -> None:
         part = matrix(EVERY, first=CALLS + 1, calls=3 * CALLS, left_out=7)

@@ -81,13 +81,12 @@ def matrix_png(matrix: Matrix, *, dark: bool = False) -> bytes:
     return palette_png(len(matrix.columns), matrix.cells, [colours[cell] for cell in Cell])
 
 
-def matrix_section(matrix: Matrix, address: str, *, live: bool = False) -> str:
+def matrix_section(matrix: Matrix, address: str) -> str:
     """The HTML of a matrix, for the inside of a section.
 
     Args:
         matrix: What is drawn.
         address: Where the session's pages are, as `/session/NAME`.
-        live: Whether the session goes on, so that the page waits for news of it.
     """
     width, height = _cell_size(matrix)
     last = matrix.first + len(matrix.columns) - 1
@@ -97,7 +96,6 @@ def matrix_section(matrix: Matrix, address: str, *, live: bool = False) -> str:
         matrix=matrix,
         rows=zip(matrix.rows, matrix.told(), strict=True),
         address=address,
-        live=live,
         last=last,
         earlier=max(1, matrix.first - CALLS) if matrix.first > 1 else None,
         later=last + 1 if last < matrix.calls else None,

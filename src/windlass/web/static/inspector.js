@@ -8,9 +8,9 @@ const grid = document.getElementById("matrix-grid");
 if (grid) {
   moveOver(grid);
 }
-const news = document.getElementById("matrix-news");
-if (news) {
-  listen(news);
+const notice = document.querySelector(".notice[data-events]");
+if (notice) {
+  listen(notice);
 }
 
 function moveOver(grid) {
@@ -122,18 +122,14 @@ function put(rect, x, y, width, height) {
   }
 }
 
-function listen(news) {
-  const source = new EventSource(news.dataset.events);
-  const said = document.createTextNode("");
-  const reload = document.createElement("a"); // it is made once, so that it keeps the focus
-  reload.href = location.href;
-  reload.textContent = "reload";
+function listen(notice) {
+  const events = new EventSource(notice.dataset.events);
+  const said = notice.querySelector("span");
   let rows = 0;
-  source.addEventListener("grew", (event) => {
+  events.addEventListener("grew", (event) => {
     rows += JSON.parse(event.data).new;
-    said.data = `${rows} new ${rows === 1 ? "row" : "rows"} in this session: `;
-    if (!reload.isConnected) {
-      news.append(said, reload);
-    }
+    const added = rows === 1 ? "1 new row" : `${rows} new rows`;
+    said.textContent = `It is being written: ${added} since this page was made.`;
   });
+  events.addEventListener("trouble", () => events.close());
 }
