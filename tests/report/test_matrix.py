@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import House, call, calls, cascade, phase
-from tests.support.engine_soundings import picking, sounded
+from tests.support.engine_soundings import PICK, picking, sounded
 from tests.support.report_matrix import SESSION, sessions
 from windlass.errors import UsageError
 from windlass.history.base import Store
@@ -157,6 +157,13 @@ class TestRuns:
         matrix = agrees_with_explanations(house.open_store(), ran.session)
         last = column(matrix, len(matrix.columns) - 1)
         assert list(last.values()).count(Cell.NOT_YET) > 0
+
+    async def test_with_soundings_that_refine_the_one_taken(self, house: House) -> None:
+        reforge = {"steps": 2, "factor_per_step": 2, "honing_prompt": "Better."}
+        a = sounded(soundings={**PICK, "reforge": reforge})
+        ran = await house.run(cascade(a, phase("b", instructions="Do b.")), picking(1))
+        matrix = agrees_with_explanations(house.open_store(), ran.session)
+        assert len(matrix.columns) > 5
 
     async def test_cells_are_told_in_words(self, house: House) -> None:
         ran = await house.run(
