@@ -111,6 +111,27 @@ def test_each_cell_is_what_the_call_is_explained_by(data: st.DataObject) -> None
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(st.data())
+def test_the_text_of_a_cell_has_the_reason_of_its_explanation(data: st.DataObject) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        data.draw(sessions(Path(folder))) as store,
+    ):
+        record = SessionRecord(store, SESSION)
+        matrix = drawn(record)
+        at = data.draw(st.integers(0, len(matrix.columns) - 1))
+        rows = {row.message_id: place for place, row in enumerate(matrix.rows)}
+        for decision in explain_call(store, SESSION, at + 1).decisions:
+            text = cell_text(record, matrix, rows[decision.message_id], at)
+            assert matrix.cell(rows[decision.message_id], at).words in text
+            if decision.action == "shortened" or (decision.action == "folded" and decision.because):
+                assert f"({decision.because}: {decision.reason})" in text
+            elif decision.tokens:
+                assert f"{decision.tokens} token" in text
+                assert f"({decision.reason})" in text
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(st.data())
 def test_a_part_has_the_cells_of_the_whole(data: st.DataObject) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -185,6 +206,13 @@ class TestRuns:
         for row, place in ((-1, 0), (len(matrix.rows), 0), (0, -1), (0, 3)):
             with pytest.raises(UsageError, match="there is no cell"):
                 cell_text(record, matrix, row, place)
+
+    async def test_cells_say_why_a_message_is_missing(self, house: House) -> None:
+        ran = await house.run(cascade(phase("a"), phase("b", context={"from": []})))
+        record = SessionRecord(house.open_store(), ran.session)
+        matrix = drawn(record)
+        assert matrix.cell(0, 1) == Cell.DROPPED
+        assert "dropped (its context does not include it)." in cell_text(record, matrix, 0, 1)
 
     async def test_a_session_without_calls_has_an_empty_one(self, house: House) -> None:
         ran = await house.run(cascade({"name": "a", "instructions": "{{ state.x }}"}))

@@ -362,8 +362,11 @@ def _why(record: SessionRecord, message_id: str, call: CallRecord, cell: Cell) -
     if entry is not None:
         reason = found[-1].reason if found else entry.reason
         return f", {many(entry.tokens, 'token')} ({entry.because}: {reason})"
-    hides = cell != Cell.NOT_YET and found and found[-1].kind == "drop"
-    return f" ({found[-1].because}: {found[-1].reason})" if hides else ""
+    if cell == Cell.NOT_YET:
+        return ""
+    if found and found[-1].kind == "drop":
+        return f" ({found[-1].because}: {found[-1].reason})"
+    return " (its context does not include it)" if cell == Cell.DROPPED else ""
 
 
 def _edit_of(shown: ShownMessage) -> str | None:
