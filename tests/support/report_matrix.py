@@ -121,12 +121,15 @@ class Writer:
             for _ in range(self.draw(st.integers(1, 2))):
                 self.say()
                 self.call()
-        self.sounding = None
+        self.sounding, self.phase = None, "b"
         if self.draw(st.booleans()):
+            self.call()  # nothing is taken yet
+        if self.draw(st.integers(0, 3)):
+            self.phase = "s"
             winner = self.draw(st.integers(0, number - 1))
             self.append(self.row(metadata=metadata_of("taken", SoundingsDecided(winner))))
-            self.sounding = self.draw(st.sampled_from([None, winner, number]))  # one refines it
-            self.call()
+            self.sounding = self.draw(st.sampled_from([None, *range(number + 1)]))
+            self.call()  # it may refine the one that was taken
         self.phase, self.sounding = "b", None
 
 
@@ -136,7 +139,9 @@ def sessions(draw: st.DrawFn, folder: Path) -> SqliteStore:
     store = SqliteStore(folder)
     store.append(Batch(SESSION, start=start()))
     writer = Writer(store, draw)
-    steps = st.sampled_from(["say", "say", "call", "call", "edit", "visit", "soundings"])
+    steps = st.sampled_from(
+        ["say", "say", "call", "call", "edit", "visit", "soundings", "soundings"]
+    )
     for step in draw(st.lists(steps, min_size=2, max_size=14)):
         getattr(writer, step)()
     writer.call()
