@@ -38,6 +38,8 @@ class Writer:
     said: list[tuple[str, Message]] = field(default_factory=list)
     edits: int = 0
     sounding: int | None = None
+    last: tuple[int | None, str] = (None, "")
+    """The sounding and the id of what was said last."""
     phase: str = "a"
     numbers: Any = field(default_factory=lambda: itertools.count(1))
 
@@ -46,6 +48,7 @@ class Writer:
         (ident,) = self.store.append(Batch(SESSION, rows=[row_], **others))
         if ident is not None and row_.message is not None:
             self.said.append((ident, row_.message))
+            self.last = self.sounding, ident
         return ident
 
     def row(self, message: Message | None = None, **columns: Any) -> Row:
@@ -87,6 +90,7 @@ class Writer:
         """A call that was sent any of what was said, which may go on from a cut reply."""
         chosen = [one for one in self.said if self.draw(st.booleans())]
         pairs = [self.shown(ident) for ident, _ in chosen]
+        cut = [self.last[1]] if self.last[0] == self.sounding and self.said else []
         reply = self.row(
             assistant(f"reply {next(self.numbers)}"),
             tokens_in=(told := self.draw(st.integers(0, 300))),
@@ -95,7 +99,7 @@ class Writer:
             cost=self.draw(st.sampled_from([None, 0.25])),
             metadata=ReplyDetails(
                 tokens_written=self.draw(st.integers(0, told - cached)),
-                continues=self.draw(st.sampled_from([None, None, *(i for i, _ in self.said[-1:])])),
+                continues=self.draw(st.sampled_from([None, None, *cut])),
             ).as_json(),
         )
         edits: dict[str, Any] = {} if self.draw(st.integers(0, 9)) == 0 else {"edits": self.edits}
