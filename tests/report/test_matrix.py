@@ -1,0 +1,223 @@
+"""The matrix of messages by calls says of each cell what an explanation of that call says."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.engine.harness import House, call, calls, cascade, phase
+from tests.support.engine_soundings import PICK, picking, sounded
+from tests.support.report_matrix import SESSION, sessions
+from windlass.errors import UsageError
+from windlass.history.base import Store
+from windlass.history.row_details import ReplyDetails
+from windlass.report import matrix as module
+from windlass.report._session_record import SessionRecord
+from windlass.report.call_views import view_recorded, view_session
+from windlass.report.explanation import MessageDecision, explain_call
+from windlass.report.matrix import Cell, Matrix, cell_text, matrix_of
+
+PLAIN = {Cell.SHOWN, Cell.READ, Cell.WRITTEN}
+SHORTENED = {
+    "mask": Cell.MASKED,
+    "expire": Cell.MASKED,
+    "prune": Cell.MASKED,
+    "fold": Cell.FOLDED,
+    "summarise": Cell.FOLDED,
+    "expand": Cell.BROUGHT_IN,
+    "digest": Cell.DIGESTED,
+    "encode": Cell.DIGESTED,
+}
+
+
+def expected(decision: MessageDecision) -> set[Cell]:
+    """What a cell may be, by the explanation of the call."""
+    match decision.action:
+        case "shortened":
+            return {SHORTENED[(decision.because or "").split(", ")[0]]}
+        case "brought in":
+            return {Cell.BROUGHT_IN}
+        case "with a block":
+            return {*PLAIN, Cell.BROUGHT_IN}
+        case "folded":
+            return {Cell.FOLDED}
+        case "not shown":
+            return {Cell.DROPPED}
+    return PLAIN
+
+
+def drawn(record: SessionRecord, first: int = 1) -> Matrix:
+    calls = enumerate(view_recorded(record).calls, start=1)
+    return matrix_of(record, {number: call.cost for number, call in calls}, first)
+
+
+def column(matrix: Matrix, at: int) -> dict[str, Cell]:
+    return {row.message_id: matrix.cell(place, at) for place, row in enumerate(matrix.rows)}
+
+
+def agrees_with_explanations(store: Store, session: str) -> Matrix:
+    """Check each cell of a session's matrix; returns it."""
+    matrix = drawn(SessionRecord(store, session))
+    views = view_session(store, session).calls
+    for at, call_column in enumerate(matrix.columns):
+        cells = column(matrix, at)
+        for decision in explain_call(store, session, call_column.number).decisions:
+            cell = cells.pop(decision.message_id)
+            assert cell in expected(decision), (call_column.number, decision)
+        # An explanation tells of a call's history; a window may have more, and that is shown, too.
+        seen = {seen.message_id for seen in views[at].seen}
+        assert {ident for ident, cell in cells.items() if cell} <= seen
+    return matrix
+
+
+def agrees_with_usage(store: Store, session: str, matrix: Matrix) -> None:
+    """Check what was read and written, message by message."""
+    rows = (stored.row for stored in store.rows(session))
+    replies = filter(None, (ReplyDetails.read(row) for row in rows))
+    tokens_written = [reply.tokens_written for reply in replies]
+    for at, view in enumerate(view_session(store, session).calls):
+        cells, written = column(matrix, at), view.tokens_cached + tokens_written[at]
+        before = float(view.sent_tokens - sum(seen.tokens for seen in view.seen))
+        for seen in view.seen:
+            middle = (before + seen.tokens / 2) * view.tokens_in / (view.sent_tokens or 1)
+            before += seen.tokens
+            wanted = Cell.SHOWN
+            if middle < view.tokens_cached:
+                wanted = Cell.READ
+            elif middle < written:
+                wanted = Cell.WRITTEN
+            if cells[seen.message_id] in PLAIN and view.sent_tokens:
+                assert cells[seen.message_id] == wanted
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_each_cell_is_what_the_call_is_explained_by(data: st.DataObject) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        data.draw(sessions(Path(folder))) as store,
+    ):
+        matrix = agrees_with_explanations(store, SESSION)
+        agrees_with_usage(store, SESSION, matrix)
+        for place, runs in enumerate(matrix.runs()):
+            told = {number: cell for cell, first, last in runs for number in range(first, last + 1)}
+            cells = dict(enumerate(map(Cell, matrix.row(place)), start=1))
+            assert told == {number: cell for number, cell in cells.items() if cell}
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_the_text_of_a_cell_has_the_reason_of_its_explanation(data: st.DataObject) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        data.draw(sessions(Path(folder))) as store,
+    ):
+        record = SessionRecord(store, SESSION)
+        matrix = drawn(record)
+        at = data.draw(st.integers(0, len(matrix.columns) - 1))
+        rows = {row.message_id: place for place, row in enumerate(matrix.rows)}
+        for decision in explain_call(store, SESSION, at + 1).decisions:
+            text = cell_text(record, matrix, rows[decision.message_id], at)
+            assert matrix.cell(rows[decision.message_id], at).words in text
+            if decision.action == "shortened" or (decision.action == "folded" and decision.because):
+                assert f"({decision.because}: {decision.reason})" in text
+            elif decision.tokens and decision.because is None:
+                assert f"{decision.tokens} token" in text
+                assert f"({decision.reason})" in text
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_a_part_has_the_cells_of_the_whole(data: st.DataObject) -> None:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        data.draw(sessions(Path(folder))) as store,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        record = SessionRecord(store, SESSION)
+        whole = drawn(record)
+        first = data.draw(st.integers(1, whole.calls))
+        patch.setattr(module, "CALLS", data.draw(st.integers(1, 3)))
+        part = drawn(record, first)
+        assert part.first == first
+        for at, _ in enumerate(part.columns):
+            cells, mine = column(whole, first - 1 + at), column(part, at)
+            assert {ident: cells[ident] for ident in mine} == mine
+            missing = {cell for ident, cell in cells.items() if ident not in mine}
+            assert missing <= {Cell.NOT_YET, Cell.DROPPED, Cell.FOLDED}
+
+
+def tell() -> str:
+    """Tell something long."""
+    return "long " * 500
+
+
+class TestRuns:
+    async def test_with_expiry_sources_and_retries(self, house: House) -> None:
+        ran = await house.run(
+            cascade(
+                phase("a", tackle=["tell"], context_ttl={"tool_results": 1}),
+                phase("b", context={"from": ["a"]}),
+                phase("c", inject_from=["a"], position="end"),
+                system="Be.",
+            ),
+            {"a": [calls(call("tell")), calls(call("tell")), "end"]},
+            tools=[tell],
+        )
+        store = house.open_store()
+        matrix = agrees_with_explanations(store, ran.session)
+        assert {Cell(each) for each in matrix.cells} >= {Cell.MASKED, Cell.BROUGHT_IN, Cell.NOT_YET}
+
+    async def test_with_soundings(self, house: House) -> None:
+        later = phase("b", instructions="Do b.")
+        ran = await house.run(cascade(sounded(), later), picking(1))
+        matrix = agrees_with_explanations(house.open_store(), ran.session)
+        last = column(matrix, len(matrix.columns) - 1)
+        assert list(last.values()).count(Cell.NOT_YET) > 0
+
+    async def test_with_soundings_that_refine_the_one_taken(self, house: House) -> None:
+        reforge = {"steps": 2, "factor_per_step": 2, "honing_prompt": "Better."}
+        a = sounded(soundings={**PICK, "reforge": reforge})
+        ran = await house.run(cascade(a, phase("b", instructions="Do b.")), picking(1))
+        matrix = agrees_with_explanations(house.open_store(), ran.session)
+        assert len(matrix.columns) > 5
+
+    async def test_cells_are_told_in_words(self, house: House) -> None:
+        ran = await house.run(
+            cascade(phase("a", tackle=["tell"], context_ttl={"tool_results": 1})),
+            {"a": [calls(call("tell")), calls(call("tell")), "end"]},
+            tools=[tell],
+        )
+        record = SessionRecord(house.open_store(), ran.session)
+        matrix = matrix_of(record, {3: 0.25})
+        at = next(at for at, row in enumerate(matrix.rows) if row.what == "the result of tell")
+        assert matrix.told()[at].endswith("masked 3")
+        text = cell_text(record, matrix, at, 2)
+        assert text.startswith(f"Message {at + 1}, the result of tell of a, turn 1, at call 3:")
+        assert "masked" in text
+        assert "expire" in text
+        assert text.endswith("The call cost $0.2500.")
+        assert matrix.rows[at].tokens > 500
+        assert "not yet" in cell_text(record, matrix, at, 0)
+        for row, place in ((-1, 0), (len(matrix.rows), 0), (0, -1), (0, 3)):
+            with pytest.raises(UsageError, match="there is no cell"):
+                cell_text(record, matrix, row, place)
+
+    async def test_cells_say_why_a_message_is_missing(self, house: House) -> None:
+        ran = await house.run(cascade(phase("a"), phase("b", context={"from": []})))
+        record = SessionRecord(house.open_store(), ran.session)
+        matrix = drawn(record)
+        assert matrix.cell(0, 1) == Cell.DROPPED
+        assert "dropped (its context does not include it)." in cell_text(record, matrix, 0, 1)
+
+    async def test_a_session_without_calls_has_an_empty_one(self, house: House) -> None:
+        ran = await house.run(cascade({"name": "a", "instructions": "{{ state.x }}"}))
+        record = SessionRecord(ran.store, ran.session)
+        matrix = drawn(record)
+        assert (matrix.rows, matrix.columns, matrix.cells) == ((), (), b"")
+        with pytest.raises(UsageError, match="has no call 2; it made 0 calls"):
+            drawn(record, 2)
