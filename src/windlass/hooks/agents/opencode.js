@@ -1,0 +1,70 @@
+// Windlass for opencode: each result of a tool goes to `windlass hook run opencode`, which may
+// shorten it before the model sees it. Whatever fails, the result stays as it was.
+import { spawn } from "node:child_process"
+
+const COMMAND = ["windlass", "hook", "run", "opencode"]
+const WAIT_MS = 2500
+const MOMENTS = {
+  "session.created": "began",
+  "session.compacted": "compacted",
+  "session.idle": "paused",
+  "session.deleted": "ended",
+}
+
+const ask = (payload) =>
+  new Promise((resolve) => {
+    const child = spawn(COMMAND[0], COMMAND.slice(1), {
+      cwd: payload.folder,
+      stdio: ["pipe", "pipe", "ignore"],
+    })
+    const timer = setTimeout(() => {
+      child.kill("SIGKILL")
+      resolve({})
+    }, WAIT_MS)
+    let answer = ""
+    child.stdout.setEncoding("utf8").on("data", (piece) => (answer += piece))
+    child.stdin.on("error", () => {}) // it ended without reading
+    child.on("error", () => resolve({}))
+    child.on("close", () => {
+      clearTimeout(timer)
+      try {
+        resolve(JSON.parse(answer) ?? {})
+      } catch {
+        resolve({})
+      }
+    })
+    child.stdin.end(JSON.stringify(payload))
+  })
+
+export const Windlass = async ({ directory }) => {
+  const parents = new Map() // a subagent is a session that has a parent
+  const models = new Map()
+  const place = (id) => {
+    let session = id
+    while (parents.has(session)) session = parents.get(session)
+    const thread = session === id ? {} : { thread: id }
+    return { session, ...thread, folder: directory, model: models.get(id) }
+  }
+  return {
+    event: async ({ event }) => {
+      const { info, sessionID = info?.id } = event.properties
+      if (event.type === "session.created" && info.parentID) parents.set(info.id, info.parentID)
+      const moment = MOMENTS[event.type]
+      if (moment && sessionID) await ask({ ...place(sessionID), moment })
+    },
+    "chat.params": async ({ sessionID, model }) => {
+      models.set(sessionID, `${model.providerID}/${model.id}`)
+    },
+    "tool.execute.after": async ({ tool, sessionID, callID, args }, output) => {
+      // A tool of an MCP server has blocks; one block of text is as good as a text.
+      const [block, ...more] = output.content ?? []
+      const holder = block?.type === "text" && !more.length ? block : output
+      const key = holder === output ? "output" : "text"
+      if (typeof holder[key] !== "string") return
+      const failed = Boolean(output.isError || output.metadata?.exit)
+      const call = { tool, call_id: callID, arguments: args, text: holder[key], failed }
+      const { text } = await ask({ ...place(sessionID), ...call })
+      if (typeof text === "string") holder[key] = text
+    },
+  }
+}

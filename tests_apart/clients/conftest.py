@@ -1,0 +1,74 @@
+"""Homes for the agents, and one process that answers the hooks of all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests_apart.clients.coding_agents import CLAUDE, WINDLASS, Desk
+from tests_apart.clients.model_server import ModelServer
+
+NewDesk: TypeAlias = Callable[[], Desk]
+_STARTED_S = 60
+
+
+@pytest.fixture(scope="session")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a process that answers hooks, once it does: its start takes seconds."""
+    folder = tmp_path_factory.mktemp("state")
+    result = {"stdout": "one line\n" * 3_000, "stderr": "", "interrupted": False}
+    event = {
+        "hook_event_name": "PostToolUse",
+        "session_id": "first",
+        "cwd": str(folder),
+        "tool_name": "Bash",
+        "tool_input": {"command": "yes"},
+        "tool_response": result,
+    }
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder), "WINDLASS_HOOK_IDLE_S": "30"}
+    until = time.monotonic() + _STARTED_S
+    for number in range(_STARTED_S):
+        answered = subprocess.run(
+            [WINDLASS, "hook", "run", "claude-code"],
+            input=json.dumps({**event, "tool_use_id": f"call{number}"}),
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        if answered.stdout:
+            return folder
+        assert time.monotonic() < until
+    pytest.fail("no answer came")
+
+
+@pytest.fixture(scope="module")
+def new_desk(tmp_path_factory: pytest.TempPathFactory, state: Path) -> Iterator[NewDesk]:
+    """Makes homes, each with a model of its own."""
+    with ExitStack() as running:
+
+        def make() -> Desk:
+            model = running.enter_context(ModelServer({}).running())
+            return Desk(tmp_path_factory.mktemp("home"), model, state)
+
+        yield make
+
+
+@pytest.fixture
+def desk(new_desk: NewDesk) -> Desk:
+    """A home."""
+    return new_desk()
+
+
+@pytest.fixture(scope="module", params=CLAUDE)
+def version(request: pytest.FixtureRequest) -> str:
+    """A version of Claude Code."""
+    return str(request.param)
