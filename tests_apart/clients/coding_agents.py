@@ -11,19 +11,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from windlass.hooks.agents import opencode
-from windlass.hooks.agents.claude_code import EVENTS
-from windlass.hooks.journal import HookLine, Journal
-
+import windlass
 from tests_apart.clients import many_lines
 from tests_apart.clients.model_server import MODEL, Exchange, ModelServer
 from tests_apart.clients.plans import write_project
+from windlass.hooks.agents import opencode
+from windlass.hooks.agents.claude_code import EVENTS
+from windlass.hooks.journal import HookLine, Journal
 
 ROOT = Path(__file__).parents[2]
 MODULES = ROOT / ".venv-clients" / "node_modules"
 CLAUDE = {"2.1.121": "claude-code-oldest", "2.1.331": "claude-code-newest"}
 """The versions of Claude Code that are tried, and the folder of each."""
 OPENCODE = "1.18.33"
+AGENTS = (*(f"Claude Code {version}" for version in CLAUDE), f"opencode {OPENCODE}")
 WINDLASS = Path(sys.executable).with_name("windlass")
 HOOK = f"{WINDLASS} hook run claude-code"
 LONGEST_S = 120
@@ -43,10 +44,12 @@ def claude_binary(version: str) -> Path:
     raise FileNotFoundError(f"no Claude Code {version} in {folder}: run `make clients`")
 
 
-def opencode_binary() -> Path | None:
-    """The program of opencode (None: it is not pinned for this system)."""
-    path = MODULES / "opencode-linux-x64" / "bin" / "opencode"
-    return path if path.exists() else None
+OPENCODE_BINARY = MODULES / "opencode-linux-x64" / "bin" / "opencode"
+
+
+def is_installed(agent: str) -> bool:
+    """Whether one of AGENTS is here: opencode is pinned for Linux on x86-64 alone."""
+    return not agent.startswith("opencode") or OPENCODE_BINARY.exists()
 
 
 @dataclass
@@ -80,7 +83,7 @@ class Desk:
             "PATH": os.pathsep.join((str(WINDLASS.parent), os.environ["PATH"])),
             "XDG_STATE_HOME": str(self.state),
             "WINDLASS_HOOK_IDLE_S": "30",
-            **({"PYTHONPATH": path} if (path := os.environ.get("PYTHONPATH")) else {}),
+            "PYTHONPATH": str(Path(windlass.__file__).parents[1]),
             **_BARRED,
             **self.variables,
         }
@@ -100,14 +103,20 @@ class Desk:
 
     # ---- Claude Code ------------------------------------------------------------------
 
-    def set_hooks(self, *commands: str, timeout: int = 10, folder: Path | None = None) -> None:
-        """Write the settings of Claude Code, into the project unless another folder is named."""
+    def set_hooks(
+        self, *commands: str, timeout: int = 10, folder: Path | None = None, only: str = ""
+    ) -> None:
+        """Write the settings of Claude Code, into the project unless another folder is named.
+
+        `only`: what is in the names of the events.
+        """
         hooks = [
             {"type": "command", "command": command, "timeout": timeout} for command in commands
         ]
         entries = {
             event: [{**({"matcher": "*"} if "ToolUse" in event else {}), "hooks": hooks}]
             for event in EVENTS
+            if only in event
         }
         path = (folder or self.project) / ".claude" / "settings.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,7 +130,7 @@ class Desk:
             [
                 str(claude_binary(version)),
                 *("-p", prompt, "--output-format", "json", *options),
-                *("--allowedTools", "Bash Read Grep Glob Agent Task mcp__*"),
+                *("--allowedTools", "Bash Read Grep Glob Agent Task mcp__table"),
                 *("--mcp-config", json.dumps(servers)),
             ],
             cwd=self.project,
@@ -169,10 +178,8 @@ class Desk:
             "provider": {"anthropic": {"options": options, "models": {MODEL: {}}}},
         }
         (self.project / "opencode.json").write_text(json.dumps(said), encoding="utf-8")
-        program = opencode_binary()
-        assert program is not None
         started = subprocess.Popen(
-            [str(program), "run", "--format", "json", prompt],
+            [str(OPENCODE_BINARY), "run", "--format", "json", prompt],
             cwd=self.project,
             env={
                 **self.environment(),

@@ -9,15 +9,26 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
+from tests_apart.clients.bill import table
 from tests_apart.clients.coding_agents import CLAUDE, WINDLASS, Desk
 from tests_apart.clients.model_server import ModelServer
+from tests_apart.clients.sessions import Pair
 
 NewDesk: TypeAlias = Callable[[], Desk]
+PAIRS = pytest.StashKey[list[tuple[str, Pair]]]()
+"""The sessions whose bills are printed in the end."""
 _STARTED_S = 60
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if pairs := config.stash.get(PAIRS, None):
+        terminalreporter.section("bills")
+        for line in table(pairs):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

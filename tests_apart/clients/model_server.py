@@ -65,6 +65,18 @@ class Exchange:
         return session or self.headers.get("x-session-id", ""), agent
 
     @property
+    def plans(self) -> list[str]:
+        """The plans that the user named, in order."""
+        return [
+            name
+            for message in self.body["messages"]
+            if message["role"] == "user"
+            for block in blocks(message["content"])
+            if block.get("type") == "text"
+            for name in _PLAN.findall(block["text"])
+        ]
+
+    @property
     def calls_tools(self) -> bool:
         """Whether it is a step of the agent, and no title or the like."""
         return bool(self.body.get("tools"))
@@ -149,14 +161,7 @@ class ModelServer:
         return exchange
 
     def _answer(self, exchange: Exchange) -> list[dict[str, Any]]:
-        said = [
-            name
-            for message in exchange.body["messages"]
-            if message["role"] == "user"
-            for block in blocks(message["content"])
-            if block.get("type") == "text"
-            for name in _PLAN.findall(block["text"])
-        ]
+        said = exchange.plans
         if not said or not exchange.calls_tools:  # a title
             return [{"type": "text", "text": "A short title."}]
         key = *exchange.thread, said[-1], str(len(said))
@@ -268,7 +273,8 @@ def _handler(model: ModelServer) -> type[BaseHTTPRequestHandler]:
         def do_HEAD(self) -> None:
             self._send(200, "application/json", b"")
 
-        do_GET = do_HEAD
+        def do_GET(self) -> None:
+            self.do_HEAD()
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))

@@ -48,7 +48,9 @@ def write_project(folder: Path) -> None:
 def build_log(lines: int) -> str:
     """A command that prints a build log of so many lines."""
     said = 'printf "[%4d/%d] Compiling unit_%d.c with -O2 -Wall -g -fPIC\\n"'
-    return f"i=1; while [ $i -le {lines} ]; do {said} $i {lines} $i; i=$((i + 1)); done; echo Built."
+    return (
+        f"i=1; while [ $i -le {lines} ]; do {said} $i {lines} $i; i=$((i + 1)); done; echo Built."
+    )
 
 
 def claude_plan(folder: Path) -> Plan:

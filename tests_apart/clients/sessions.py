@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
-
-from windlass.caching.rates import cost
-from windlass.hooks.journal import HookLine
 
 from tests_apart.clients.coding_agents import HOOK, Desk, asked, plugin_text
 from tests_apart.clients.model_server import MODEL, Exchange, Usage, blocks
 from tests_apart.clients.plans import claude_plan, opencode_plan
+from windlass.caching.rates import cost
+from windlass.hooks.journal import HookLine
 
 TURNS = 25
 MODEL_NAME = f"anthropic/{MODEL}"
@@ -29,7 +29,7 @@ class Session:
     """What the hook noted, by the id of the call."""
 
     @property
-    def calls(self) -> list[dict[str, Any]]:
+    def calls(self) -> list[Mapping[str, Any]]:
         """The calls in order."""
         made = (block for step in self.steps for block in step.answer)
         return [block for block in made if block["type"] == "tool_use"]
@@ -80,6 +80,22 @@ def opencode_session(desk: Desk, *, plugin: bool) -> Session:
     return _session(desk, "opencode", name)
 
 
+@dataclass(frozen=True)
+class Pair:
+    """The same work without the hook and with it."""
+
+    without: Session
+    hooked: Session
+
+
+def pair_of(agent: str, new_desk: Callable[[], Desk]) -> Pair:
+    """Both sessions of one of AGENTS."""
+    name, _, version = agent.rpartition(" ")
+    if name == "opencode":
+        return Pair(*(opencode_session(new_desk(), plugin=each) for each in (False, True)))
+    return Pair(*(claude_session(new_desk(), version, hook=each) for each in (False, True)))
+
+
 def broken_rules(steps: list[Exchange]) -> Iterator[str]:
     """What a provider, its cache or its thinking would mind, in sentences."""
     for at, step in enumerate(steps):
@@ -87,7 +103,7 @@ def broken_rules(steps: list[Exchange]) -> Iterator[str]:
             yield f"request {at}: {step.refused}"
         if step.dropped:
             yield f"request {at}: the model does not read the thinking at {step.dropped}"
-    for at, (before, after) in enumerate(zip(steps, steps[1:], strict=False)):
+    for at, (before, after) in enumerate(pairwise(steps)):
         for part in ("tools", "system"):
             if _said(before.body[part]) != _said(after.body[part]):
                 yield f"request {at + 1}: other {part}"
@@ -106,6 +122,28 @@ def broken_rules(steps: list[Exchange]) -> Iterator[str]:
     ]
     if [one["signature"] for one in signed] != [one["signature"] for one in sent]:
         yield "thinking is missing"
+
+
+def assert_kept_apart(steps: list[Exchange], lines: list[HookLine]) -> dict[str, str]:
+    """Three conversations each saw the same table twice, and none refers to what another saw.
+
+    Returns the name of each thread, by the plan that it follows.
+    """
+    threads = {}
+    for plan in ("main", "left", "right"):
+        mine = [step for step in steps if step.plans[0] == plan]
+        assert not list(broken_rules(mine)), plan
+        results = mine[-1].results
+        tables = [
+            line for line in lines if line.call_id in results and line.tool.endswith("records")
+        ]
+        assert [line.because for line in tables] == ["encode", "repeat"], plan
+        first, second = (results[line.call_id] for line in tables)
+        assert "Quito" in first, plan
+        assert "Quito" not in second, plan
+        (threads[plan],) = {line.thread for line in tables}
+    assert len(set(threads.values())) == len(threads)
+    return threads
 
 
 def _said(value: Any) -> str:
