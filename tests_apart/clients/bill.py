@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests_apart.clients.coding_agents import AGENTS, Desk, is_installed
+from tests_apart.clients.coding_agents import AGENTS, Desk, answering, is_installed
 from tests_apart.clients.model_server import MODEL, ModelServer
 from tests_apart.clients.sessions import Pair, pair_of
 
@@ -43,6 +43,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
         ExitStack() as running,
+        answering(Path(folder)),
     ):
 
         def make() -> Desk:

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ OPENCODE = "1.18.33"
 AGENTS = (*(f"Claude Code {version}" for version in CLAUDE), f"opencode {OPENCODE}")
 WINDLASS = Path(sys.executable).with_name("windlass")
 HOOK = f"{WINDLASS} hook run claude-code"
+PACKAGES = str(Path(windlass.__file__).parents[1])
 LONGEST_S = 120
 
 _BARRED = {
@@ -82,8 +85,7 @@ class Desk:
             "HOME": str(self.home),
             "PATH": os.pathsep.join((str(WINDLASS.parent), os.environ["PATH"])),
             "XDG_STATE_HOME": str(self.state),
-            "WINDLASS_HOOK_IDLE_S": "30",
-            "PYTHONPATH": str(Path(windlass.__file__).parents[1]),
+            "PYTHONPATH": PACKAGES,
             **_BARRED,
             **self.variables,
         }
@@ -193,6 +195,45 @@ class Desk:
             text=True,
         )
         return session_of(started)
+
+
+@contextmanager
+def answering(state: Path) -> Iterator[None]:
+    """Start the process that answers hooks whose `XDG_STATE_HOME` this is, and end it."""
+    environment = {**os.environ, "XDG_STATE_HOME": str(state), "PYTHONPATH": PACKAGES}
+    result = {"stdout": "one line\n" * 3_000, "stderr": "", "interrupted": False}
+    event = {
+        "hook_event_name": "PostToolUse",
+        "session_id": "first",
+        "cwd": str(state),
+        "tool_name": "Bash",
+        "tool_input": {"command": "yes"},
+        "tool_response": result,
+    }
+    server = subprocess.Popen(
+        [sys.executable, "-P", "-m", "windlass.hooks.server"], env=environment
+    )
+    try:
+        until = time.monotonic() + LONGEST_S
+        while not list(state.glob("windlass/*.socket")):  # else a hook starts another one
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        answered, tries = "", 0
+        while not answered:
+            assert time.monotonic() < until
+            tries += 1
+            answered = subprocess.run(
+                HOOK.split(),
+                input=json.dumps({**event, "tool_use_id": f"call{tries}"}),
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+        yield
+    finally:
+        server.terminate()
+        server.wait()
 
 
 def plugin_text() -> str:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,14 +10,13 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests_apart.clients.bill import table
-from tests_apart.clients.coding_agents import CLAUDE, WINDLASS, Desk
+from tests_apart.clients.coding_agents import CLAUDE, Desk, answering
 from tests_apart.clients.model_server import ModelServer
 from tests_apart.clients.sessions import Pair
 
 NewDesk: TypeAlias = Callable[[], Desk]
 PAIRS = pytest.StashKey[list[tuple[str, Pair]]]()
 """The sessions whose bills are printed in the end."""
-_STARTED_S = 60
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
@@ -32,33 +27,11 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 @pytest.fixture(scope="session")
-def state(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a process that answers hooks, once it does: its start takes seconds."""
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder of a process that answers hooks: its start takes longer than a hook may."""
     folder = tmp_path_factory.mktemp("state")
-    result = {"stdout": "one line\n" * 3_000, "stderr": "", "interrupted": False}
-    event = {
-        "hook_event_name": "PostToolUse",
-        "session_id": "first",
-        "cwd": str(folder),
-        "tool_name": "Bash",
-        "tool_input": {"command": "yes"},
-        "tool_response": result,
-    }
-    environment = {**os.environ, "XDG_STATE_HOME": str(folder), "WINDLASS_HOOK_IDLE_S": "30"}
-    until = time.monotonic() + _STARTED_S
-    for number in range(_STARTED_S):
-        answered = subprocess.run(
-            [WINDLASS, "hook", "run", "claude-code"],
-            input=json.dumps({**event, "tool_use_id": f"call{number}"}),
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        if answered.stdout:
-            return folder
-        assert time.monotonic() < until
-    pytest.fail("no answer came")
+    with answering(folder):
+        yield folder
 
 
 @pytest.fixture(scope="module")
