@@ -137,12 +137,12 @@ class Desk:
             ],
             cwd=self.project,
             env={
-                **self.environment(),
                 "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{self.model.port}",
                 "ANTHROPIC_API_KEY": "sk-test",
                 "ANTHROPIC_MODEL": MODEL,
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "ENABLE_TOOL_SEARCH": "false",
+                **self.environment(),
             },
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -132,7 +132,7 @@ def assert_kept_apart(steps: list[Exchange], lines: list[HookLine]) -> dict[str,
     threads = {}
     for plan in ("main", "left", "right"):
         mine = [step for step in steps if step.plans[0] == plan]
-        assert not list(broken_rules(mine)), plan
+        assert list(broken_rules(mine)) == [], plan
         results = mine[-1].results
         tables = [
             line for line in lines if line.call_id in results and line.tool.endswith("records")

@@ -17,7 +17,7 @@ from tests_apart.clients.model_server import Call, Exchange
 from tests_apart.clients.sessions import assert_kept_apart, broken_rules
 from windlass.hooks import client
 
-NEWEST = list(CLAUDE)[-1]
+OLDEST, NEWEST = CLAUDE
 RECORDS: Call = ("mcp__table__records", {"count": 300})
 KIND = "general-purpose"
 """A kind of subagent that asks the model of its parent."""
@@ -40,6 +40,8 @@ def test_two_subagents_and_their_parent_are_kept_apart(desk: Desk, version: str)
     work = [[RECORDS], [RECORDS]]
     desk.model.plans = {"main": [agents, *work], "left": work, "right": work}
     desk.set_hooks(HOOK)
+    if version == OLDEST:  # it does not know that later models take none
+        desk.model.forgiven = "temperature"
     session = desk.claude(version, "plan:main")
     threads = assert_kept_apart(desk.exchanges, desk.lines("claude-code", session))
     assert threads["main"] == ""
@@ -56,7 +58,7 @@ def test_a_session_that_goes_on_refers_to_what_it_saw(desk: Desk, version: str) 
     assert desk.claude(version, "plan:second", "--continue") == session
     steps = asked(desk.exchanges, session)
     assert len(steps) == 4
-    assert not list(broken_rules(steps))
+    assert list(broken_rules(steps)) == []
     first, second = last_results(steps)
     assert "Quito" in first
     assert "Quito" not in second
@@ -72,7 +74,7 @@ def test_two_sessions_at_once_in_one_project(desk: Desk) -> None:
     assert len(set(sessions)) == 2
     for session in sessions:
         steps = asked(desk.exchanges, session)
-        assert not list(broken_rules(steps))
+        assert list(broken_rules(steps)) == []
         assert steps[-1].results.keys() == {
             line.call_id for line in desk.lines("claude-code", session)
         }
