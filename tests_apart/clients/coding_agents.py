@@ -19,7 +19,6 @@ from tests_apart.clients.model_server import MODEL, Exchange, ModelServer
 from tests_apart.clients.plans import write_project
 from windlass.hooks.agents import opencode
 from windlass.hooks.agents.claude_code import EVENTS
-from windlass.hooks.journal import HookLine, Journal
 
 ROOT = Path(__file__).parents[2]
 MODULES = ROOT / ".venv-clients" / "node_modules"
@@ -53,6 +52,22 @@ OPENCODE_BINARY = MODULES / "opencode-linux-x64" / "bin" / "opencode"
 def is_installed(agent: str) -> bool:
     """Whether one of AGENTS is here: opencode is pinned for Linux on x86-64 alone."""
     return not agent.startswith("opencode") or OPENCODE_BINARY.exists()
+
+
+@dataclass(frozen=True)
+class Noted:
+    """A line of the journal, as far as it is looked at here."""
+
+    session: str
+    call_id: str
+    tool: str
+    outcome: str
+    thread: str = ""
+    because: str = ""
+    original: str = ""
+    shown: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
 
 
 @dataclass
@@ -90,14 +105,25 @@ class Desk:
             **self.variables,
         }
 
-    def lines(self, agent: str, session: str) -> list[HookLine]:
+    def lines(self, agent: str, session: str) -> list[Noted]:
         """What the hook noted of a session."""
-        return list(self.journal.lines(agent, session))
+        path = self.project / ".windlass" / "hooks" / agent / f"{session}.jsonl"
+        written = path.read_text(encoding="utf-8") if path.exists() else ""
+        told = [json.loads(line) for line in written.splitlines()]
+        names = Noted.__dataclass_fields__.keys()
+        return [Noted(**{name: line[name] for name in names & line.keys()}) for line in told]
 
-    @property
-    def journal(self) -> Journal:
-        """What hooks noted in the project."""
-        return Journal(self.project / ".windlass")
+    def recall(self, ref: str) -> str:
+        """What `windlass recall` prints in the project."""
+        recalled = subprocess.run(
+            [WINDLASS, "recall", ref],
+            cwd=self.project,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return recalled.stdout
 
     def mcp_command(self) -> list[str]:
         """The command of the MCP server with the long results."""

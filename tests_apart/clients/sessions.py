@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tests_apart.clients.coding_agents import HOOK, Desk, asked, plugin_text
+from tests_apart.clients.coding_agents import HOOK, Desk, Noted, asked, plugin_text
 from tests_apart.clients.model_server import MODEL, Exchange, Usage, blocks
 from tests_apart.clients.plans import claude_plan, opencode_plan
 from windlass.caching.rates import cost
-from windlass.hooks.journal import HookLine
 
 TURNS = 25
 MODEL_NAME = f"anthropic/{MODEL}"
@@ -25,7 +24,7 @@ class Session:
     desk: Desk
     name: str
     steps: list[Exchange]
-    lines: Mapping[str, HookLine]
+    lines: Mapping[str, Noted]
     """What the hook noted, by the id of the call."""
 
     @property
@@ -124,7 +123,7 @@ def broken_rules(steps: list[Exchange]) -> Iterator[str]:
         yield "thinking is missing"
 
 
-def assert_kept_apart(steps: list[Exchange], lines: list[HookLine]) -> dict[str, str]:
+def assert_kept_apart(steps: list[Exchange], lines: list[Noted]) -> dict[str, str]:
     """Three conversations each saw the same table twice, and none refers to what another saw.
 
     Returns the name of each thread, by the plan that it follows.

@@ -75,10 +75,20 @@ def test_originals_are_within_reach(pair: Pair) -> None:
         line = hooked.lines[call["id"]]
         expected = _output(hooked, call)
         if line.original and expected is not None and len(expected) < MOST_HANDED_OVER:
-            text = hooked.desk.journal.original(line.original).text
-            assert text.strip() == expected.strip()
+            assert hooked.desk.recall(line.original).strip() == expected.strip()
             reached += 1
     assert reached >= 4
+
+
+def test_the_model_is_told_how_to_reach_an_original(pair: Pair) -> None:
+    hooked = pair.hooked
+    sent = hooked.steps[-1].results
+    compressed = [line for line in hooked.lines.values() if line.because == "compress"]
+    assert compressed
+    for line in compressed:
+        command = re.search(r"windlass recall (\w+)", sent[line.call_id])
+        assert command is not None
+        assert hooked.desk.recall(command[1]) == hooked.desk.recall(line.original)
 
 
 def test_the_bill_is_lower(pair: Pair) -> None:
