@@ -113,17 +113,21 @@ class Desk:
         names = Noted.__dataclass_fields__.keys()
         return [Noted(**{name: line[name] for name in names & line.keys()}) for line in told]
 
-    def recall(self, ref: str) -> str:
-        """What `windlass recall` prints in the project."""
-        recalled = subprocess.run(
-            [WINDLASS, "recall", ref],
+    def windlass(self, *words: str) -> str:
+        """What a command of Windlass prints in the project."""
+        ended = subprocess.run(
+            [WINDLASS, *words],
             cwd=self.project,
             env=self.environment(),
             capture_output=True,
             text=True,
             check=True,
         )
-        return recalled.stdout
+        return ended.stdout
+
+    def recall(self, ref: str) -> str:
+        """What `windlass recall` prints in the project."""
+        return self.windlass("recall", ref)
 
     def mcp_command(self) -> list[str]:
         """The command of the MCP server with the long results."""
@@ -158,7 +162,7 @@ class Desk:
             [
                 str(claude_binary(version)),
                 *("-p", prompt, "--output-format", "json", *options),
-                *("--allowedTools", "Bash Read Grep Glob Agent Task mcp__table"),
+                *("--allowedTools", "Bash Read Grep Glob Agent Task mcp__table mcp__windlass"),
                 *("--mcp-config", json.dumps(servers)),
             ],
             cwd=self.project,

@@ -27,6 +27,9 @@ MODEL = "claude-opus-5-5"
 """A model that checks what stands before its thinking."""
 _COUNTER = FamilyCounter(f"anthropic/{MODEL}")
 _PLAN = re.compile(r"\bplan:(\w+)")
+_REFERENCE = re.compile(r"result_[0-9a-f]{8}")
+LATEST = "THE-LATEST-REFERENCE"
+"""In the arguments of a planned call: the last reference that stands in the results so far."""
 _LOOKBACK = 20
 
 Call: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -177,7 +180,12 @@ class ModelServer:
         return [
             thinking,
             *(
-                {"type": "tool_use", "id": f"toolu_{name}{at}", "name": tool, "input": dict(given)}
+                {
+                    "type": "tool_use",
+                    "id": f"toolu_{name}{at}",
+                    "name": tool,
+                    "input": _with_latest(given, exchange),
+                }
                 for at, (tool, given) in enumerate(plan[turn])
             ),
         ]
@@ -202,6 +210,15 @@ class ModelServer:
         self._cached.update(digests[mark] for mark in marks)
         output = sum(_COUNTER.text(json.dumps(block)) for block in answer)
         return Usage(read, kept - read, sums[-1] - kept, output)
+
+
+def _with_latest(given: Mapping[str, Any], exchange: Exchange) -> dict[str, Any]:
+    """Planned arguments with the reference that the model would have read."""
+    found = _REFERENCE.findall("\n".join(exchange.results.values())) or [LATEST]
+    return {
+        name: value.replace(LATEST, found[-1]) if isinstance(value, str) else value
+        for name, value in given.items()
+    }
 
 
 def _in_order(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,0 +1,55 @@
+"""From an empty home to a report, in the commands that a user types."""
+
+from __future__ import annotations
+
+import json
+
+from tests_apart.clients.coding_agents import CLAUDE, Desk, asked
+from tests_apart.clients.model_server import LATEST, Call
+from tests_apart.clients.plans import build_log
+from tests_apart.clients.sessions import broken_rules
+
+_, NEWEST = CLAUDE
+LOG: Call = ("Bash", {"command": build_log(400)})
+BY_COMMAND: Call = ("Bash", {"command": f"windlass recall {LATEST} --lines 200:202"})
+BY_SERVER: Call = ("mcp__windlass__recall", {"ref": LATEST, "grep": "unit_123[.]c"})
+
+
+def test_a_hook_is_tried_installed_used_and_reported(desk: Desk) -> None:
+    desk.model.plans = {"before": [[LOG], [("Bash", {"command": "ls"})]], "after": [[LOG]]}
+    desk.claude(NEWEST, "plan:before")
+    tried = desk.windlass("hook", "try")
+    assert "on this session it would have" in tried
+    installed = desk.windlass("hook", "install", "claude-code")
+    assert "hook run claude-code" in installed
+    session = desk.claude(NEWEST, "plan:after")
+    assert [line.outcome for line in desk.lines("claude-code", session)] == ["shortened"]
+    status = json.loads(desk.windlass("hook", "status", "--json"))
+    assert (status["taken"], status["not_taken"], status["untold"]) == (1, {}, 0)
+    [hooked] = json.loads(desk.windlass("hook", "report", "--json"))["sessions"]
+    assert (hooked["calls"], hooked["shortened"], hooked["fetched"]) == (2, 1, 0)
+    assert 0 < hooked["dollars"] < hooked["everything"]
+    assert hooked["session_id"] in desk.windlass("sessions")
+    assert "EDITED" in desk.windlass("show", hooked["session_id"], "--call", "2")
+    assert "everything" in desk.windlass("replay", hooked["session_id"])
+    desk.windlass("hook", "uninstall", "claude-code")
+    assert not list(desk.project.glob(".claude/settings*.json"))
+    again = desk.claude(NEWEST, "plan:after")
+    assert desk.lines("claude-code", again) == []
+
+
+def test_a_model_gets_an_original_back_by_command_and_by_mcp(desk: Desk) -> None:
+    desk.model.plans = {"fetch": [[LOG], [BY_COMMAND], [BY_SERVER]]}
+    desk.windlass("hook", "install", "claude-code", "--mcp")
+    servers = (desk.project / ".mcp.json").read_text(encoding="utf-8")
+    session = desk.claude(NEWEST, "plan:fetch", "--mcp-config", servers)
+    steps = asked(desk.exchanges, session)
+    assert list(broken_rules(steps)) == []
+    log, by_command, by_server = steps[-1].results.values()
+    assert "unit_123.c" not in log.partition("Also in it")[0]
+    assert by_command.count("Compiling") == 3
+    assert "[ 200/400] Compiling unit_200.c" in by_command
+    assert "123: [ 123/400] Compiling unit_123.c" in by_server
+    assert [line.because for line in desk.lines("claude-code", session)][1:] == ["recall"] * 2
+    [hooked] = json.loads(desk.windlass("hook", "report", "--json"))["sessions"]
+    assert hooked["fetched"] == 2
