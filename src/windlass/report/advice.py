@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from windlass.caching.bill import fresh_price
 from windlass.caching.rates import input_dollars, many, prices_of, rate
@@ -269,7 +269,7 @@ def _unused(record: SessionRecord, name: str) -> Iterator[UnusedTool]:
     messages = (stored.row.message for stored in record.rows)
     used = {call.name for message in messages if message for call in message.tool_calls}
     counts: dict[str, int] = {}
-    specs: dict[str, Mapping[str, str]] = {}
+    specs: dict[str, Mapping[str, Any]] = {}
     lists: dict[int, list[str]] = {}
     for call in record.sent_calls:
         names = lists.get(id(call.tools))
