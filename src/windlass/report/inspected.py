@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 
 from windlass.caching.rates import is_local, priced_as, rate
 from windlass.errors import UsageError
 from windlass.history.base import Store
+from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
 from windlass.report.account import Account, AccountTree, CallCost
 from windlass.report.advice import Advice, advise
@@ -19,7 +21,7 @@ from windlass.report.call_views import CallView, view_call, view_recorded
 from windlass.report.contents import CallReport, call_report_of
 from windlass.report.explanation import Explanation, explain_viewed
 from windlass.report.paid import MessageLife, PaidMessage, life_of, paid_in
-from windlass.report.prefix import Prefix, PrefixBreak, breaks_of, prefixes_of
+from windlass.report.prefix import Prefix, PrefixBreak, breaks_of, prefixes_of, with_before
 from windlass.report.session_costs import SessionReport, report_of
 
 
@@ -85,6 +87,14 @@ class InspectedSession:
         """A call, by its number from 1. Raises UsageError where there is none."""
         return view_call(self.view, number)
 
+    def before(self, number: int) -> CallView | None:
+        """The call that call `number` goes on from (None: it is the first of its kind)."""
+        return self._before[number]
+
+    @cached_property
+    def _before(self) -> Mapping[int, CallView | None]:
+        return {call.number: before for call, before in with_before(self.view)}
+
     def explain(self, number: int) -> Explanation:
         """Why a call saw what it saw. Raises UsageError where there is no such call."""
         return explain_viewed(self.record, self.view, number)
@@ -96,11 +106,48 @@ class InspectedSession:
             raise UsageError(f"call {number} of session {self.session_id!r} was not answered")
         return call_report_of("", self.account, found)
 
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """The number of each call, by the trace of its reply."""
+        calls = enumerate(self.record.sent_calls, start=1)
+        return {call.trace_id: number for number, call in calls}
+
+    def media_type(self, sha256: str) -> str | None:
+        """The kind of a picture of the session (None: it has none of that hash)."""
+        said = (stored.row.message for stored in self.record.rows)
+        sent = (body for call in self.record.sent_calls for body in call.bodies)
+        pictures = (
+            picture
+            for message in chain(said, sent)
+            if message is not None
+            for picture in message.pictures
+        )
+        return next((each.media_type for each in pictures if each.sha256 == sha256), None)
+
+    def ids_of(self, number: int) -> Sequence[str]:
+        """The ids of the messages that a call was sent, in order."""
+        return [shown.message_id for shown in self.record.sent_calls[number - 1].shown]
+
+    def said(self, message_id: str) -> Message:
+        """A message as it was said."""
+        message = self.record.by_id[message_id].row.message
+        assert message is not None
+        return message
+
     def paid_in(self, number: int) -> Sequence[PaidMessage]:
-        """What each message of a call paid of its bill, in order."""
+        """What each message of a call paid of its bill, in order.
+
+        Raises UsageError where there is no such call.
+        """
         call = self.call(number)
         return list(paid_in(self.record, call, self.priced_model(call.model)))
 
     def life(self, message_id: str) -> MessageLife:
-        """The life of a message. Raises UsageError where there is none."""
+        """The life of a message, by its id or the trace of its row.
+
+        Raises UsageError where there is none.
+        """
+        if message_id not in self.record.by_id:
+            rows = (stored for stored in self.record.rows if stored.row.trace_id == message_id)
+            message_id = next((stored.id for stored in rows if stored.id), message_id)
         return life_of(self.record, self.view, self.priced_model, message_id)

@@ -61,7 +61,7 @@ def breaks_of(
 
     `name_of` names the model at whose prices a model's calls are told.
     """
-    for call, before in _pairs(view):
+    for call, before in with_before(view):
         prefix = prefixes[call.number - 1]
         if prefix.broken_by and before is not None:
             tokens = max(0, before.sent_tokens - prefix.shared)
@@ -86,10 +86,10 @@ def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
 
 def prefixes_of(view: SessionView) -> tuple[Prefix, ...]:
     """The prefix of each call of a session that was read."""
-    return tuple(_prefix(call, before) for call, before in _pairs(view))
+    return tuple(_prefix(call, before) for call, before in with_before(view))
 
 
-def _pairs(view: SessionView) -> Iterator[tuple[CallView, CallView | None]]:
+def with_before(view: SessionView) -> Iterator[tuple[CallView, CallView | None]]:
     """Each call with the one before it: all soundings of a phase go on from the same one."""
     last: CallView | None = None
     origin: CallView | None = None

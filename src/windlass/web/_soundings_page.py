@@ -1,0 +1,126 @@
+"""The page of soundings: several answers to one phase side by side, and which was taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.history.base import StoredRow, in_words
+from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecided, text_of
+from windlass.report.call_views import CallView
+from windlass.report.inspected import InspectedSession
+from windlass.web._bodies import BodyPart, parts_of
+from windlass.web._inspector import Inspector
+
+
+@dataclass(frozen=True, slots=True)
+class SoundingColumn:
+    """One sounding: what it cost and said. `session` is its own, where it is a whole cascade."""
+
+    index: int
+    model: str
+    calls: Sequence[CallView]
+    tokens_in: int
+    dollars: float | None
+    answer: Sequence[BodyPart]
+    is_taken: bool
+    said: Sequence[str]
+    """What became of it, in sentences."""
+    session: str | None = None
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SoundedPhase:
+    """A visit of a phase with soundings."""
+
+    phase: str
+    columns: Sequence[SoundingColumn]
+    decision: str
+
+
+def soundings_page(inspector: Inspector, request: Request) -> Response:
+    """The soundings of a session, phase by phase."""
+    session = inspector.session(request)
+    return inspector.respond("soundings.html", session, phases=list(_phases(session)))
+
+
+def _phases(session: InspectedSession) -> Iterator[SoundedPhase]:
+    since = 0
+    for stored in session.record.rows:
+        decided = SoundingsDecided.read(stored.row)
+        if decided is None:
+            continue
+        rows = [
+            each
+            for each in session.record.rows
+            if since < each.seq <= stored.seq and each.row.phase == stored.row.phase
+        ]
+        since = stored.seq
+        taken = set(decided.joined or ()) | {decided.winner}
+        columns = [*_columns(session, rows, taken), *_whole(session, stored, taken)]
+        yield SoundedPhase(stored.row.phase or "the whole cascade", columns, text_of(stored.row))
+
+
+def _columns(
+    session: InspectedSession, rows: Sequence[StoredRow], taken: set[int | None]
+) -> Iterator[SoundingColumn]:
+    """The soundings among the rows of a phase."""
+    numbers = session.numbers
+    indices = dict.fromkeys(
+        each.row.sounding_index for each in rows if each.row.sounding_index is not None
+    )
+    for index in sorted(index for index in indices if index is not None):
+        own = [each for each in rows if each.row.sounding_index == index]
+        calls = [
+            session.call(numbers[each.row.trace_id]) for each in own if each.row.trace_id in numbers
+        ]
+        ended = next((end for each in own if (end := SoundingEnded.read(each.row))), None)
+        known = [each.cost for each in calls if each.cost is not None]
+        said = [text_of(each.row) for each in rows if _is_of(each, index)]
+        yield SoundingColumn(
+            index=index,
+            model=(ended and ended.model) or (calls[-1].model if calls else "-"),
+            calls=calls,
+            tokens_in=sum(call.tokens_in for call in calls),
+            dollars=sum(known) if known else None,
+            answer=parts_of(calls[-1].reply) if calls else (),
+            is_taken=index in taken,
+            said=[text for text in dict.fromkeys(said) if text],
+        )
+
+
+def _is_of(stored: StoredRow, index: int) -> bool:
+    """Whether a row says what became of a sounding."""
+    judged = Evaluation.read(stored.row)
+    if judged is not None and judged.sounding == index:
+        return True
+    return stored.row.sounding_index == index and SoundingEnded.read(stored.row) is not None
+
+
+def _whole(
+    session: InspectedSession, decided: StoredRow, taken: set[int | None]
+) -> Iterator[SoundingColumn]:
+    """The soundings that are sessions of their own, where a whole cascade was sounded."""
+    if decided.row.phase is not None:
+        return
+    for info in session.view.children:
+        if info.sounding_index is None or info.parent_id != session.session_id:
+            continue
+        said = (each.row.message for each in session.store.rows(info.session_id))
+        replies = [message for message in said if message and message.role == "assistant"]
+        yield SoundingColumn(
+            index=info.sounding_index,
+            model=info.model,
+            calls=(),
+            tokens_in=info.tokens_in,
+            dollars=info.cost,
+            answer=parts_of(replies[-1]) if replies else (),
+            is_taken=info.sounding_index in taken,
+            said=(),
+            session=info.session_id,
+            state=in_words(info.status, info.reason),
+        )
