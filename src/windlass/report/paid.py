@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from windlass.caching.bill import fresh_price
-from windlass.caching.rates import cost, prices_of, rate
+from windlass.caching.prices import Prices
+from windlass.caching.rates import Rate, prices_of, rate
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, ShownMessage, StoredRow
 from windlass.history.row_details import ReplyDetails
@@ -102,6 +104,18 @@ class MessageLife:
         return spans
 
 
+class Charged(NamedTuple):
+    """What a model charges: its rate (None: no price is known), and its cache's prices."""
+
+    rate: Rate | None
+    prices: Prices
+
+    @classmethod
+    def by(cls, name: str) -> Charged:
+        """What the model `name` charges."""
+        return cls(rate(name), prices_of(name, warn=lambda _: None))
+
+
 @dataclass(frozen=True, slots=True)
 class InputBill:
     """The bill of one call's input, so that any span of its tokens has a price.
@@ -114,8 +128,8 @@ class InputBill:
     rest: float | None
 
     @classmethod
-    def of(cls, call: CallView, name: str, written: int | None) -> InputBill:
-        """The bill of a call at the prices of the model `name`.
+    def of(cls, call: CallView, charged: Charged, written: int | None) -> InputBill:
+        """The bill of a call.
 
         `written` are the tokens that the provider wrote to its cache (None: all that it could).
         """
@@ -123,19 +137,19 @@ class InputBill:
         scale = tokens_in / call.sent_tokens if call.sent_tokens else 1.0
         cached = call.tokens_cached
         if not call.tokens_in:  # nothing was reported: what stands as in the call before
-            cached = call.details.get("prefix", {}).get("shared_tokens", 0)
+            prefix = call.details.get("prefix")
+            cached = prefix["shared_tokens"] if prefix else 0
         cached = min(cached, tokens_in)
-        price = rate(name)
-        if price is None or not tokens_in:
-            return cls(cached, None, None)
-        prices = prices_of(name, warn=lambda _: None)
-        read = prices.factor(tokens_in) * prices.read * price.input / 1e6
-        fresh = tokens_in - cached
+        if charged.rate is None or not tokens_in:
+            return cls(cached / scale, None, None)
+        prices, fresh = charged.prices, tokens_in - cached
         if written is None:
-            written = fresh if fresh_price(prices, tokens_in) > 1 else 0
-        whole = cost(name, tokens_in, 0, cached, written)
-        rest = ((whole or 0.0) - cached * read) / fresh if fresh else read
-        return cls(cached / scale, read * scale, rest * scale)
+            share, dearer = 1.0, fresh_price(prices, tokens_in)
+        else:
+            share = min(written, fresh) / fresh if fresh else 0.0
+            dearer = charged.rate.cache_write / charged.rate.input if charged.rate.input else 1.0
+        token = prices.factor(tokens_in) * charged.rate.input / 1e6 * scale
+        return cls(cached / scale, token * prices.read, token * (share * dearer + 1.0 - share))
 
     def share(self, begin: int, end: int) -> tuple[float | None, float]:
         """The price of the tokens of a span, and the share of them that was read."""
@@ -155,7 +169,7 @@ def paid_in(record: SessionRecord, call: CallView, name: str) -> Iterator[PaidMe
     """What each message of a call paid, in order, at the prices of the model `name`."""
     recorded = record.sent_calls[call.number - 1]
     written = _written(record) if name == call.model else {}
-    bill = InputBill.of(call, name, written.get(recorded.trace_id))
+    bill = InputBill.of(call, Charged.by(name), written.get(recorded.trace_id))
     begin = head_tokens(recorded)
     for position, shown in enumerate(recorded.shown):
         yield _paid_message(call, position, shown, bill, begin)
@@ -215,13 +229,14 @@ def _paid(
 ) -> Iterator[PaidMessage]:
     at: int | None = None
     written = _written(record)
+    charged = {name: Charged.by(name) for name in set(names.values())}
     for call, recorded in zip(calls, record.sent_calls, strict=True):
         at = _place(recorded.shown, message_id, at)
         if at is not None:
             name = names[call.model]
             of_call = written.get(recorded.trace_id) if name == call.model else None
             begin = head_tokens(recorded) + sum([each.tokens for each in recorded.shown[:at]])
-            bill = InputBill.of(call, name, of_call)
+            bill = InputBill.of(call, charged[name], of_call)
             yield _paid_message(call, at, recorded.shown[at], bill, begin)
 
 

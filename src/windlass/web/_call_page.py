@@ -68,7 +68,7 @@ def call_page(inspector: Inspector, request: Request) -> Response:
         each for each in explained.decisions if only not in ONLY or each.action in ONLY[only]
     ]
     begin = _begin(request, len(decisions))
-    is_billed = inspector.later(session, "costs", "breaks", "report")
+    is_billed = inspector.billed(session)
     paid = {each.position: each for each in session.paid_in(number)}
     return inspector.respond(
         "call.html",
@@ -90,10 +90,10 @@ def call_page(inspector: Inspector, request: Request) -> Response:
         prefix=session.prefixes[number - 1] if is_billed else None,
         price=session.costs.get(number) if is_billed else None,
         parts=session.call_report(number).parts if is_billed and number in session.costs else (),
-        planner=planner_lines(explained),
+        is_billed=is_billed,
+        planner=_planner(explained),
         policy=_policy(explained),
         sentences=call_sentences(call.details, call.seen),
-        paid_tokens=sum(each.tokens for each in paid.values()),
     )
 
 
@@ -159,7 +159,7 @@ _VERDICTS: Final = {
 }
 
 
-def planner_lines(explained: Explanation) -> dict[str, Any] | None:
+def _planner(explained: Explanation) -> dict[str, Any] | None:
     """The planner's decision and its numbers; None where it was asked nothing."""
     plan = explained.planner
     if not plan:

@@ -18,7 +18,7 @@ _WAIT_S: Final = 1.0
 def costs_page(inspector: Inspector, request: Request) -> Response:
     """What a session cost, with all sessions under it."""
     session = inspector.session(request)
-    if not inspector.later(session, "costs", "breaks", "report", wait_s=_WAIT_S):
+    if not inspector.billed(session, _WAIT_S):
         return inspector.respond("waiting.html", session, tab="costs", what="The bills")
     report = session.report
     sent = [call.dollars or 0.0 for call in report.calls]

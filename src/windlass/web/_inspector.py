@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -19,8 +19,10 @@ from windlass.text.titles import first_words
 from windlass.web._shelf import SessionShelf
 from windlass.web._templates import name_in, page
 
-_WAIT_S = 0.25
+_WAIT_S: Final = 0.25
 """Seconds that a page waits for what is worked out beside it."""
+_LONG: Final = 1_500
+"""Rows from which on a session's bills take longer than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,18 @@ class Inspector:
         """The session whose page is asked for. Raises UsageError where there is none."""
         return self.shelf.open(name_in(request.path_params["session"]))
 
-    def later(self, session: InspectedSession, *names: str, wait_s: float = _WAIT_S) -> bool:
-        """Whether these attributes of a session are worked out; they are begun where not."""
+    def billed(self, session: InspectedSession, wait_s: float | None = None) -> bool:
+        """Whether a session's bills are worked out; they are begun where not.
+
+        The page waits for them a moment, and for those of a long session not at all.
+        """
+        if wait_s is None:
+            wait_s = _WAIT_S if len(session.record.rows) < _LONG else 0.0
 
         def work() -> bool:
-            for name in names:
-                getattr(session, name)
-            return True
+            return bool(session.report) and session.breaks is not None
 
-        return self.shelf.later(session, " ".join(names), work, wait_s) is not None
+        return self.shelf.later(session, "bills", work, wait_s) is not None
 
     def respond(
         self, template: str, session: InspectedSession | None = None, **values: Any

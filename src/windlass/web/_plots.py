@@ -13,6 +13,7 @@ _BARS: Final = 240
 """Bars of a plot; more calls than that are drawn together."""
 _WIDTH: Final = 1_000
 _HEIGHT: Final = 160
+_WIDEST: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def bars_of(amounts: Sequence[float | None]) -> BarPlot:
         Bar(
             x=round(at * width, 2),
             y=round(_HEIGHT - _HEIGHT * amount / (most or 1), 2),
-            width=round(max(0.6, width * 0.86), 2),
+            width=round(min(_WIDEST, max(0.6, width * 0.86)), 2),
             height=round(_HEIGHT * amount / (most or 1), 2),
             first=at * grouped + 1,
             last=min(len(amounts), (at + 1) * grouped),

@@ -52,7 +52,11 @@ def policies_page(inspector: Inspector, request: Request) -> Response:
 
 def _replay(session: InspectedSession, policies: Sequence[str]) -> Replay:
     conversations = conversations_of(session.store, session.session_id)
-    return replay_all(conversations, policies_of(policies), check_prices(("own",)))
+    models = {call.model for call in session.view.calls}
+    told = {session.priced_model(model) for model in models}
+    # A model that costs nothing is told at the prices of the one that stands for it.
+    prices = check_prices(("own",) if told == models else sorted(told)[:1])
+    return replay_all(conversations, policies_of(policies), prices)
 
 
 def _values(replayed: Replay) -> Mapping[str, Any]:

@@ -26,12 +26,13 @@ def session_page(inspector: Inspector, request: Request) -> Response:
     """What a session says of itself, and a part of its calls."""
     session = inspector.session(request)
     calls = session.view.calls
-    is_billed = inspector.later(session, "costs", "breaks", "report")
+    advice = session.advice  # before the bills, which would take the processor from it
+    is_billed = inspector.billed(session)
     begin = _begin(request, len(calls))
     return inspector.respond(
         "session.html",
         session,
-        advice=session.advice,
+        advice=advice,
         is_billed=is_billed,
         totals=_totals(session, is_billed=is_billed),
         report=session.report if is_billed else None,

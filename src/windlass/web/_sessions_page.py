@@ -14,13 +14,14 @@ from typing import Any, Final, get_args
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.caching.rates import cost, is_local, rate
+from windlass.caching.rates import is_local, rate
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import SessionFilter, SessionInfo, Status, Store, in_words
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.importing.storing import IMPORTED
-from windlass.messages import Message, user
+from windlass.messages import Message, assistant, user
 from windlass.report.call_views import words_of
+from windlass.report.ranking import told_prices
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import first_words
 from windlass.web._inspector import Inspector, kind_of
@@ -35,6 +36,7 @@ _SEARCH_S: Final = 0.8
 """Seconds after which a search shows what it has found, and where it would go on."""
 _AROUND: Final = 90
 """Characters before and behind what is found."""
+_SPACES: Final = re.compile(r"\s+")
 _SIGNS: Final = re.compile(r"[%_\\]")
 """What acts in a pattern of SQL."""
 
@@ -144,15 +146,14 @@ def _listed(inspector: Inspector, sessions: Sequence[SessionInfo]) -> Iterator[L
     summed = {info.session_id: info for info in totals}
     under = _counts_below(names, below)
     saved = _saved_shares(store, names)
+    told = told_prices(inspector.price_as)
     for info in sessions:
         total = summed[info.session_id]
         start = store.start(info.session_id)
         is_told = not total.cost and (is_local(info.model) or _rate(info.model) is None)
         dollars = total.cost
         if is_told:
-            dollars = cost(
-                inspector.price_as, total.tokens_in, total.tokens_out, total.tokens_cached
-            )
+            dollars = told(total.tokens_in, total.tokens_out, total.tokens_cached)
         yield ListedSession(
             info=total,
             words=_words(store, info.session_id),
@@ -212,7 +213,7 @@ def _words(store: Store, session_id: str) -> str:
 def _beginning(role: str, preview: str) -> Message | None:
     if preview.startswith(("[{", '[{"')):
         return None
-    return user(preview) if role == "user" else Message("assistant")
+    return user(preview) if role == "user" else assistant(preview)
 
 
 # ---- the search ------------------------------------------------------------------------
@@ -262,9 +263,9 @@ def _place(session_id: str, row: Mapping[str, Any], whole: str, at: int, end: in
         row["role"] or "",
         row["phase_name"] or "-",
         row["turn_number"] or 0,
-        ("…" if begin else "") + " ".join(whole[begin:at].split()),
+        ("…" if begin else "") + _SPACES.sub(" ", whole[begin:at]),
         whole[at:end],
-        " ".join(whole[end : end + _AROUND].split()),
+        _SPACES.sub(" ", whole[end : end + _AROUND]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,6 +15,9 @@ from windlass.report.call_views import CallView
 from windlass.report.inspected import InspectedSession
 from windlass.web._bodies import BodyPart, parts_of
 from windlass.web._inspector import Inspector
+
+_WAIT_S: Final = 1.0
+"""Seconds that the page waits for the bills of its soundings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,7 @@ class SoundedPhase:
 def soundings_page(inspector: Inspector, request: Request) -> Response:
     """The soundings of a session, phase by phase."""
     session = inspector.session(request)
+    inspector.billed(session, _WAIT_S)
     return inspector.respond("soundings.html", session, phases=list(_phases(session)))
 
 
@@ -79,7 +84,8 @@ def _columns(
             session.call(numbers[each.row.trace_id]) for each in own if each.row.trace_id in numbers
         ]
         ended = next((end for each in own if (end := SoundingEnded.read(each.row))), None)
-        known = [each.cost for each in calls if each.cost is not None]
+        dollars = (session.costs[call.number].dollars for call in calls)
+        known = [each for each in dollars if each is not None]
         said = [text_of(each.row) for each in rows if _is_of(each, index)]
         yield SoundingColumn(
             index=index,

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import jinja2
 
 from windlass.caching.rates import many, money
 from windlass.safety.escaping import escaped
+
+_CENT: Final = 0.01
+_LEAST: Final = 0.00001
+"""US dollars below which an amount is told to be less than that."""
 
 
 def page(template: str, **values: Any) -> str:
@@ -56,8 +60,9 @@ def percent(share: float | None) -> str:
 
 def small_money(dollars: float | None) -> str:
     """US dollars for people, with the digits that parts of a call's price need."""
-    tiny = dollars is not None and 0 < abs(dollars) < 0.01  # noqa: PLR2004 - a cent
-    return money(dollars, 5 if tiny else None)
+    if dollars is not None and 0 < dollars < _LEAST:
+        return f"<{money(_LEAST, 5)}"
+    return money(dollars, 5 if dollars and abs(dollars) < _CENT else None)
 
 
 def moment(seconds: float) -> str:
