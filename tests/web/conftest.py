@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
-import httpx
 import pytest
 from bench.scenarios.sessions import five_phases
 from starlette.testclient import TestClient
@@ -57,7 +57,7 @@ class Pages:
     store: Store
     client: TestClient
 
-    def get(self, address: str, **headers: str) -> httpx.Response:
+    def get(self, address: str, **headers: str) -> Any:
         return self.client.get(address, headers=headers, follow_redirects=False)
 
     def read(self, address: str, status: int = 200) -> Elements:
@@ -68,7 +68,7 @@ class Pages:
 
 def client_of(store: Store) -> TestClient:
     """A browser that was never here."""
-    from windlass.web.app import make_app
+    from windlass.web.site import make_app
 
     app = make_app(store, token=TOKEN, port=PORT, price_as=PRICED, prices={})
     return TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
@@ -136,7 +136,7 @@ def run_others(folder: Path) -> None:
     def fails(_: Request) -> str:
         raise RuntimeError("the provider is down")
 
-    common = {"model": PRICED, "store": folder}
+    common: Any = {"model": PRICED, "store": folder}
     two = cascade(phase("a"), phase("b"))
     windlass.run_sync(two, session_id="first", providers=say(lambda _: "said"), **common)
     for origin, name in (("first", "second"), ("second", "third")):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.web.conftest import ODD, PORT, TOKEN, Pages, client_of
 from windlass.history.sqlite import SqliteStore
-from windlass.web._templates import address
+from windlass.web._rendering import address
 
 EVERY = (
     "/",

@@ -16,7 +16,7 @@ from windlass.report.inspected import InspectedSession
 from windlass.report.paid import Charged, InputBill
 from windlass.report.prefix import prefix_of
 from windlass.report.session_costs import session_report
-from windlass.web._templates import address
+from windlass.web._rendering import address
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from windlass.web._templates import page
+from windlass.web._rendering import page
 
 STATIC: Final = "/static/"
 """What needs no token: it is the same on every machine."""
@@ -45,7 +45,7 @@ def hosts_of(port: int) -> frozenset[str]:
     return frozenset([f"{name}:{port}" for name in names])
 
 
-class Guard:
+class AccessGuard:
     """Lets requests through to the pages that have the right host, method and token.
 
     Args:

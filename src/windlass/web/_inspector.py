@@ -16,8 +16,8 @@ from windlass.importing.storing import IMPORTED, evidence_text
 from windlass.report.inspected import InspectedSession
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import first_words
+from windlass.web._rendering import name_in, page
 from windlass.web._shelf import SessionShelf
-from windlass.web._templates import name_in, page
 
 _WAIT_S: Final = 0.25
 """Seconds that a page waits for what is worked out beside it."""

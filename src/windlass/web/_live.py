@@ -13,8 +13,8 @@ from starlette.responses import Response, StreamingResponse
 
 from windlass.errors import WindlassError
 from windlass.web._inspector import Inspector
+from windlass.web._rendering import name_in
 from windlass.web._shelf import Size
-from windlass.web._templates import name_in
 
 _EVERY_S: Final = 1.0
 _ALIVE_S: Final = 15.0

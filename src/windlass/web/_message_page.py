@@ -10,9 +10,9 @@ from starlette.responses import PlainTextResponse, Response
 
 from windlass.errors import UsageError
 from windlass.safety.escaping import escaped
-from windlass.web._bodies import WHOLE, parts_of
 from windlass.web._inspector import Inspector
-from windlass.web._templates import name_in
+from windlass.web._message_parts import WHOLE, parts_of
+from windlass.web._rendering import name_in
 
 _CALLS: Final = 100
 """Calls of a page."""

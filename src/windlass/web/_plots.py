@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from windlass.web._templates import small_money
+from windlass.web._rendering import small_money
 
 _BARS: Final = 240
 """Bars of a plot; more calls than that are drawn together."""

@@ -13,8 +13,8 @@ from windlass.history.base import StoredRow, in_words
 from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecided, text_of
 from windlass.report.call_views import CallView
 from windlass.report.inspected import InspectedSession
-from windlass.web._bodies import BodyPart, parts_of
 from windlass.web._inspector import Inspector
+from windlass.web._message_parts import BodyPart, parts_of
 
 _WAIT_S: Final = 1.0
 """Seconds that the page waits for the bills of its soundings."""
@@ -38,7 +38,7 @@ class SoundingColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class SoundedPhase:
+class SideBySide:
     """A visit of a phase with soundings."""
 
     phase: str
@@ -53,7 +53,7 @@ def soundings_page(inspector: Inspector, request: Request) -> Response:
     return inspector.respond("soundings.html", session, phases=list(_phases(session)))
 
 
-def _phases(session: InspectedSession) -> Iterator[SoundedPhase]:
+def _phases(session: InspectedSession) -> Iterator[SideBySide]:
     since = 0
     for stored in session.record.rows:
         decided = SoundingsDecided.read(stored.row)
@@ -67,7 +67,7 @@ def _phases(session: InspectedSession) -> Iterator[SoundedPhase]:
         since = stored.seq
         taken = set(decided.joined or ()) | {decided.winner}
         columns = [*_columns(session, rows, taken), *_whole(session, stored, taken)]
-        yield SoundedPhase(stored.row.phase or "the whole cascade", columns, text_of(stored.row))
+        yield SideBySide(stored.row.phase or "the whole cascade", columns, text_of(stored.row))
 
 
 def _columns(

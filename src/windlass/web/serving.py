@@ -41,7 +41,7 @@ def serve(
         store = stack.enter_context(open_store(settings, existing=True, reading=True))
         listening = stack.enter_context(closing(_listen(port)))
         own_port = int(listening.getsockname()[1])
-        from windlass.web.app import make_app
+        from windlass.web.site import make_app
 
         app = make_app(
             store, token=token, port=own_port, price_as=settings.price_as, prices=settings.prices
@@ -105,7 +105,7 @@ def _warm_up(model: str) -> None:
     """Load what takes a second, while the user still turns to the browser."""
     from windlass.caching.rates import rate
     from windlass.text.tokens import FamilyCounter
-    from windlass.web._templates import load_all
+    from windlass.web._rendering import load_all
 
     load_all()
     rate(model)

@@ -1,5 +1,5 @@
 // Tells the reader of a session that is being written that it grew. The page reads without it.
-const notice = document.querySelector("[data-events]");
+const notice = document.querySelector(".notice[data-events]");
 if (notice) {
   const events = new EventSource(notice.dataset.events);
   events.addEventListener("grew", (event) => {

@@ -21,16 +21,16 @@ from windlass.history.base import Store
 from windlass.web._call_page import call_page
 from windlass.web._costs_page import costs_page
 from windlass.web._forks_page import forks_page
-from windlass.web._guard import Guard
+from windlass.web._guard import AccessGuard
 from windlass.web._inspector import Inspector
 from windlass.web._live import events_of
 from windlass.web._message_page import message_page, picture, text_of_message
 from windlass.web._policies_page import policies_page
+from windlass.web._rendering import page
 from windlass.web._session_page import session_page
 from windlass.web._sessions_page import sessions_page
 from windlass.web._shelf import SessionShelf
 from windlass.web._soundings_page import soundings_page
-from windlass.web._templates import page
 
 _Page: TypeAlias = Callable[[Inspector, Request], Response]
 
@@ -91,7 +91,7 @@ def make_app(
             Exception: _broken,
         },
     )
-    return Guard(app, token, port)
+    return AccessGuard(app, token, port)
 
 
 def _trouble(title: str, said: str, status: int) -> Response:
