@@ -19,7 +19,7 @@ from windlass.history.base import CallRecord, ShownMessage, StoredRow
 from windlass.history.callout_rows import find_callouts
 from windlass.messages import Message, ToolSpec
 from windlass.replays.needed import lines_in, values_in
-from windlass.report._session_record import SessionRecord
+from windlass.report._session_record import SessionRecord, new_in_each
 from windlass.report.contents import what_is
 from windlass.text.tokens import FamilyCounter
 from windlass.window.originals import RECALL
@@ -235,9 +235,8 @@ def _texts_of_replies(record: SessionRecord) -> Iterator[set[str]]:
 def _first_calls(calls: Sequence[CallRecord]) -> Mapping[str, int]:
     """The first call that was sent each message, by the message's id."""
     first: dict[str, int] = {}
-    for number, call in enumerate(calls, start=1):
-        for shown in call.shown:
-            first.setdefault(shown.message_id, number)
+    for number, shown in new_in_each([call.shown for call in calls]):
+        first.setdefault(shown.message_id, number)
     return first
 
 
