@@ -51,8 +51,10 @@ def test_its_page_reads_and_is_read_again(
     assert "completed" in page.text
 
 
-async def events(app: Any, count: int, last: str | None, act: Any = None) -> list[dict[str, Any]]:
-    """The first events of a session, as a browser hears them; then it goes away."""
+async def events(
+    app: Any, count: int, last: str | None, act: Any = None, path: str = "/session/now/events"
+) -> list[dict[str, Any]]:
+    """The first events, as a browser hears them; then it goes away."""
     heard: list[str] = []
     done = asyncio.Event()
 
@@ -77,8 +79,8 @@ async def events(app: Any, count: int, last: str | None, act: Any = None) -> lis
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
         "method": "GET",
-        "path": "/session/now/events",
-        "raw_path": b"/session/now/events",
+        "path": path,
+        "raw_path": path.encode(),
         "query_string": b"",
         "headers": headers,
     }
@@ -104,13 +106,15 @@ async def test_events_tell_that_it_grew(writing: SqliteStore, watching: Pages) -
         writing.append(Batch("now", rows=[row(assistant("more"))]))
 
     (told,) = await events(watching.client.app, 1, None, more)
-    assert (told["id"], told["event"], told["data"]) == ("2", "grew", {"rows": 2, "new": 1})
+    assert (told["id"], told["event"]) == ("2", "grew")
+    assert (told["data"]["rows"], told["data"]["new"]) == (2, 1)
+    assert "1 new row since" in told["data"]["said"]
 
 
 async def test_events_go_on_behind_the_last_one(writing: SqliteStore, watching: Pages) -> None:
     writing.append(Batch("now", rows=[row(assistant(str(at))) for at in range(4)]))
     (told,) = await events(watching.client.app, 1, "2")
-    assert (told["id"], told["data"]) == ("5", {"rows": 5, "new": 3})
+    assert (told["id"], told["data"]["rows"], told["data"]["new"]) == ("5", 5, 3)
 
 
 async def test_events_tell_that_it_ended(writing: SqliteStore, watching: Pages) -> None:
@@ -118,7 +122,18 @@ async def test_events_tell_that_it_ended(writing: SqliteStore, watching: Pages) 
         writing.append(Batch("now", outcomes=[Outcome("completed", 2_000.0)]))
 
     (told,) = await events(watching.client.app, 1, "1", end)
-    assert told["data"] == {"rows": 1, "new": 0}
+    assert (told["data"]["rows"], told["data"]["new"]) == (1, 0)
+    assert "ended" in told["data"]["said"]
+
+
+async def test_events_of_the_list_tell_of_new_sessions(
+    writing: SqliteStore, watching: Pages
+) -> None:
+    def begin() -> None:
+        writing.append(Batch("later", start=start(2_000.0), rows=[row(user("begin"))]))
+
+    (told,) = await events(watching.client.app, 1, None, begin, path="/events")
+    assert "Sessions began" in told["data"]["said"]
 
 
 def test_events_of_no_session_are_a_page_that_says_so(watching: Pages) -> None:

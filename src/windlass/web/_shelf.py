@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from windlass.history.base import Store
 from windlass.report.inspected import InspectedSession
 
-_KEPT: Final = 4
+_KEPT: Final = 3
 """Sessions that are kept."""
 _YOUNG_S: Final = 1.0
 """Seconds for which a session that grows is not read again."""
@@ -47,7 +47,7 @@ class SessionShelf:
         self._kept: dict[str, _Kept] = {}
         self._reading: dict[str, RLock] = {}
         self._lock = Lock()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="windlass-bills")
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="windlass-bills")
         self._work: dict[tuple[int, str], Future[Any]] = {}
 
     def close(self) -> None:

@@ -23,7 +23,7 @@ from windlass.web._costs_page import costs_page
 from windlass.web._forks_page import forks_page
 from windlass.web._guard import AccessGuard
 from windlass.web._inspector import Inspector
-from windlass.web._live import events_of
+from windlass.web._live import events_of_list, events_of_session
 from windlass.web._message_page import message_page, picture, text_of_message
 from windlass.web._policies_page import policies_page
 from windlass.web._rendering import page
@@ -80,7 +80,8 @@ def make_app(
     app = Starlette(
         routes=[
             *(Route(path, endpoint(answer), methods=["GET"]) for path, answer in _PAGES.items()),
-            Route(f"{_SESSION}/events", events_of(inspector), methods=["GET"]),
+            Route(f"{_SESSION}/events", events_of_session(inspector), methods=["GET"]),
+            Route("/events", events_of_list(inspector), methods=["GET"]),
             Mount("/static", StaticFiles(directory=_STATIC)),
         ],
         lifespan=lifespan,

@@ -1,11 +1,14 @@
-// Tells the reader of a session that is being written that it grew. The page reads without it.
+// Tells the reader that what the page shows grew since. The page reads without it.
 const notice = document.querySelector(".notice[data-events]");
 if (notice) {
   const events = new EventSource(notice.dataset.events);
-  events.addEventListener("grew", (event) => {
-    const grown = JSON.parse(event.data).new;
-    const text = grown === 1 ? "1 new row" : `${grown} new rows`;
-    notice.querySelector("span").textContent = `It is being written: ${text} since this page was made.`;
+  const tell = (event) => {
+    notice.querySelector("span").textContent = JSON.parse(event.data).said;
+    notice.hidden = false;
+  };
+  events.addEventListener("grew", tell);
+  events.addEventListener("trouble", (event) => {
+    tell(event);
+    events.close();
   });
-  events.addEventListener("trouble", () => events.close());
 }
