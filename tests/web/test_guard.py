@@ -74,6 +74,11 @@ class TestTheToken:
         assert "samesite=strict" in cookie.lower()
         assert stranger.get("/").status_code == 200
 
+    def test_is_found_among_cookies_of_other_programs(self, pages: Pages) -> None:
+        stranger = client_of(pages.store)
+        given = f'other="a, [b]; x=@{{"; ; windlass-{PORT}={TOKEN}; last'
+        assert stranger.get("/", headers={"cookie": given}).status_code == 200
+
     def test_never_sends_to_another_server(self, pages: Pages) -> None:
         stranger = client_of(pages.store)
         for path in ("//evil.example/", "/\\evil.example/"):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as windlass_fixture
@@ -80,9 +81,16 @@ def test_a_mistake_of_ours_is_a_page(pages: Pages, monkeypatch: pytest.MonkeyPat
         raise ZeroDivisionError
 
     monkeypatch.setattr("windlass.report.inspected.InspectedSession.explain", broken)
-    client = pages.client
-    with pytest.raises(ZeroDivisionError):
-        client.get("/session/long/call/1")
+    client = TestClient(
+        pages.client.app,
+        base_url=str(pages.client.base_url),
+        cookies=dict(pages.client.cookies),
+        raise_server_exceptions=False,
+    )
+    answer = client.get("/session/long/call/1")
+    assert answer.status_code == 500
+    assert "ZeroDivisionError" in answer.text
+    assert "default-src" in answer.headers["content-security-policy"]
 
 
 class TestTheCommand:

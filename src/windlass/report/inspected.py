@@ -13,6 +13,7 @@ from itertools import chain
 from windlass.caching.rates import is_local, priced_as, rate
 from windlass.errors import UsageError
 from windlass.history.base import Store
+from windlass.history.decisions import SoundingsDecided
 from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
 from windlass.report.account import Account, AccountTree, CallCost
@@ -105,6 +106,13 @@ class InspectedSession:
         if found is None:
             raise UsageError(f"call {number} of session {self.session_id!r} was not answered")
         return call_report_of("", self.account, found)
+
+    @cached_property
+    def has_soundings(self) -> bool:
+        """Whether a phase, or the whole cascade, was answered several times at once."""
+        of_phases = (SoundingsDecided.read(stored.row) for stored in self.record.rows)
+        of_cascade = (child.sounding_index is not None for child in self.view.children)
+        return any(of_cascade) or any(each is not None for each in of_phases)
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:

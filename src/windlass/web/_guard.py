@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from typing import Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -106,14 +105,13 @@ class AccessGuard:
         return any(hmac.compare_digest(value.encode("utf-8", "replace"), known) for value in given)
 
     def _cookies(self, headers: Headers) -> list[str]:
-        values: list[str] = []
-        for header in headers.getlist("cookie"):
-            try:
-                cookies = SimpleCookie(header)
-            except CookieError:
-                continue
-            values += [morsel.value for name, morsel in cookies.items() if name == self._cookie]
-        return values
+        """The values of our cookie; those of other programs of this machine may be anything."""
+        pairs = (
+            pair.partition("=")
+            for header in headers.getlist("cookie")
+            for pair in header.split(";")
+        )
+        return [value.strip() for name, _, value in pairs if name.strip() == self._cookie]
 
     def _signed_in(self, scope: Scope, query: list[tuple[str, str]]) -> Response:
         """The same address without the token, which the browser keeps for itself from now on."""

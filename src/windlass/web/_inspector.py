@@ -11,7 +11,6 @@ from starlette.responses import HTMLResponse, Response
 
 from windlass.caching.rates import many
 from windlass.history.base import CHAT, RAN, SessionStart, Store, in_words
-from windlass.history.decisions import SoundingsDecided
 from windlass.importing.storing import IMPORTED, evidence_text
 from windlass.report.inspected import InspectedSession
 from windlass.tasks.model import OPERATORS
@@ -83,7 +82,6 @@ def head_of(session: InspectedSession) -> Mapping[str, Any]:
     """What stands at the top of each page of a session."""
     view, start, rows = session.view, session.record.start, session.record.rows
     said = (stored.row.message for stored in rows if stored.row.message is not None)
-    has_soundings = any(SoundingsDecided.read(stored.row) is not None for stored in rows)
     return {
         "id": view.session_id,
         "title": first_words(said, 90) or view.cascade_id,
@@ -103,6 +101,5 @@ def head_of(session: InspectedSession) -> Mapping[str, Any]:
         "resume": view.resume,
         "calls": len(view.calls),
         "rows": len(rows),
-        "has_soundings": has_soundings
-        or any(child.sounding_index is not None for child in view.children),
+        "has_soundings": session.has_soundings,
     }

@@ -16,7 +16,6 @@ from windlass.errors import UsageError
 from windlass.settings.settings import Settings
 
 HOST: Final = "127.0.0.1"
-PORT: Final = 7410
 _PORTS: Final = 65_535
 _SHORTEST: Final = 8
 """Characters of a token that was chosen by the user."""
