@@ -106,11 +106,8 @@ class AccessGuard:
 
     def _cookies(self, headers: Headers) -> list[str]:
         """The values of our cookie; those of other programs of this machine may be anything."""
-        pairs = (
-            pair.partition("=")
-            for header in headers.getlist("cookie")
-            for pair in header.split(";")
-        )
+        given = "; ".join(headers.getlist("cookie")).split(";")
+        pairs = [pair.partition("=") for pair in given]
         return [value.strip() for name, _, value in pairs if name.strip() == self._cookie]
 
     def _signed_in(self, scope: Scope, query: list[tuple[str, str]]) -> Response:
@@ -124,5 +121,5 @@ class AccessGuard:
 
 
 def _refused(title: str, said: str, *, status: int) -> Response:
-    text = page("trouble.html", title=title, said=said, has_list=False)
+    text = page("trouble.html", title=title, said=said, has_list=False, traced="")
     return HTMLResponse(text, status_code=status)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from traceback import format_exception
 from typing import Final, TypeAlias
 
 from starlette.applications import Starlette
@@ -95,8 +96,8 @@ def make_app(
     return AccessGuard(app, token, port)
 
 
-def _trouble(title: str, said: str, status: int) -> Response:
-    text = page("trouble.html", title=title, said=said, has_list=True)
+def _trouble(title: str, said: str, status: int, traced: str = "") -> Response:
+    text = page("trouble.html", title=title, said=said, has_list=True, traced=traced)
     return HTMLResponse(text, status_code=status)
 
 
@@ -114,8 +115,5 @@ def _no_page(_: Request, error: Exception) -> Response:
 
 
 def _broken(_: Request, error: Exception) -> Response:
-    said = (
-        f"The page could not be made ({type(error).__name__}): a mistake of Windlass, and the"
-        " terminal of windlass serve has its traceback."
-    )
-    return _trouble("A mistake of ours", said, 500)
+    said = "The page could not be made: a mistake of Windlass. This is where it happened:"
+    return _trouble("A mistake of ours", said, 500, "".join(format_exception(error)))
