@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 import windlass
 from tests.engine.harness import call, calls, cascade, phase
+from tests.support.engine_soundings import PICK, picking
 from tests.support.report_costs import PRICED, Hosted
 from windlass.history.base import Store
 from windlass.history.sqlite import SqliteStore
@@ -158,6 +159,8 @@ def run_others(folder: Path) -> None:
         providers=say(lambda _: next(answers)),
         **common,
     )
+    whole = cascade(phase("a"), soundings={"factor": 3, **PICK})
+    windlass.run_sync(whole, session_id="sounded-whole", providers=say(picking(1)), **common)
     windlass.run_sync(
         cascade(phase("a", instructions=HOSTILE.replace("{0}", ""))),
         session_id=ODD,

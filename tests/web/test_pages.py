@@ -10,7 +10,7 @@ import pytest
 from tests.support.report_costs import PRICED
 from tests.web.conftest import HOSTILE, ODD, Elements, Pages
 from windlass.caching.rates import money, rate
-from windlass.history.base import NodeType
+from windlass.history.base import NodeType, SessionFilter
 from windlass.report.contents import call_report
 from windlass.report.inspected import InspectedSession
 from windlass.report.paid import Charged, InputBill
@@ -47,10 +47,11 @@ class TestTheList:
         ("query", "names"),
         [
             ("name=LON", {"long"}),
+            ("model=SONNET-4&name=firs", {"first"}),
             ("name=five_ph", {"long"}),
             ("state=failed", {"failing"}),
             ("kind=task", set()),
-            ("model=sonnet&name=who", {"whole"}),
+            ("model=sonnet&name=wHole&state=incomplete", set()),
         ],
     )
     def test_has_those_that_are_asked_for(self, pages: Pages, query: str, names: set[str]) -> None:
@@ -76,7 +77,8 @@ class TestTheList:
             page = pages.read(path)
             names += [each["href"] for each in page.all("a") if each.get("class") == "big"]
             path = next((each["href"] for each in page.all("a") if each.get("rel") == "next"), None)
-        assert len(names) == len(set(names)) == len(pages.store.sessions())
+        roots = pages.store.sessions(SessionFilter(under=()))
+        assert len(names) == len(set(names)) == len(roots)
 
 
 class TestTheSearch:
@@ -307,6 +309,19 @@ class TestOtherPages:
         assert columns == ["column", "column taken", "column"]
         for answer in ("one", "two", "three"):
             assert answer in page.text
+
+    def test_soundings_of_a_whole_cascade_are_sessions_under_it(self, pages: Pages) -> None:
+        names = [
+            info.session_id for info in pages.store.sessions() if info.parent_id == "sounded-whole"
+        ]
+        assert len(names) == 3
+        page = pages.read("/session/sounded-whole/soundings")
+        assert [each["class"] for each in page.all("article")].count("column taken") == 1
+        for path in ("soundings", "forks"):
+            links = [each["href"] for each in pages.read(f"/session/sounded-whole/{path}").all("a")]
+            assert all(address("session", name) in links for name in names)
+        assert "3 sessions ran under it" in pages.read("/session/sounded-whole").text
+        assert "sounding" in pages.read(address("session", names[0])).text
 
     def test_forks_stand_in_a_tree(self, pages: Pages) -> None:
         for name in ("first", "second", "third"):

@@ -100,6 +100,7 @@ def head_of(session: InspectedSession) -> Mapping[str, Any]:
         "is_run": RAN in start.cascade,
         "resume": view.resume,
         "calls": len(view.calls),
+        "under": len(view.children),
         "rows": len(rows),
         "has_soundings": session.has_soundings,
     }

@@ -66,8 +66,8 @@ def _phases(session: InspectedSession) -> Iterator[SideBySide]:
         ]
         since = stored.seq
         taken = set(decided.joined or ()) | {decided.winner}
-        columns = [*_columns(session, rows, taken), *_whole(session, stored, taken)]
-        yield SideBySide(stored.row.phase or "the whole cascade", columns, text_of(stored.row))
+        columns = [*_columns(session, rows, taken), *_whole(session, rows, taken)]
+        yield SideBySide(stored.row.phase or "-", columns, text_of(stored.row))
 
 
 def _columns(
@@ -108,25 +108,26 @@ def _is_of(stored: StoredRow, index: int) -> bool:
 
 
 def _whole(
-    session: InspectedSession, decided: StoredRow, taken: set[int | None]
+    session: InspectedSession, rows: Sequence[StoredRow], taken: set[int | None]
 ) -> Iterator[SoundingColumn]:
     """The soundings that are sessions of their own, where a whole cascade was sounded."""
-    if decided.row.phase is not None:
-        return
-    for info in session.view.children:
-        if info.sounding_index is None or info.parent_id != session.session_id:
+    infos = {info.session_id: info for info in session.view.children}
+    for stored in rows:
+        ended = SoundingEnded.read(stored.row)
+        info = None if ended is None else infos.get(ended.session_id or "")
+        if ended is None or info is None:
             continue
         said = (each.row.message for each in session.store.rows(info.session_id))
         replies = [message for message in said if message and message.role == "assistant"]
         yield SoundingColumn(
-            index=info.sounding_index,
-            model=info.model,
+            index=ended.index,
+            model=ended.model or info.model,
             calls=(),
             tokens_in=info.tokens_in,
             dollars=info.cost,
             answer=parts_of(replies[-1]) if replies else (),
-            is_taken=info.sounding_index in taken,
-            said=(),
+            is_taken=ended.index in taken,
+            said=(text_of(stored.row),),
             session=info.session_id,
             state=in_words(info.status, info.reason),
         )
