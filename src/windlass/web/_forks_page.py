@@ -52,22 +52,18 @@ def _tree(session: InspectedSession) -> Iterator[ForkLine]:
     store = session.store
     which = SessionFilter(cascade=session.view.cascade_id, with_key=RAN, banks=False)
     infos = {info.session_id: info for info in store.sessions(which, limit=_LOOKED)}
-    origins = {name: _origin(store, name) for name in infos}
-    top, above = session.session_id, session.view.forked_from
-    while above is not None and above != session.session_id and len(origins) < 2 * _LOOKED:
-        if above not in infos:
-            found = store.sessions(SessionFilter(prefix=above))
-            infos |= {info.session_id: info for info in found if info.session_id == above}
-            if above not in infos:
-                break  # it was removed
-        top = above
-        above = origins.setdefault(top, _origin(store, top))
+    top, above = session.session_id, session.session_id
+    for _ in range(_DEEP):  # whatever it goes back to is a part of the tree, however old
+        if not _is_known(store, above, infos):
+            break
+        top, origin = above, _origin(store, above)
+        if origin is None or origin == session.session_id:
+            break
+        above = origin
     below: dict[str, list[str]] = defaultdict(list)
-    for name, origin in sorted(origins.items(), key=lambda pair: infos[pair[0]].started):
-        if origin is not None:
+    for name in sorted(infos, key=lambda name: infos[name].started):
+        if (origin := _origin(store, name)) is not None:
             below[origin].append(name)
-    if session.session_id not in infos:
-        return
     names = list(_walk(top, below))
     inherited = _inherited(store, [name for name, _ in names])
     for name, depth in names:
@@ -75,6 +71,14 @@ def _tree(session: InspectedSession) -> Iterator[ForkLine]:
         state = in_words(info.status, info.reason)
         is_this = name == session.session_id
         yield ForkLine(info, depth, inherited.get(name, 0), is_this, state)
+
+
+def _is_known(store: Store, name: str, infos: dict[str, SessionInfo]) -> bool:
+    """Whether the store has a session, which then is among the `infos`; others were removed."""
+    if name not in infos:
+        found = store.sessions(SessionFilter(prefix=name))
+        infos |= {info.session_id: info for info in found if info.session_id == name}
+    return name in infos
 
 
 def _walk(top: str, below: Mapping[str, list[str]]) -> Iterator[tuple[str, int]]:
