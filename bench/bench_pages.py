@@ -1,6 +1,6 @@
 """How long the inspector's pages take: one long session, in a store with many messages.
 
-    python -m bench.bench_inspector [--calls 1000] [--messages 200000]
+    python -m bench.bench_pages [--calls 1000] [--messages 200000]
 
 The session makes so many calls, with a tool call and its result each, so twice as many messages.
 Pages are asked for in this process, without a network: first each by itself, then again. It takes
