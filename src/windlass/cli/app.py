@@ -20,9 +20,9 @@ from windlass.errors import Interrupted
 
 NAMES: Final = (
     *("run", "chat", "fork", "diff", "evaluate", "batch", "compare"),
-    *("sessions", "show", "explain", "report", "serve", "replay", "tune", "callout", "cards"),
+    *("sessions", "show", "explain", "report", "replay", "tune", "callout", "cards"),
     *("check", "query", "verify", "prune", "import", "export", "migrate", "schema"),
-    *("models", "config", "trust", "policies", "memory"),
+    *("models", "config", "trust", "policies", "memory", "serve"),
 )
 """The commands, in the order of the page of help."""
 
