@@ -109,7 +109,8 @@ class TestEveryAnswer:
 
         page = Elements(pages.get(path).text)
         assert page.all("style") == []
-        assert [each.get("src") for each in page.all("script")] == ["/static/live.js"]
+        scripts = [str(each.get("src")) for each in page.all("script")]
+        assert all(script.startswith("/static/") for script in scripts)
         for _, attributes in page.tags:
             assert not [name for name in attributes if name == "style" or name.startswith("on")]
             for name in ("href", "src", "action"):
