@@ -51,6 +51,8 @@ def main() -> None:
         "\n"
         "What the call that wrote the report saw, and why:\n"
         f"  {WINDLASS} show {session} --call {phases.index('final_report') + 1}\n"
+        "The same in a browser, with what to shorten, drop or keep:\n"
+        f"  {WINDLASS} serve\n"
         "Every run so far, a question to the record, a proof of the store:\n"
         f"  {WINDLASS} sessions\n"
         f"  {WINDLASS} query \"{asked} WHERE session_id = '{session}' AND model IS NOT NULL\"\n"

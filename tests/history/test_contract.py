@@ -312,6 +312,15 @@ class TestSessions:
         assert listed(cascade=cascade_id, banks=False) == ["new", "old"]
         assert listed(cascade=f"{cascade_id}2") == listed(prefix="%") == []
         assert listed(prefix="ne") == ["new"]
+        assert listed(name="EW") == ["new"]
+        assert listed(name=cascade_id.upper(), banks=False) == ["new", "old"]
+        assert listed(model="SCRIPT", banks=False) == ["new", "old"]
+        assert listed(model="other") == listed(name="%") == []
+        assert listed(with_key="cascade_id", banks=False) == ["new", "old"]
+        assert listed(with_key="operators") == listed(without_keys=("cascade_id", "x")) == []
+        assert listed(without_keys=("operators",), banks=False) == ["new", "old"]
+        assert [info.session_id for info in store.sessions(limit=1, offset=1)] == ["new"]
+        assert [info.session_id for info in store.sessions(limit=5, offset=2)] == ["old"]
 
     def test_sub_cascades_name_their_parent_and_go_with_it(self, store: Store) -> None:
         def child_of(parent: str, at: float) -> SessionStart:

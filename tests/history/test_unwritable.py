@@ -13,6 +13,9 @@ import pytest
 
 import windlass
 from tests.engine.harness import cascade, phase
+from tests.history.builders import start
+from windlass.errors import StoreError, UsageError
+from windlass.history.base import Batch
 from windlass.history.sqlite import SqliteStore
 from windlass.history.sqlite import _migrations as migrations
 from windlass.providers.scripted import Scripted
@@ -148,3 +151,26 @@ def test_what_only_looks_works_and_what_writes_says_so_in_one_sentence(medium: M
         assert "written" in told[0], told
         assert "Traceback" not in err
     assert medium.digest() == before
+
+
+def test_a_store_opened_for_reading_is_left_as_it_is_and_sees_what_others_write(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "store"
+    with SqliteStore(folder) as writing:
+        writing.append(Batch("old", start=start()))
+        writing.file.chmod(0o644)
+        with SqliteStore.open_existing(folder, reading=True) as reading:
+            assert writing.file.stat().st_mode & 0o777 == 0o644
+            assert [info.session_id for info in reading.sessions()] == ["old"]
+            writing.append(Batch("new", start=start(2_000.0)))
+            assert [info.session_id for info in reading.sessions()] == ["new", "old"]
+            with pytest.raises(StoreError, match="may not be written"):
+                reading.append(Batch("third", start=start()))
+        assert [info.session_id for info in writing.sessions()] == ["new", "old"]
+
+
+def test_there_must_be_a_store_to_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no store"):
+        SqliteStore.open_existing(tmp_path, reading=True)
+    assert list(tmp_path.iterdir()) == []

@@ -285,15 +285,20 @@ def load_engine() -> None:
     FamilyCounter("").text("any")
 
 
-def open_store(settings: Settings, *, existing: bool = False, writing: bool = False) -> Store:
+def open_store(
+    settings: Settings, *, existing: bool = False, writing: bool = False, reading: bool = False
+) -> Store:
     """The store that the settings name; `existing`: raise UsageError where there is none.
 
-    One that cannot be written is opened for reading, unless `writing` is meant (StoreError).
+    One that cannot be written is opened for reading, unless `writing` is meant (StoreError). Where
+    `reading` is meant, nothing in its folder is touched.
     """
     from windlass.history.places import open_place
 
     settings.check_trust("store")
-    return open_place(settings.store, os.environ, existing=existing, writing=writing)
+    return open_place(
+        settings.store, os.environ, existing=existing, writing=writing, reading=reading
+    )
 
 
 def shared_store(settings: Settings) -> AbstractContextManager[Store]:

@@ -23,7 +23,7 @@ NAMES: Final = (
     *("sessions", "show", "explain", "report", "replay", "tune", "callout", "cards"),
     *("hook", "recall", "mcp"),
     *("check", "query", "verify", "prune", "import", "export", "migrate", "schema"),
-    *("models", "config", "trust", "policies", "memory"),
+    *("models", "config", "trust", "policies", "memory", "serve"),
 )
 """The commands, in the order of the page of help."""
 

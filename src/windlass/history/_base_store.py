@@ -115,9 +115,9 @@ class BaseStore(ABC, Generic[_Session]):
 
     @abstractmethod
     def sessions(
-        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
     ) -> Sequence[SessionInfo]:
-        """The sessions that fit, newest first, `limit` of them at most."""
+        """The sessions that fit, newest first, `limit` of them at most, without the first ones."""
 
     @abstractmethod
     def fetch_bodies(self, keys: list[str]) -> Iterable[tuple[str, str | None]]:

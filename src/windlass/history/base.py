@@ -304,6 +304,14 @@ class SessionFilter:
     """Whether memory banks are listed, too."""
     under: tuple[str, ...] | None = None
     """The sessions that it ran under; (): only those that ran under none."""
+    name: str = ""
+    """What its id or its cascade holds, in small or capital letters."""
+    model: str = ""
+    """What the names of its models hold, in small or capital letters."""
+    with_key: str = ""
+    """A key at the top of its definition (`SessionStart.cascade`)."""
+    without_keys: tuple[str, ...] = ()
+    """Keys that its definition has not."""
 
 
 EVERY_SESSION: Final = SessionFilter()
@@ -406,9 +414,9 @@ class Store(Protocol):
         """
 
     def sessions(
-        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
     ) -> Sequence[SessionInfo]:
-        """The sessions that fit, newest first, `limit` of them at most."""
+        """The sessions that fit, newest first, `limit` of them at most, without the first ones."""
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Rows of one SELECT on a read-only connection.

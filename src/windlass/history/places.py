@@ -58,11 +58,12 @@ def open_place(
     *,
     existing: bool = False,
     writing: bool = False,
+    reading: bool = False,
 ) -> Store:
     """The store of a store; `existing`: raise UsageError where there is none.
 
     A folder that exists and cannot be written is opened for reading, and not at all (StoreError)
-    where `writing` is meant.
+    where `writing` is meant. Where `reading` is meant, nothing in a folder is touched.
 
     Raises UsageError for a wrong address, a file, and a library that is not installed.
     """
@@ -72,7 +73,7 @@ def open_place(
         check_folder(store)
         if not existing:
             return SqliteStore(store)
-        return SqliteStore.open_existing(store, writing=writing)
+        return SqliteStore.open_existing(store, writing=writing, reading=reading)
     from windlass.history._blobs import open_blobs
     from windlass.history.clickhouse.client import ClickHouseClient
     from windlass.history.clickhouse.store import ClickHouseStore

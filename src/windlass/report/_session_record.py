@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain, compress, repeat
+from operator import is_not
+from typing import Any, TypeVar
 
 from windlass.caching.rates import is_local, rate
 from windlass.history.base import (
@@ -28,6 +30,8 @@ from windlass.importing.recording import without_signatures
 from windlass.importing.storing import imported_from
 from windlass.messages import Message, ToolSpec
 from windlass.text.tokens import FamilyCounter
+
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +87,8 @@ class SessionRecord:
         }
         self._called: Mapping[str, str] | None = None
         self.by_id: dict[str, StoredRow] = {}
-        self._messages = {body.key: body for call in self.sent_calls for body in call.bodies}
+        bodies = new_in_each([call.bodies for call in self.sent_calls])
+        self._messages = {body.key: body for _, body in bodies}
         for stored in self.rows:
             message = stored.row.message
             if message is not None and stored.id is not None and stored.key is not None:
@@ -180,6 +185,19 @@ class SessionRecord:
         if message is None:
             message = self._messages[key] = self.store.message(key)
         return key, message
+
+
+def new_in_each(lists: Sequence[Sequence[_Item]]) -> Iterator[tuple[int, _Item]]:
+    """What each list has that the one before it has not at the same place, with its number from 1.
+
+    A thousand windows of a thousand messages differ in a few: the others are not looked at.
+    """
+    before: Sequence[_Item] = ()
+    for number, items in enumerate(lists, start=1):
+        yield from zip(
+            repeat(number), compress(items, map(is_not, items, chain(before, repeat(None))))
+        )
+        before = items
 
 
 def tokens_of_tools(counter: FamilyCounter, tools: Sequence[Mapping[str, Any]]) -> int:

@@ -131,10 +131,13 @@ class Account:
         store: Where it is.
         session_id: Its id. Raises UsageError for an unknown one.
         price_as: The model at whose prices those are told that cost nothing.
+        record: The session, where it was read before.
     """
 
-    def __init__(self, store: Store, session_id: str, price_as: str) -> None:
-        self.record = SessionRecord(store, session_id)
+    def __init__(
+        self, store: Store, session_id: str, price_as: str, record: SessionRecord | None = None
+    ) -> None:
+        self.record = record or SessionRecord(store, session_id)
         self.calls = list(self.record.calls())
         self._streams: dict[str, list[SessionCall]] = defaultdict(list)  # a cache for each model
         for call in self.calls:
@@ -305,16 +308,21 @@ class AccountTree:
     under: tuple[AccountTree, ...] = ()
 
     @classmethod
-    def read(cls, store: Store, session_id: str, price_as: str) -> AccountTree:
-        """The accounts of a session. Raises UsageError for an unknown one."""
-        account = Account(store, session_id, price_as)
+    def read(
+        cls, store: Store, session_id: str, price_as: str, own: Account | None = None
+    ) -> AccountTree:
+        """The accounts of a session, whose `own` may be there already.
+
+        Raises UsageError for an unknown one.
+        """
+        account = own or Account(store, session_id, price_as)
         under: dict[str, tuple[AccountTree, ...]] = {}
         for info in reversed(sessions_below(store, [session_id])):  # what is below comes first
             above = f"{info.parent_phase} > {info.cascade_id}"
             if info.sounding_index is not None:
                 above = f"sounding {info.sounding_index}"
-            own, parent = Account(store, info.session_id, price_as), info.parent_id or ""
-            tree = cls(own, f"{above} > ", under.pop(info.session_id, ()))
+            below, parent = Account(store, info.session_id, price_as), info.parent_id or ""
+            tree = cls(below, f"{above} > ", under.pop(info.session_id, ()))
             under[parent] = (tree, *under.get(parent, ()))
         return cls(account, "", under.get(session_id, ()))
 

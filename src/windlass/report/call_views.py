@@ -21,6 +21,7 @@ from windlass.history.base import (
     Row,
     SessionInfo,
     SessionStart,
+    ShownMessage,
     Store,
     StoredRow,
 )
@@ -265,6 +266,14 @@ class _Window(Sequence[Seen]):
     def __len__(self) -> int:
         return len(self._call.shown)
 
+    def key(self, at: int) -> str:
+        """The key of what was sent at a position, without putting it together."""
+        return self._said.record.sent(self._call.shown[at])[0]
+
+    def entry(self, at: int) -> ShownMessage:
+        """The entry at a position, as the record has it."""
+        return self._call.shown[at]
+
     @overload
     def __getitem__(self, at: int) -> Seen: ...
 
@@ -291,6 +300,16 @@ class _Window(Sequence[Seen]):
             original=source.row.message if shown.shown_as is not None else None,
             callout=self._said.names.get(shown.message_id),
         )
+
+
+def first_other(now: Sequence[Seen], was: Sequence[Seen]) -> int | None:
+    """The first position at which two windows send something else; None where one ends first."""
+    places = range(min(len(now), len(was)))
+    if isinstance(now, _Window) and isinstance(was, _Window):
+        # Entries that did not change are one object: thousands of calls are compared in no time.
+        places_left = (at for at in places if now.entry(at) is not was.entry(at))
+        return next((at for at in places_left if now.key(at) != was.key(at)), None)
+    return next((at for at in places if now[at].message.key != was[at].message.key), None)
 
 
 class _Hidden(Mapping[str, int]):

@@ -49,6 +49,7 @@ from windlass.report._session_record import SessionRecord
 from windlass.report.call_views import (
     CallView,
     Seen,
+    SessionView,
     note_text,
     rows_before,
     view_call,
@@ -125,7 +126,12 @@ class Explanation:
 def explain_call(store: Store, session_id: str, number: int) -> Explanation:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
     record = SessionRecord(store, session_id)
-    call = view_call(view_recorded(record), number)
+    return explain_viewed(record, view_recorded(record), number)
+
+
+def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Explanation:
+    """The same of a session that was read. Raises UsageError where there is no such call."""
+    store, session_id, call = record.store, record.session_id, view_call(view, number)
     rows, trace = record.rows, record.sent_calls[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
     selections = (

@@ -6,12 +6,14 @@ at a message and a character, all behind it is read anew; here stands where, and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from windlass.caching.bill import fresh_price
+from windlass.caching.rates import input_dollars, prices_of, rate
 from windlass.history.base import Store
 from windlass.messages import Message, Text
-from windlass.report.call_views import CallView, Seen, SessionView, view_session
+from windlass.report.call_views import CallView, Seen, SessionView, first_other, view_session
 
 _SHOWN = 40
 
@@ -41,12 +43,53 @@ class Prefix:
     """What broke it, in a clause (empty: the call only goes on)."""
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixBreak:
+    """Where a call parts from the one before: what stood behind there, and had to be read anew."""
+
+    prefix: Prefix
+    tokens: int
+    """Tokens of the call before that no longer stood as they were."""
+    dollars: float | None
+    """What they cost beyond being read from the cache, in US dollars (None: no price is known)."""
+
+
+def breaks_of(
+    view: SessionView, prefixes: Sequence[Prefix], name_of: Callable[[str], str]
+) -> Iterator[PrefixBreak]:
+    """The breaks of a session, in order.
+
+    `name_of` names the model at whose prices a model's calls are told.
+    """
+    for call, before in with_before(view):
+        prefix = prefixes[call.number - 1]
+        if prefix.broken_by and before is not None:
+            tokens = max(0, before.sent_tokens - prefix.shared)
+            yield PrefixBreak(prefix, tokens, _dearer(name_of(call.model), call, tokens))
+
+
+def _dearer(name: str, call: CallView, tokens: int) -> float | None:
+    """What tokens of a call cost beyond being read from the cache of the model `name`."""
+    price = rate(name)
+    if price is None:
+        return None
+    prices = prices_of(name, warn=lambda _: None)
+    fresh = fresh_price(prices, call.sent_tokens)
+    units = prices.factor(call.sent_tokens) * tokens * (fresh - prices.read)
+    return input_dollars(price, units) if prices.caches else 0.0
+
+
 def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
     """The prefix of each call of a session, in order. Raises UsageError for an unknown session."""
-    return tuple(_prefix(call, before) for call, before in _pairs(view_session(store, session_id)))
+    return prefixes_of(view_session(store, session_id))
 
 
-def _pairs(view: SessionView) -> Iterator[tuple[CallView, CallView | None]]:
+def prefixes_of(view: SessionView) -> tuple[Prefix, ...]:
+    """The prefix of each call of a session that was read."""
+    return tuple(_prefix(call, before) for call, before in with_before(view))
+
+
+def with_before(view: SessionView) -> Iterator[tuple[CallView, CallView | None]]:
     """Each call with the one before it: all soundings of a phase go on from the same one."""
     last: CallView | None = None
     origin: CallView | None = None
@@ -76,8 +119,7 @@ def _prefix(call: CallView, before: CallView | None) -> Prefix:
         changed = [name for name in changed if (name in call.tools) != (name in before.tools)]
         names = f": {', '.join(dict.fromkeys(changed))}" if changed else ""
         return replace(prefix, broken_by=f"other tools{names}")
-    pairs = enumerate(zip(call.seen, before.seen, strict=False))
-    at = next((at for at, (now, was) in pairs if now.message.key != was.message.key), None)
+    at = first_other(call.seen, before.seen)
     if at is None:
         missing = len(before.seen) - len(call.seen)
         reason = f"the call before had {missing} messages more"

@@ -95,7 +95,7 @@ def store_report(
     phases: dict[tuple[str, str], RankedCost] = {}
     calls: list[tuple[RankedCost, Mapping[str, Any]]] = []
     seen: set[tuple[str, str]] = set()
-    hosted = _prices_of(price_as)
+    hosted = told_prices(price_as)
     names = list(root_of) if len(root_of) <= _NAMED else []
     named = f" AND session_id IN ({', '.join('?' * len(names))})" if names else ""
     for row in store.query(_BILLED + named, names):
@@ -152,7 +152,7 @@ def _roots(roots: Mapping[str, SessionInfo], below: Sequence[SessionInfo]) -> di
     return root_of
 
 
-def _prices_of(model: str) -> Callable[[int, int, int], float | None]:
+def told_prices(model: str) -> Callable[[int, int, int], float | None]:
     """What a model would bill for tokens in, out and cached; all that is not read is written.
 
     That is how reports of single sessions have it. Thousands of calls are told so.

@@ -80,7 +80,11 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
 
     Raises UsageError for an unknown session.
     """
-    tree = AccountTree.read(store, session_id, price_as)
+    return report_of(AccountTree.read(store, session_id, price_as))
+
+
+def report_of(tree: AccountTree) -> SessionReport:
+    """The same of accounts that were read."""
     accounts = list(tree.walk())
     costs = cost_of(tree)
     calls = tuple(tree.calls())
@@ -88,7 +92,7 @@ def session_report(store: Store, session_id: str, price_as: str) -> SessionRepor
     by_session = {account.record.session_id: (prefix, account) for prefix, account in accounts}
     missing = max(account.missing for _, account in accounts)
     return SessionReport(
-        session_id=session_id,
+        session_id=tree.account.record.session_id,
         costs=costs,
         unbilled=unbilled(tree),
         growth=tuple(_growth(calls)),

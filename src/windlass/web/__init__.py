@@ -1,1 +1,1 @@
-"""Door: the inspector, pages over the record."""
+"""The inspector: the pages of `windlass serve`, which read a store and change nothing."""

@@ -97,6 +97,16 @@ _FILTERS: Final = {
     "since": "started >= {since:Float64}",
     "until": "started < {until:Float64}",
     "under": f"has({{under:Array(String)}}, {_PARENT})",
+    "name": (
+        "(positionCaseInsensitive(session_id, {name:String}) > 0"
+        " OR positionCaseInsensitive(cascade_id, {name:String}) > 0)"
+    ),
+    "model": "positionCaseInsensitive(JSONExtract(json, 2, 'String'), {model:String}) > 0",
+    "with_key": "JSONHas(JSONExtract(json, 5, 'String'), {with_key:String})",
+    "without_keys": (
+        "NOT arrayExists(key -> JSONHas(JSONExtract(json, 5, 'String'), key),"
+        " {without_keys:Array(String)})"
+    ),
 }
 """What the fields of a `SessionFilter` ask of the row with which a session began."""
 
@@ -376,10 +386,11 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         return named
 
     def _newest(
-        self, columns: str, limit: int | None, more: str, **values: Any
+        self, columns: str, limit: int | None, more: str, offset: int = 0, **values: Any
     ) -> list[tuple[Any, ...]]:
         """These sums over each of the newest sessions, newest first."""
         last = "" if limit is None else f"LIMIT {limit:d}"
+        last += f" OFFSET {offset:d}" if offset else ""
         return self.client.select(
             f"SELECT {columns} FROM record WHERE (session_id, session_no) IN (SELECT session_id, "
             f"session_no FROM record WHERE kind = 'start' AND {VISIBLE} {more} "
@@ -397,7 +408,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         ]
 
     def sessions(
-        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
     ) -> Sequence[SessionInfo]:
         """Sessions, newest first; tokens and costs summed over all their rows."""
         values = {
@@ -405,8 +416,9 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
             for name, value in asdict(which).items()
             if name in _FILTERS and value not in (None, "", ())
         }
-        if which.under:
-            values["under"] = list(which.under)
+        for name in ("under", "without_keys"):
+            if name in values:
+                values[name] = list(values[name])
         stored = self._newest(
             "any(session_id), anyIf(json, kind = 'start'), "
             f"{_OUTCOME}, countIf(kind = 'call'), ifNull(sum(tokens_in), 0), "
@@ -420,6 +432,7 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
                     *[f"isNull({_PARENT})"] * (which.under == ()),
                 ]
             ),
+            offset,
             **values,
         )
         return [_info(values) for values in stored]

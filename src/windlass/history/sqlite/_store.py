@@ -170,18 +170,29 @@ class SqliteStore(BaseStore[SqliteSession]):
 
     @classmethod
     def open_existing(
-        cls, folder: Path, *, busy_s: float = _BUSY_S, writing: bool = False
+        cls,
+        folder: Path,
+        *,
+        busy_s: float = _BUSY_S,
+        writing: bool = False,
+        reading: bool = False,
     ) -> SqliteStore:
         """The store in `folder`. Raises UsageError where there is none.
 
         One that cannot be written is opened for reading: to append to it raises StoreError; with
-        `writing` to open it does.
+        `writing` to open it does. With `reading` any is opened so, and nothing of it is touched.
         """
         if not (folder / FILE).is_file():
             raise UsageError(
                 f"there is no store in {str(folder)!r}: run a cascade first, or name the store's "
                 "folder with --store"
             )
+        if reading:
+            blobs = Blobs(folder.absolute() / "blobs", folder.absolute())
+            with store_errors(folder / FILE):
+                return cls(
+                    folder, busy_s=busy_s, db=open_reading(folder / FILE, blobs, busy_s=busy_s)
+                )
         store = cls(folder, busy_s=busy_s, may_be_unwritable=not writing)
         if writing:
             try:
@@ -386,7 +397,7 @@ class SqliteStore(BaseStore[SqliteSession]):
         return [None if values[0] is None else outcome_of(OutcomeRow(*values)) for values in stored]
 
     def sessions(
-        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
     ) -> Sequence[SessionInfo]:
         """Sessions, newest first; tokens and costs summed over all their rows."""
         # The last ones are picked before anything is added up over their rows.
@@ -401,11 +412,19 @@ class SqliteStore(BaseStore[SqliteSession]):
                     AND (:banks OR substr(session_id, 1, length(:bank)) <> :bank)
                     AND CASE :under WHEN 'null' THEN 1 WHEN '[]' THEN parent_id IS NULL
                         ELSE parent_id IN (SELECT value FROM json_each(:under)) END
+                    AND (instr(lower(session_id), lower(:name))
+                        OR instr(lower(cascade_id), lower(:name)))
+                    AND instr(lower(model), lower(:model))
+                    AND (:with_key = '' OR EXISTS (
+                        SELECT 1 FROM json_each(cascade_json) WHERE key = :with_key))
+                    AND (:without_keys = '[]' OR NOT EXISTS (
+                        SELECT 1 FROM json_each(cascade_json)
+                        WHERE key IN (SELECT value FROM json_each(:without_keys))))
                     AND (:status IS NULL OR :status = coalesce((
                         SELECT status FROM outcomes o
                         WHERE o.session_no = s.session_no AND o.phase IS NULL
                         ORDER BY number DESC LIMIT 1), 'running'))
-                    ORDER BY started DESC, session_no DESC LIMIT :limit)
+                    ORDER BY started DESC, session_no DESC LIMIT :limit OFFSET :offset)
                 SELECT s.session_id, s.cascade_id, s.model, s.started, o.timestamp,
                     coalesce(o.status, 'running'),
                     (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no),
@@ -424,8 +443,13 @@ class SqliteStore(BaseStore[SqliteSession]):
                     **asdict(which),
                     "prefix": packing.text(which.prefix),
                     "under": json.dumps(which.under),
+                    "name": packing.text(which.name),
+                    "model": packing.text(which.model),
+                    "with_key": packing.text(which.with_key),
+                    "without_keys": json.dumps(which.without_keys),
                     "bank": BANK,
                     "limit": -1 if limit is None else limit,
+                    "offset": offset,
                 },
             ).fetchall()
         return [SessionInfo(*values) for values in stored]

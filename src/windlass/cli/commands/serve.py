@@ -1,0 +1,60 @@
+"""`windlass serve`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from typer import Option
+
+from windlass.cli.command import command
+from windlass.cli.options import StoreOption
+
+
+@command(has_json=False)
+def serve(
+    *,
+    store: StoreOption = None,
+    port: Annotated[
+        int, Option("--port", help="The port of this machine (0: any that is free).")
+    ] = 7410,
+    token: Annotated[
+        str | None, Option("--token", help="What the address must hold (default: made anew).")
+    ] = None,
+    no_open: Annotated[bool, Option("--no-open", help="Do not open a browser.")] = False,
+) -> None:
+    """Show the sessions of the store in a browser: every call, what it saw, why, what it cost.
+
+    It prints the address, answers on this machine alone, and changes nothing. Ctrl-C ends it.
+    """
+    from windlass.cli.named_store import read_settings
+    from windlass.cli.output import out
+    from windlass.web.serving import serve as serve_pages
+
+    def tell(address: str) -> None:
+        out.print(f"the inspector: {address}")
+        out.print("Ctrl-C ends it")
+        out.file.flush()
+        if not no_open:
+            _open_browser(address)
+
+    serve_pages(read_settings(store), port=port, token=token, on_ready=tell)
+
+
+def _open_browser(address: str) -> None:
+    """Open the address in the user's browser, if there is one that needs no terminal."""
+    import os
+    import sys
+    import webbrowser
+    from contextlib import suppress
+    from threading import Thread
+
+    if sys.platform.startswith("linux") and not (
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    ):
+        return
+
+    def show() -> None:
+        with suppress(webbrowser.Error, OSError):
+            webbrowser.open(address)
+
+    Thread(target=show, daemon=True).start()

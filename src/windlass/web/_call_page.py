@@ -1,0 +1,203 @@
+"""The page of a call: its window beside all that was said before, what each paid, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.caching.rates import many
+from windlass.report.call_views import CallView, Seen
+from windlass.report.explanation import Explanation, MessageDecision
+from windlass.report.inspected import InspectedSession
+from windlass.report.paid import PaidMessage
+from windlass.report.provider_edits import call_sentences
+from windlass.web._inspector import Inspector
+from windlass.web._message_parts import BodyPart, beginning, parts_of
+
+_ROWS: Final = 60
+"""Messages of a page."""
+_CHANGES: Final = 12
+"""Messages that the difference from the call before names of each kind."""
+
+ONLY: Final[Mapping[str, Sequence[str]]] = {
+    "sent": ("shown", "with a block", "shortened", "brought in"),
+    "changed": ("shortened", "folded", "with a block"),
+    "hidden": ("not shown", "folded"),
+}
+"""What of the messages can be asked for, by what became of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message of the history beside what the call was sent of it."""
+
+    decision: MessageDecision
+    paid: PaidMessage | None
+    said: Sequence[BodyPart]
+    """As it was said; empty where that was sent."""
+    sent: Sequence[BodyPart]
+    """What was sent (empty: nothing was)."""
+    beginning: str
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDifference:
+    """How a window differs from that of the call before."""
+
+    number: int
+    """The number of the call before."""
+    added: Sequence[Seen]
+    changed: Sequence[Seen]
+    gone: Sequence[Seen]
+    added_count: int
+    changed_count: int
+    gone_count: int
+
+
+def call_page(inspector: Inspector, request: Request) -> Response:
+    """What one call saw, and why."""
+    session = inspector.session(request)
+    number = int(request.path_params["call"])
+    call, explained = session.call(number), session.explain(number)
+    only = request.query_params.get("only", "")
+    decisions = [
+        each for each in explained.decisions if only not in ONLY or each.action in ONLY[only]
+    ]
+    begin = _begin(request, len(decisions))
+    is_billed = inspector.billed(session)
+    paid = {each.position: each for each in session.paid_in(number)}
+    return inspector.respond(
+        "call.html",
+        session,
+        call=call,
+        explained=explained,
+        reply=parts_of(call.reply, 20_000),
+        rows=_rows(session, call, decisions[begin : begin + _ROWS], paid),
+        begin=begin,
+        step=_ROWS,
+        total=len(decisions),
+        only=only if only in ONLY else "",
+        counts={
+            name: sum(each.action in actions for each in explained.decisions)
+            for name, actions in ONLY.items()
+        },
+        all_count=len(explained.decisions),
+        difference=_difference(call, session.before(number)),
+        prefix=session.prefixes[number - 1] if is_billed else None,
+        price=session.costs.get(number) if is_billed else None,
+        parts=session.call_report(number).parts if is_billed and number in session.costs else (),
+        is_billed=is_billed,
+        planner=_planner(explained),
+        policy=_policy(explained),
+        sentences=call_sentences(call.details, call.seen),
+    )
+
+
+def _begin(request: Request, rows: int) -> int:
+    text = request.query_params.get("from", "")
+    at = int(text) if text.isdecimal() and len(text) < 9 else 0  # noqa: PLR2004
+    return min(at, max(0, rows - 1)) // _ROWS * _ROWS
+
+
+def _rows(
+    session: InspectedSession,
+    call: CallView,
+    decisions: Sequence[MessageDecision],
+    paid: Mapping[int, PaidMessage],
+) -> list[MessageRow]:
+    places = {entry: at for at, entry in enumerate(session.ids_of(call.number))}
+    rows: list[MessageRow] = []
+    for decision in decisions:
+        original = session.said(decision.message_id)
+        at = places.get(decision.message_id)
+        seen = None if at is None else call.seen[at]
+        is_other = seen is None or seen.message.key != original.key
+        rows.append(
+            MessageRow(
+                decision=decision,
+                paid=None if at is None else paid.get(at),
+                said=parts_of(original) if is_other else (),
+                sent=() if seen is None else parts_of(seen.message),
+                beginning=beginning(original),
+            )
+        )
+    return rows
+
+
+def _difference(call: CallView, before: CallView | None) -> WindowDifference | None:
+    """What is new, changed and gone in a window; None: there was no call before."""
+    if before is None:
+        return None
+    now = {seen.message_id: seen for seen in call.seen}
+    was = {seen.message_id: seen for seen in before.seen}
+    added = [seen for name, seen in now.items() if name not in was]
+    gone = [seen for name, seen in was.items() if name not in now]
+    changed = [
+        seen for name, seen in now.items() if name in was and seen.because != was[name].because
+    ]
+    return WindowDifference(
+        before.number,
+        added[:_CHANGES],
+        changed[:_CHANGES],
+        gone[:_CHANGES],
+        len(added),
+        len(changed),
+        len(gone),
+    )
+
+
+_VERDICTS: Final = {
+    "commit": "The edits were made: they pay.",
+    "defer": "The edits wait: they do not pay yet, or may not before the run ends.",
+    "cold": "Nothing that was sent before is cached, so that no edit costs anything.",
+    "quiet": "The edits wait: the window is so short that it would no longer be cached.",
+    "held": "The edits were left undone: the model binds the thinking behind them.",
+}
+
+
+def _planner(explained: Explanation) -> dict[str, Any] | None:
+    """The planner's decision and its numbers; None where it was asked nothing."""
+    plan = explained.planner
+    if not plan:
+        return None
+    verdict = str(plan.get("verdict"))
+    row = plan.get("row")
+    message_id = None if row is None else explained.decisions[row].message_id
+    numbers: list[tuple[str, str, str]] = []
+    if plan.get("removed"):
+        over_read = float(plan.get("write", 0)) - float(plan.get("read", 0))
+        numbers = [
+            ("N", "calls to come that are counted on", f"{float(plan.get('calls', 0)):g}"),
+            ("D", "tokens that the edits remove", f"{float(plan.get('removed', 0)):,.0f}"),
+            ("S", "tokens behind them that stay, and are read anew", _tokens(plan, "stay")),
+            ("d", "tokens that stand in their place", _tokens(plan, "put")),
+            ("r", "price of a token that is read", f"{float(plan.get('read', 0)):g}"),
+            ("w - r", "what writing costs beyond reading", f"{round(over_read, 6):g}"),
+            ("gain", "N · r · D - (w - r) · (S + d), in fresh tokens", _tokens(plan, "gain")),
+        ]
+    return {
+        "verdict": verdict,
+        "said": _VERDICTS.get(verdict, verdict),
+        "waiting": many(int(plan.get("waiting", 0)), "edit"),
+        "message_id": message_id,
+        "numbers": numbers,
+    }
+
+
+def _tokens(plan: Mapping[str, Any], name: str) -> str:
+    return f"{float(plan.get(name, 0)):,.0f}"
+
+
+def _policy(explained: Explanation) -> str:
+    """Which policy was in force, in a sentence."""
+    selection = explained.selection
+    if not selection:
+        return "No policy was in force: nothing was shortened from call to call."
+    shortened = f"{selection['masked_count']} of the {selection['context_size']} messages sent"
+    differs = ", ".join(f"{name} {value}" for name, value in explained.differs.items())
+    text = f"Policy {selection['policy']} ({selection['policy_hash']}): {shortened} stand shortened"
+    return f"{text}; set otherwise: {differs}." if differs else f"{text}."

@@ -1,0 +1,106 @@
+"""What all pages share: the store, the sessions that were read, the head of each page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from windlass.caching.rates import many
+from windlass.history.base import CHAT, RAN, SessionStart, Store, in_words
+from windlass.importing.storing import IMPORTED, evidence_text
+from windlass.report.inspected import InspectedSession
+from windlass.tasks.model import OPERATORS
+from windlass.text.titles import first_words
+from windlass.web._rendering import name_in, page
+from windlass.web._shelf import SessionShelf
+
+_WAIT_S: Final = 0.25
+"""Seconds that a page waits for what is worked out beside it."""
+_LONG: Final = 1_500
+"""Rows from which on a session's bills take longer than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inspector:
+    """A store that is looked at.
+
+    `price_as` is the model at whose prices those are told that cost nothing; `losses` are sentences
+    about messages that the store has lost.
+    """
+
+    store: Store
+    shelf: SessionShelf
+    price_as: str
+    losses: list[str] = field(default_factory=list[str])
+
+    def session(self, request: Request) -> InspectedSession:
+        """The session whose page is asked for. Raises UsageError where there is none."""
+        return self.shelf.open(name_in(request.path_params["session"]))
+
+    def billed(self, session: InspectedSession, wait_s: float | None = None) -> bool:
+        """Whether a session's bills are worked out; they are begun where not.
+
+        The page waits for them a moment, and for those of a long session not at all.
+        """
+        if wait_s is None:
+            wait_s = _WAIT_S if len(session.record.rows) < _LONG else 0.0
+
+        def work() -> bool:
+            return bool(session.report) and session.breaks is not None
+
+        return self.shelf.later(session, "bills", work, wait_s) is not None
+
+    def respond(
+        self, template: str, session: InspectedSession | None = None, **values: Any
+    ) -> Response:
+        """A page, about a session where one is given."""
+        head = {} if session is None else {"head": head_of(session)}
+        lost = ""
+        if self.losses:
+            lost = (
+                f"The store has lost {many(len(self.losses), 'message')}, which are marked where"
+                " they stood: windlass verify says more."
+            )
+        return HTMLResponse(page(template, lost=lost, **head, **values))
+
+
+def kind_of(start: SessionStart) -> str:
+    """What a session is of: `run`, `task`, `chat` or `imported`."""
+    if IMPORTED in start.cascade:
+        return "imported"
+    if OPERATORS in start.cascade:
+        return "task"
+    phases: Sequence[Mapping[str, Any]] = start.cascade.get("phases") or ({},)
+    return "chat" if phases[-1].get("instructions") == CHAT else "run"
+
+
+def head_of(session: InspectedSession) -> Mapping[str, Any]:
+    """What stands at the top of each page of a session."""
+    view, start, rows = session.view, session.record.start, session.record.rows
+    said = (stored.row.message for stored in rows if stored.row.message is not None)
+    return {
+        "id": view.session_id,
+        "title": first_words(said, 90) or view.cascade_id,
+        "kind": kind_of(start),
+        "cascade": view.cascade_id,
+        "models": view.model,
+        "began": start.timestamp,
+        "state": in_words(view.status, view.reason),
+        "is_running": view.status == "running or killed",
+        "error": view.error,
+        "evidence": evidence_text(start.cascade),
+        "parent": view.parent_id,
+        "parent_phase": view.parent_phase,
+        "sounding": view.sounding_index,
+        "forked_from": view.forked_from,
+        "is_run": RAN in start.cascade,
+        "resume": view.resume,
+        "calls": len(view.calls),
+        "under": len(view.children),
+        "rows": len(rows),
+        "has_soundings": session.has_soundings,
+    }

@@ -1,0 +1,103 @@
+"""The first page of a session: what to shorten, drop or keep, and its calls with their money."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.report.call_views import CallView, Note
+from windlass.report.inspected import InspectedSession
+from windlass.report.prefix import PrefixBreak
+from windlass.web._inspector import Inspector
+from windlass.web._plots import bars_of
+
+_CALLS: Final = 200
+"""Calls of a page."""
+_NOTES: Final = 40
+"""Notes that are told."""
+_BREAKS: Final = 5
+"""Breaks of the prefix that are told besides the first, the dearest."""
+
+
+def session_page(inspector: Inspector, request: Request) -> Response:
+    """What a session says of itself, and a part of its calls."""
+    session = inspector.session(request)
+    calls = session.view.calls
+    advice = session.advice  # before the bills, which would take the processor from it
+    is_billed = inspector.billed(session)
+    begin = _begin(request, len(calls))
+    return inspector.respond(
+        "session.html",
+        session,
+        advice=advice,
+        is_billed=is_billed,
+        totals=_totals(session, is_billed=is_billed),
+        report=session.report if is_billed else None,
+        breaks=_breaks(session.breaks) if is_billed else None,
+        plot=bars_of([_dollars(session, call, is_billed=is_billed) for call in calls]),
+        calls=[
+            (call, _dollars(session, call, is_billed=is_billed))
+            for call in calls[begin : begin + _CALLS]
+        ],
+        begin=begin,
+        step=_CALLS,
+        view=session.view,
+        notes=_told(session.view.notes)[:_NOTES],
+        notes_left=max(0, len(_told(session.view.notes)) - _NOTES),
+    )
+
+
+def _begin(request: Request, calls: int) -> int:
+    """The first call of the page, from 0."""
+    text = request.query_params.get("from", "")
+    at = int(text) if text.isdecimal() and len(text) < 9 else 0  # noqa: PLR2004
+    return min(at, max(0, calls - 1)) // _CALLS * _CALLS
+
+
+def _dollars(session: InspectedSession, call: CallView, *, is_billed: bool) -> float | None:
+    """What a call cost; where its model costs nothing, once that is worked out."""
+    if is_billed and call.number in session.costs:
+        return session.costs[call.number].dollars
+    return call.cost or None
+
+
+def _totals(session: InspectedSession, *, is_billed: bool) -> dict[str, Any]:
+    """The figures at the top of the page."""
+    calls = session.view.calls
+    tokens_in = sum(call.tokens_in for call in calls)
+    cached = sum(call.tokens_cached for call in calls)
+    sent = sum(call.sent_tokens for call in calls)
+    whole = sum(call.snowball_tokens for call in calls)
+    known = [_dollars(session, call, is_billed=is_billed) for call in calls]
+    names = {session.priced_model(call.model) for call in calls}
+    return {
+        "calls": len(calls),
+        "tokens_in": tokens_in,
+        "tokens_out": sum(call.tokens_out for call in calls),
+        "cached": cached / tokens_in if tokens_in else None,
+        "saved": 1 - sent / whole if whole else None,
+        "dollars": sum(each or 0.0 for each in known) if any(known) or not calls else None,
+        "everything": session.report.costs.total.snowball_dollars if is_billed else None,
+        "told_as": ", ".join(sorted(names - {call.model for call in calls})),
+    }
+
+
+def _breaks(breaks: Sequence[PrefixBreak]) -> dict[str, Any]:
+    """The first break, the dearest others, and the sum of all."""
+    dearest = sorted(breaks[1:], key=lambda each: each.dollars or 0.0, reverse=True)
+    known = [each.dollars for each in breaks if each.dollars is not None]
+    return {
+        "first": breaks[0] if breaks else None,
+        "dearest": dearest[:_BREAKS],
+        "count": len(breaks),
+        "tokens": sum(each.tokens for each in breaks),
+        "dollars": sum(known) if known else None,
+    }
+
+
+def _told(notes: Sequence[Note]) -> Sequence[Note]:
+    """The notes that say something; choices of windows stand with their calls."""
+    return [note for note in notes if note.node_type != "context_selection" and note.text]

@@ -1,0 +1,280 @@
+"""The list of sessions, and the search in what was said: a page of each at a time."""
+
+# Names of views are constants, and values are always bound.
+# ruff: noqa: S608
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, get_args
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from windlass.caching.rates import is_local, rate
+from windlass.errors import UsageError, did_you_mean
+from windlass.history.base import SessionFilter, SessionInfo, Status, Store, in_words
+from windlass.history.nesting import nest_with_totals, sessions_below
+from windlass.importing.storing import IMPORTED
+from windlass.messages import Message, assistant, user
+from windlass.report.call_views import words_of
+from windlass.report.ranking import told_prices
+from windlass.tasks.model import OPERATORS
+from windlass.text.titles import first_words
+from windlass.web._inspector import Inspector, kind_of
+
+_SHOWN: Final = 50
+"""Sessions of a page."""
+_WORDS: Final = 90
+"""Characters of a session's first words."""
+_FOUND: Final = 50
+"""Places of a page of the search."""
+_SEARCH_S: Final = 0.8
+"""Seconds after which a search shows what it has found, and where it would go on."""
+_AROUND: Final = 90
+"""Characters before and behind what is found."""
+_SPACES: Final = re.compile(r"\s+")
+_SIGNS: Final = re.compile(r"[%_\\]")
+"""What acts in a pattern of SQL."""
+
+STATES: Final = (*get_args(Status), "running")
+KINDS: Final[Mapping[str, SessionFilter]] = {
+    "run": SessionFilter(without_keys=(IMPORTED, OPERATORS)),
+    "task": SessionFilter(with_key=OPERATORS),
+    "imported": SessionFilter(with_key=IMPORTED),
+}
+"""The kinds of sessions that can be asked for, and what they fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """A line of the list; tokens and money with all sessions under it."""
+
+    info: SessionInfo
+    words: str
+    kind: str
+    state: str
+    under: int
+    """The sessions under it."""
+    dollars: float | None
+    is_told: bool
+    """Whether `dollars` are those of another model, since its own costs nothing."""
+    cached: float | None
+    """The share of the input that was read from a cache."""
+    saved: float | None
+    """The share of what sending everything would have sent that was not sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """A place in which a text stands. `trace` is the trace of its row."""
+
+    session: str
+    trace: str
+    role: str
+    phase: str
+    turn: int
+    before: str
+    text: str
+    behind: str
+
+
+def sessions_page(inspector: Inspector, request: Request) -> Response:
+    """The sessions that fit, newest first; with `q` the places where that text stands."""
+    given = {
+        name: request.query_params.get(name, "").strip()
+        for name in ("name", "model", "kind", "state", "q")
+    }
+    which = _filter(given)
+    page_number = max(1, _number(request, "page", 1))
+    if given["q"]:
+        at = max(0, _number(request, "at", 0))
+        found, go_on = search(inspector.store, which, given["q"], at)
+        return inspector.respond(
+            "search.html", given=given, found=found, go_on=go_on, kinds=KINDS, states=STATES
+        )
+    offset = (page_number - 1) * _SHOWN
+    listed = inspector.store.sessions(which, limit=_SHOWN + 1, offset=offset)
+    shown = list(_listed(inspector, listed[:_SHOWN]))
+    return inspector.respond(
+        "sessions.html",
+        given=given,
+        sessions=shown,
+        page_number=page_number,
+        has_more=len(listed) > _SHOWN,
+        is_filtered=any(given.values()),
+        price_as=inspector.price_as if any(each.is_told for each in shown) else "",
+        folder=str(inspector.store.folder),
+        kinds=KINDS,
+        states=STATES,
+    )
+
+
+def _number(request: Request, name: str, otherwise: int) -> int:
+    text = request.query_params.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < 9 else otherwise  # noqa: PLR2004
+
+
+def _filter(given: Mapping[str, str]) -> SessionFilter:
+    """What the form asks for. Raises UsageError for a kind or state that there is not."""
+    for name, known in (("kind", KINDS), ("state", STATES)):
+        if given[name] and given[name] not in known:
+            raise UsageError(f"{name} {given[name]!r}: {did_you_mean(given[name], known)}")
+    of_kind = KINDS.get(given["kind"], SessionFilter())
+    is_asked = bool(given["name"] or given["model"] or given["state"])
+    return SessionFilter(
+        name=given["name"],
+        model=given["model"],
+        status=given["state"] or None,
+        banks=False,
+        # What is asked for is listed alone; otherwise what ran under others counts with them.
+        under=None if is_asked or given["q"] else (),
+        with_key=of_kind.with_key,
+        without_keys=of_kind.without_keys,
+    )
+
+
+def _listed(inspector: Inspector, sessions: Sequence[SessionInfo]) -> Iterator[ListedSession]:
+    store = inspector.store
+    names = [info.session_id for info in sessions]
+    below = sessions_below(store, names) if names else []
+    own = set(names)
+    totals = nest_with_totals(sessions, [each for each in below if each.session_id not in own])
+    summed = {info.session_id: info for info in totals}
+    under = _counts_below(names, below)
+    saved = _saved_shares(store, names)
+    told = told_prices(inspector.price_as)
+    for info in sessions:
+        total = summed[info.session_id]
+        start = store.start(info.session_id)
+        is_told = not total.cost and (is_local(info.model) or _rate(info.model) is None)
+        dollars = total.cost
+        if is_told:
+            dollars = told(total.tokens_in, total.tokens_out, total.tokens_cached)
+        yield ListedSession(
+            info=total,
+            words=_words(store, info.session_id),
+            kind=kind_of(start),
+            state=in_words(info.status, info.reason),
+            under=under.get(info.session_id, 0),
+            dollars=dollars,
+            is_told=is_told and bool(total.tokens_in),
+            cached=total.tokens_cached / total.tokens_in if total.tokens_in else None,
+            saved=saved.get(info.session_id),
+        )
+
+
+def _rate(model: str) -> object | None:
+    """The price of a session's model; None where it has several or none."""
+    return rate(model) if "/" in model.strip("/") and "," not in model else None
+
+
+def _counts_below(names: Sequence[str], below: Sequence[SessionInfo]) -> Mapping[str, int]:
+    """How many sessions ran under each of those that are named."""
+    top = {name: name for name in names}
+    counts: dict[str, int] = {}
+    for info in below:  # level by level, so that a parent comes first
+        root = top.setdefault(info.session_id, top.get(info.parent_id or "", info.session_id))
+        counts[root] = counts.get(root, 0) + 1
+    return counts
+
+
+def _saved_shares(store: Store, names: Sequence[str]) -> Mapping[str, float]:
+    """The share of everything that the calls of each session did not send, by our count."""
+    if not names:
+        return {}
+    marks = ", ".join("?" * len(names))
+    rows = store.query(
+        "SELECT session_id, sum(sent_tokens) AS sent, sum(snowball_tokens) AS whole"
+        f" FROM call_list WHERE session_id IN ({marks}) GROUP BY session_id",
+        names,
+    )
+    return {row["session_id"]: 1 - row["sent"] / row["whole"] for row in rows if row["whole"]}
+
+
+def _words(store: Store, session_id: str) -> str:
+    """The first words of a session, by the beginnings of its first messages."""
+    rows = store.query(
+        "SELECT role, preview FROM conversation WHERE session_id = ?"
+        " AND role IN ('user', 'assistant') LIMIT 6",
+        [session_id],
+    )
+    said = [_beginning(row["role"], row["preview"] or "") for row in rows]
+    if None in said:  # a message of several parts
+        return words_of(store, session_id, _WORDS)
+    return (
+        first_words((each for each in said if each), _WORDS) or store.start(session_id).cascade_id
+    )
+
+
+def _beginning(role: str, preview: str) -> Message | None:
+    if preview.startswith(("[{", '[{"')):
+        return None
+    return user(preview) if role == "user" else assistant(preview)
+
+
+# ---- the search ------------------------------------------------------------------------
+
+
+def search(
+    store: Store, which: SessionFilter, text: str, at: int
+) -> tuple[list[FoundText], int | None]:
+    """The places where a text stands, in the sessions from the one at `at` on, newest first.
+
+    The second value is where it would go on (None: all were looked at). Small and capital letters
+    are the same, where they are ASCII.
+    """
+    until, found = time.monotonic() + _SEARCH_S, list[FoundText]()
+    while sessions := store.sessions(which, limit=_SHOWN, offset=at):
+        for info in sessions:
+            found += _places(store, info.session_id, text)
+            at += 1
+            if len(found) >= _FOUND or time.monotonic() > until:
+                return found, at
+    return found, None
+
+
+def _places(store: Store, session_id: str, text: str) -> Iterator[FoundText]:
+    # What is stored is JSON, in which some characters are written otherwise. Databases differ in
+    # how signs of a pattern are escaped, so each stands for any character, and is compared below.
+    needle = json.dumps(text, ensure_ascii=False)[1:-1].lower()
+    pattern = f"%{_SIGNS.sub('_', needle)}%"
+    rows = store.query(
+        "SELECT trace_id, role, phase_name, turn_number, content_json, tool_calls_json"
+        " FROM unified_logs WHERE session_id = ?"
+        f" AND (lower(content_json) LIKE ? OR lower(tool_calls_json) LIKE ?) LIMIT {_FOUND}",
+        [session_id, pattern, pattern],
+    )
+    for row in rows:
+        whole = "\n".join(_texts(row))
+        at = whole.lower().find(text.lower())
+        if at >= 0:
+            yield _place(session_id, row, whole, at, at + len(text))
+
+
+def _place(session_id: str, row: Mapping[str, Any], whole: str, at: int, end: int) -> FoundText:
+    begin = max(0, at - _AROUND)
+    return FoundText(
+        session_id,
+        row["trace_id"],
+        row["role"] or "",
+        row["phase_name"] or "-",
+        row["turn_number"] or 0,
+        ("…" if begin else "") + _SPACES.sub(" ", whole[begin:at]),
+        whole[at:end],
+        _SPACES.sub(" ", whole[end : end + _AROUND]),
+    )
+
+
+def _texts(row: Mapping[str, Any]) -> Iterator[str]:
+    content = json.loads(row["content_json"] or "null")
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for part in content:
+            yield str(part.get("text") or part.get("data") or "")
+    for call in json.loads(row["tool_calls_json"] or "[]"):
+        yield f"{call['name']}({call['arguments']})"
