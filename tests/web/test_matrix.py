@@ -172,7 +172,7 @@ class TestTheSection:
         part = matrix(EVERY, first=CALLS + 1, calls=3 * CALLS, left_out=7)
         page = Tags(matrix_section(part, "/session/s"))
         links = [each["href"] for each in page.of("a")]
-        assert links == ["/session/s?first=1#matrix", f"/session/s?first={CALLS + 10}#matrix"]
+        assert links == ["/session/s/matrix?first=1", f"/session/s/matrix?first={CALLS + 10}"]
         assert "calls 1,001 to 1,009 of 3,000; 7 older messages are left out" in page.text
 
     def test_of_no_call_says_so(self) -> None:

@@ -7,15 +7,12 @@ style. `static/inspector.js` moves a cursor over the picture; without it all is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Final, NamedTuple
-
-import jinja2
 
 from windlass.caching.rates import many, money
 from windlass.report.matrix import CALLS, Cell, Matrix
-from windlass.safety.escaping import escaped
 from windlass.web._png import palette_png
+from windlass.web._rendering import page
 
 LIGHT: Final[Mapping[Cell, str]] = {
     Cell.NOT_YET: "#ffffff",
@@ -91,8 +88,8 @@ def matrix_section(matrix: Matrix, address: str) -> str:
     width, height = _cell_size(matrix)
     last = matrix.first + len(matrix.columns) - 1
     present = set(matrix.cells)
-    template = _environment().get_template("matrix.html")
-    text = template.render(
+    return page(
+        "matrix.html",
         matrix=matrix,
         rows=zip(matrix.rows, matrix.told(), strict=True),
         address=address,
@@ -107,7 +104,6 @@ def matrix_section(matrix: Matrix, address: str) -> str:
         money=_money_edge(matrix, width),
         tokens=_tokens_edge(matrix, height),
     )
-    return escaped(text)
 
 
 def _cell_size(matrix: Matrix) -> tuple[int, int]:
@@ -184,16 +180,3 @@ def _inside(ticks: Iterator[_Tick], margin: float, end: int) -> list[_Tick]:
         if not kept or at - kept[-1].at >= 2 * margin:
             kept.append(tick._replace(at=at))
     return kept
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("windlass.web", "pages"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = "{:,}".format
-    return environment

@@ -25,6 +25,7 @@ from windlass.web._forks_page import forks_page
 from windlass.web._guard import AccessGuard
 from windlass.web._inspector import Inspector
 from windlass.web._live import events_of_list, events_of_session
+from windlass.web._matrix_page import matrix_cell, matrix_page, matrix_picture
 from windlass.web._message_page import message_page, picture, text_of_message
 from windlass.web._policies_page import policies_page
 from windlass.web._rendering import page
@@ -40,6 +41,9 @@ _SESSION: Final = "/session/{session}"
 _PAGES: Final[Mapping[str, _Page]] = {
     "/": sessions_page,
     _SESSION: session_page,
+    f"{_SESSION}/matrix": matrix_page,
+    f"{_SESSION}/matrix.png": matrix_picture,
+    f"{_SESSION}/cell": matrix_cell,
     f"{_SESSION}/costs": costs_page,
     f"{_SESSION}/call/{{call:int}}": call_page,
     f"{_SESSION}/message/{{message}}": message_page,

@@ -124,12 +124,18 @@ function put(rect, x, y, width, height) {
 
 function listen(notice) {
   const events = new EventSource(notice.dataset.events);
-  const said = notice.querySelector("span");
+  const span = notice.querySelector("span");
   let rows = 0;
   events.addEventListener("grew", (event) => {
-    rows += JSON.parse(event.data).new;
-    const added = rows === 1 ? "1 new row" : `${rows} new rows`;
-    said.textContent = `It is being written: ${added} since this page was made.`;
+    const { said, new: added } = JSON.parse(event.data);
+    rows += added ?? 0;
+    const many = rows === 1 ? "1 new row" : `${rows} new rows`;
+    span.textContent = rows ? `It is being written: ${many} since this page was made.` : said;
+    notice.hidden = false;
   });
-  events.addEventListener("trouble", () => events.close());
+  events.addEventListener("trouble", (event) => {
+    span.textContent = JSON.parse(event.data).said;
+    notice.hidden = false;
+    events.close();
+  });
 }

@@ -1,0 +1,74 @@
+"""The page with the matrix of a session, its picture, and the text of one cell."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from windlass.errors import UsageError
+from windlass.report.inspected import InspectedSession
+from windlass.report.matrix import Matrix, cell_text, matrix_of
+from windlass.safety.escaping import escaped
+from windlass.web._inspector import Inspector
+from windlass.web._rendering import address
+from windlass.web.matrix_view import matrix_png, matrix_section
+
+_WAIT_S: Final = 30.0
+"""Seconds that a page waits at most for a matrix, which takes a quarter of one."""
+_DIGITS: Final = 9
+
+
+def matrix_page(inspector: Inspector, request: Request) -> Response:
+    """The matrix, from a call on."""
+    session = inspector.session(request)
+    matrix = _matrix(inspector, session, request)
+    name = address("session", session.record.session_id)
+    section = Markup(matrix_section(matrix, name))  # noqa: S704 - made by a template that escapes
+    return inspector.respond("matrix_page.html", session, section=section)
+
+
+def matrix_picture(inspector: Inspector, request: Request) -> Response:
+    """The picture of the matrix."""
+    matrix = _matrix(inspector, inspector.session(request), request)
+    if not matrix.cells:
+        raise UsageError(f"session {matrix.session_id!r} made no call that could be drawn")
+    data = matrix_png(matrix, dark="dark" in request.query_params)
+    return Response(data, media_type="image/png")
+
+
+def matrix_cell(inspector: Inspector, request: Request) -> Response:
+    """What became of a message at a call, in a sentence."""
+    session = inspector.session(request)
+    matrix = _matrix(inspector, session, request)
+    row, column = _number(request, "message") - 1, _number(request, "call") - matrix.first
+    text = cell_text(session.record, matrix, row, column)
+    return JSONResponse({"text": escaped(text)})
+
+
+def _matrix(inspector: Inspector, session: InspectedSession, request: Request) -> Matrix:
+    """The matrix that is asked for. Raises UsageError for a call that there is not."""
+    first = _number(request, "first", 1)
+
+    def work() -> Matrix:
+        costs = {call.number: call.cost for call in session.view.calls}
+        if inspector.billed(session, 0.0):  # else what the record says
+            costs |= {number: cost.dollars for number, cost in session.costs.items()}
+        return matrix_of(session.record, costs, first)
+
+    found: Matrix | None = inspector.shelf.later(session, f"matrix {first}", work, _WAIT_S)
+    if found is None:
+        raise UsageError("the matrix takes longer than usual: load the page again")
+    return found
+
+
+def _number(request: Request, name: str, usual: int | None = None) -> int:
+    """A number in the query. Raises UsageError for what is none."""
+    text = request.query_params.get(name, "")
+    if not text and usual is not None:
+        return usual
+    if not text.isdecimal() or len(text) > _DIGITS:
+        raise UsageError(f"{name}={text!r} in the address must be a number from 1 up")
+    return int(text)
