@@ -47,7 +47,10 @@ def test_lines_are_read_as_they_were_written(
     journal = HookJournal(tmp_path_factory.mktemp("store"))
     for line in lines:
         journal.write(line)
-    assert list(journal.lines("plain", "s1")) == lines
+    last = {
+        (line.thread, line.call_id) if line.call_id else at: line for at, line in enumerate(lines)
+    }
+    assert list(journal.lines("plain", "s1")) == list(last.values())
 
 
 def test_a_line_of_nothing_special_is_read_again(tmp_path: Path) -> None:

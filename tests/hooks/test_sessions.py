@@ -10,7 +10,7 @@ import pytest
 import windlass
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from windlass.api.opening import open_store
-from windlass.hooks.handler import HookRequest
+from windlass.hooks.handler import HookHandler, HookRequest
 from windlass.hooks.hook_journal import HookJournal
 from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.outcome import hook_report
@@ -186,3 +186,32 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
     assert lines("deep") in texts
     [session] = hook_report(settings_of(agent), 0.0, print).sessions
     assert session.shortened == 3
+
+
+def test_an_answer_that_comes_too_late_is_no_saving(tmp_path: Path) -> None:
+    agent = RecordingAgent(tmp_path)
+    agent.arguments = ("plain",)
+    payload = {"session": "p1", "tool": "shell", "call_id": "c1", "text": lines("object")}
+    request = HookRequest(agent.folder, {}, agent.arguments, json.dumps(payload).encode())
+    answer = agent.answering.answer(request)
+    assert len(json.loads(answer.text)["text"]) < len(lines("object"))
+    answer.take_back()  # the client went on by then
+    [line] = HookJournal(agent.store).lines("plain", "p1")
+    assert (line.outcome, line.because) == ("error", "the answer came too late")
+    [stored] = store_hooked(agent.store, "plain", "p1")
+    with open_store(settings_of(agent), existing=True) as store:
+        assert store.edits(stored.session_id) == []
+        texts = [row.row.message.text for row in store.rows(stored.session_id) if row.row.message]
+    assert lines("object") in texts
+
+
+def test_a_file_that_was_read_before_is_a_repeat_also_after_a_rebuild(tmp_path: Path) -> None:
+    agent = RecordingAgent(tmp_path)
+    code = "\n".join(f"def step_{at}(amount):\n    return amount + {at}" for at in range(120))
+    read = {"type": "text", "file": {"filePath": "a.py", "content": code, "startLine": 1}}
+    numbered = "\n".join(f"{at}\t{line}" for at, line in enumerate(code.split("\n"), start=1))
+    shown = agent.run("Read", {"file_path": "a.py"}, read, text=numbered)
+    assert shown == read
+    agent.answering = HookHandler(lambda: 1_000_000.0)  # another process goes on
+    again = agent.run("Read", {"file_path": "a.py"}, read, text="…")
+    assert again["file"]["content"].startswith("[Same as Read")

@@ -17,6 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from windlass.hooks.shapes import CLAUDE_CODE
+
 Record: TypeAlias = Mapping[str, Any]
 
 _MOST_BYTES: Final = 16_000_000
@@ -53,8 +55,8 @@ class Tail:
     _records: dict[str, Record] = field(default_factory=dict[str, Record])
     """Those with words, calls or results; the last of them."""
     _last: str | None = None
-    _results: dict[str, str] = field(default_factory=dict[str, str])
-    """The record of each result."""
+    _bare: dict[str, str] = field(default_factory=dict[str, str])
+    """By their calls: results to which the agent added numbers of lines, without these."""
     _answer: set[str] = field(default_factory=set[str])
     """The records of the last answer, its results, and what came with them."""
     _cleared: set[str] = field(default_factory=set[str])
@@ -114,10 +116,12 @@ class Tail:
             self.model = name if "/" in name else f"anthropic/{name}"
         self._records[ident] = message
         for block in _blocks(message):
-            if block.get("type") == "tool_result":
-                self._results[str(block.get("tool_use_id"))] = ident
-        while len(self._records) > _MOST_KEPT:
-            del self._records[next(iter(self._records))]
+            bare = _without_numbers(record) if block.get("type") == "tool_result" else None
+            if bare is not None:
+                self._bare[str(block.get("tool_use_id"))] = bare
+        for kept in (self._records, self._bare):
+            while len(kept) > _MOST_KEPT:
+                del kept[next(iter(kept))]
 
     def _is_part(self, record: Record) -> bool:
         """Whether a record belongs to the last answer: more of it, or a result of its calls.
@@ -139,10 +143,6 @@ class Tail:
         if isinstance(calls, list):
             self._cleared |= {call for call in calls if isinstance(call, str)}
             self._went_back = True
-
-    def knows(self, call_id: str) -> bool:
-        """Whether the result of a call is recorded."""
-        return call_id in self._results
 
     def in_view(self) -> Iterator[Said]:
         """What the model sees, in order, as far as it is still at hand."""
@@ -181,7 +181,8 @@ class Tail:
                         if call_id in calls:
                             tool, arguments, before = calls.pop(call_id)
                             is_gone = call_id in self._cleared
-                            text = "" if is_gone else _text_of(block.get("content"))
+                            shown = self._bare.get(call_id) or _text_of(block.get("content"))
+                            text = "" if is_gone else shown
                             yield Said("", call_id, tool, arguments, before, text)
                     case _:
                         pass
@@ -208,6 +209,13 @@ class Tail:
 def _has_call(call_id: str, message: Record) -> bool:
     calls = (block for block in _blocks(message) if block.get("type") == "tool_use")
     return any(block.get("id") == call_id for block in calls)
+
+
+def _without_numbers(record: Record) -> str | None:
+    """A result as the tool gave it, where the agent numbers its lines (None: it does not)."""
+    result = record.get("toolUseResult")
+    texts = (shape.text_of(result) for shape in CLAUDE_CODE if shape.numbered)
+    return next((text for text in texts if text is not None), None)
 
 
 def _blocks(message: Record) -> Sequence[Record]:

@@ -36,6 +36,7 @@ from windlass.window.options import Policy
 RECALLED: Final = "recall"
 """Why the output of that command stays as it is."""
 _REDACTED: Final = "without credentials"
+_TOO_LATE: Final = "the answer came too late"
 _MOST_WORDS: Final = 400
 """Characters of an error that are noted."""
 _MOST_THREADS: Final = 12
@@ -172,7 +173,15 @@ class HookHandler:
             with suppress(OSError, WindlassError):
                 journal.write(replace(line, outcome="error", because=f"{error}"[:_MOST_WORDS]))
             raise
-        return HookAnswer(adapter.write_answer(payload, text), conversation.begin_anew)
+
+        def take_back() -> None:
+            conversation.begin_anew()
+            if text is not None:
+                late = replace(line, outcome="error", because=_TOO_LATE)
+                _note_call(journal, event, late, event.text)
+                journal.write(late)
+
+        return HookAnswer(adapter.write_answer(payload, text), take_back)
 
     def _take_moment(
         self, event: SessionEvent, options: HookOptions, store: Path, request: HookRequest

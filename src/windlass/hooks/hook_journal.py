@@ -13,11 +13,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from windlass.history.packing import path_part
 from windlass.hooks.kept_originals import originals_folder
@@ -82,6 +82,8 @@ class SeenCall:
     result: str
 
 
+_Line = TypeVar("_Line", HookLine, SeenCall)
+
 _UNSAID: Final = {each.name: each.default for each in fields(HookLine)}
 """What a field has that a line need not say."""
 
@@ -108,9 +110,7 @@ class HookJournal:
 
     def calls(self, agent: str, session: str) -> Iterator[SeenCall]:
         """What `write_call` noted, in order."""
-        for told in _objects(self._calls(agent, session)):
-            with suppress(TypeError):
-                yield SeenCall(**told)
+        yield from _last(_objects(self._calls(agent, session)), SeenCall)
 
     def keep(self, original: Message) -> None:
         """Keep an original durably, once. Raises as `write` does."""
@@ -120,10 +120,11 @@ class HookJournal:
             replace(path, [data], 0o600, durable=True)
 
     def lines(self, agent: str, session: str) -> Iterator[HookLine]:
-        """The lines of a session, in order; a line that cannot be read is left out."""
-        for told in _objects(self._path(agent, session)):
-            with suppress(TypeError):
-                yield HookLine(**{name: told[name] for name in told.keys() & _UNSAID.keys()})
+        """The lines of a session, in order; a line that cannot be read is left out.
+
+        Of several lines of a call the last counts: an answer may come too late.
+        """
+        yield from _last(_objects(self._path(agent, session)), HookLine)
 
     def sessions(self) -> Iterator[tuple[str, str]]:
         """The agent and the session of each file, the one that was written last first."""
@@ -168,3 +169,14 @@ def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
                 told = json.loads(data)
                 if isinstance(told, Mapping):
                     yield told
+
+
+def _last(told: Iterable[Mapping[str, Any]], kind: type[_Line]) -> Iterator[_Line]:
+    """What is told of each call, the last time that it is; what is no such thing is left out."""
+    names = {each.name for each in fields(kind)}
+    found: dict[object, _Line] = {}
+    for number, one in enumerate(told):
+        with suppress(TypeError):
+            line = kind(**{name: one[name] for name in one.keys() & names})
+            found[(line.thread, line.call_id) if line.call_id else number] = line
+    yield from found.values()
