@@ -12,7 +12,7 @@ from itertools import chain
 
 from windlass.caching.rates import is_local, priced_as, rate
 from windlass.errors import UsageError
-from windlass.history.base import Store
+from windlass.history.base import ShownMessage, Store
 from windlass.history.decisions import SoundingsDecided
 from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
@@ -132,9 +132,9 @@ class InspectedSession:
         )
         return next((each.media_type for each in pictures if each.sha256 == sha256), None)
 
-    def ids_of(self, number: int) -> Sequence[str]:
-        """The ids of the messages that a call was sent, in order."""
-        return [shown.message_id for shown in self.record.sent_calls[number - 1].shown]
+    def entries_of(self, number: int) -> Sequence[ShownMessage]:
+        """What a call was sent, in order, as the record has it."""
+        return self.record.sent_calls[number - 1].shown
 
     def said(self, message_id: str) -> Message:
         """A message as it was said."""

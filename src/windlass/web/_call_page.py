@@ -86,7 +86,7 @@ def call_page(inspector: Inspector, request: Request) -> Response:
             for name, actions in ONLY.items()
         },
         all_count=len(explained.decisions),
-        difference=_difference(call, session.before(number)),
+        difference=_difference(session, call),
         prefix=session.prefixes[number - 1] if is_billed else None,
         price=session.costs.get(number) if is_billed else None,
         parts=session.call_report(number).parts if is_billed and number in session.costs else (),
@@ -109,7 +109,8 @@ def _rows(
     decisions: Sequence[MessageDecision],
     paid: Mapping[int, PaidMessage],
 ) -> list[MessageRow]:
-    places = {entry: at for at, entry in enumerate(session.ids_of(call.number))}
+    entries = enumerate(session.entries_of(call.number))
+    places = {entry.message_id: at for at, entry in entries}
     rows: list[MessageRow] = []
     for decision in decisions:
         original = session.said(decision.message_id)
@@ -128,22 +129,27 @@ def _rows(
     return rows
 
 
-def _difference(call: CallView, before: CallView | None) -> WindowDifference | None:
+def _difference(session: InspectedSession, call: CallView) -> WindowDifference | None:
     """What is new, changed and gone in a window; None: there was no call before."""
+    before = session.before(call.number)
     if before is None:
         return None
-    now = {seen.message_id: seen for seen in call.seen}
-    was = {seen.message_id: seen for seen in before.seen}
-    added = [seen for name, seen in now.items() if name not in was]
-    gone = [seen for name, seen in was.items() if name not in now]
+    # By entries: a message is put together only where it is named.
+    now, was = session.entries_of(call.number), session.entries_of(before.number)
+    places = {entry.message_id: at for at, entry in enumerate(was)}
+    ids = {entry.message_id for entry in now}
+    added = [at for at, entry in enumerate(now) if entry.message_id not in places]
+    gone = [at for at, entry in enumerate(was) if entry.message_id not in ids]
     changed = [
-        seen for name, seen in now.items() if name in was and seen.because != was[name].because
+        at
+        for at, entry in enumerate(now)
+        if (old := places.get(entry.message_id)) is not None and was[old].shown_as != entry.shown_as
     ]
     return WindowDifference(
         before.number,
-        added[:_CHANGES],
-        changed[:_CHANGES],
-        gone[:_CHANGES],
+        [call.seen[at] for at in added[:_CHANGES]],
+        [call.seen[at] for at in changed[:_CHANGES]],
+        [before.seen[at] for at in gone[:_CHANGES]],
         len(added),
         len(changed),
         len(gone),
