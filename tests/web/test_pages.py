@@ -176,6 +176,31 @@ class TestASession:
             assert money(saving.dollars) in text
 
 
+class TestTheMatrix:
+    def test_has_a_page_of_the_session(self, pages: Pages) -> None:
+        page = pages.read("/session/long/matrix")
+        (grid,) = [each for each in page.all("div") if each.get("id") == "matrix-grid"]
+        assert grid["data-cells"] == "/session/long/cell"
+        for source in [*page.all("img"), *page.all("source")]:
+            answer = pages.get(str(source.get("src") or source.get("srcset")))
+            assert answer.headers["content-type"] == "image/png"
+            assert answer.content.startswith(b"\x89PNG")
+        links = [each.get("href") for each in pages.read("/session/long").all("a")]
+        assert "/session/long/matrix" in links
+
+    def test_tells_each_cell(self, pages: Pages) -> None:
+        answer = pages.get("/session/long/cell?first=1&message=1&call=9")
+        assert answer.json()["text"].startswith("Message 1, ")
+        for wrong in (
+            "cell?first=1&message=1&call=99",
+            "cell?message=x&call=1",
+            "cell",
+            "matrix.png?first=99",
+            "matrix?first=0",
+        ):
+            assert pages.get(f"/session/long/{wrong}").status_code == 404
+
+
 class TestACall:
     def test_has_each_message_with_reason_tokens_and_price(
         self, pages: Pages, long: InspectedSession
