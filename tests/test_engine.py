@@ -221,6 +221,7 @@ OPTIONS: Final[dict[str, tuple[Callable[[House], Any], Callable[[House, Any], No
     "allowances": (lambda _: [Allowance("the house", max_turns=1)], stopped("turns")),
     "approve": (lambda _: ["nothing"], raised("approve 'nothing'")),
     "on_question": (lambda _: lambda _: "Basel", shown("Basel")),
+    "otel": (lambda _: "loud", raised("otel must be off, on, or content")),
 }
 """For each option a value, and how one sees that a method respects it."""
 

@@ -144,8 +144,21 @@ def test_every_library_of_an_extra_is_imported_so() -> None:
         tree = tree_of(path)
         foreign = {name.partition(".")[0] for name in imports_of(tree)} & OPTIONAL
         if foreign and "logging_unchanged(" not in path.read_text(encoding="utf-8"):
-            assert path.relative_to(PACKAGE).as_posix() in TYPES_ONLY, name_of(path)
+            place = path.relative_to(PACKAGE).as_posix()
+            assert place in TYPES_ONLY or place.startswith(PAGES), name_of(path)
 
 
 TYPES_ONLY = {"tools/data/sql.py"}
 """Modules that name a library's types, or use what another module has imported."""
+PAGES = "web/"
+"""The room whose one door, `web/serving.py`, imports the libraries before any of its pages."""
+
+
+def test_the_door_of_the_pages_imports_their_libraries_first() -> None:
+    imports = {
+        name_of(path): imports_of(tree_of(path))
+        for path in MODULES
+        if not path.relative_to(PACKAGE).as_posix().startswith(PAGES)
+    }
+    reached = {name for names in imports.values() for name in names if "windlass.web" in name}
+    assert reached <= {"windlass.web.serving"}

@@ -20,8 +20,9 @@ TAKING = {
         param.name for param in command.params if param.name in ("session", "resume", "recording")
     ]
     for path, command in COMMANDS.items()
-    # The session of `run` is a new one, batches resume none, `fork` makes one, `chat` waits.
-    if path not in (("run",), ("batch",), ("compare",), ("fork",), ("chat",))
+    # The session of `run` is a new one, batches resume none, `fork` makes one, `chat` waits;
+    # a hook is tried on recordings of agents.
+    if path not in (("run",), ("batch",), ("compare",), ("fork",), ("chat",), ("hook", "try"))
 }
 WAYS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("show",): ("S", "--call", "1"),

@@ -118,7 +118,9 @@ def test_every_command_has_its_ways() -> None:
 def test_no_command_lets_contents_act_on_the_terminal(
     spoken: CommandLine, path: tuple[str, ...]
 ) -> None:
-    names = {"S": f"s{BAD}", "K": " ".join(KEY.split())}
+    said = "SELECT key FROM bodies WHERE body LIKE '%link=http%' LIMIT 1"
+    (body,) = spoken("query", said, "--json").json
+    names = {"S": f"s{BAD}", "K": " ".join(KEY.split()), "R": body["key"]}
     takes_json = any("--json" in one.opts for one in COMMANDS[path].params)
     for number, way in enumerate(WAYS[path]):
         spoken.patch.setattr("sys.stdin", io.StringIO(f"say {BAD}\n/cost\n/show 1\n/{BAD}\n"))
