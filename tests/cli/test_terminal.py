@@ -118,8 +118,8 @@ def test_every_command_has_its_ways() -> None:
 def test_no_command_lets_contents_act_on_the_terminal(
     spoken: CommandLine, path: tuple[str, ...]
 ) -> None:
-    said = "SELECT key FROM bodies WHERE body LIKE '%link=http%' LIMIT 1"
-    (body,) = spoken("query", said, "--json").json
+    sql = "SELECT key FROM bodies WHERE body LIKE '%link=http%' LIMIT 1"
+    (body,) = spoken("query", sql, "--json").json
     names = {"S": f"s{BAD}", "K": " ".join(KEY.split()), "R": body["key"]}
     takes_json = any("--json" in one.opts for one in COMMANDS[path].params)
     for number, way in enumerate(WAYS[path]):
