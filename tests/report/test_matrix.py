@@ -148,7 +148,7 @@ def test_a_part_has_the_cells_of_the_whole(data: st.DataObject) -> None:
             cells, mine = column(whole, first - 1 + at), column(part, at)
             assert {ident: cells[ident] for ident in mine} == mine
             missing = {cell for ident, cell in cells.items() if ident not in mine}
-            assert missing <= {Cell.NOT_YET, Cell.DROPPED, Cell.FOLDED}
+            assert missing <= {Cell.ABSENT, Cell.DROPPED, Cell.FOLDED}
 
 
 def tell() -> str:
@@ -170,14 +170,14 @@ class TestRuns:
         )
         store = house.open_store()
         matrix = agrees_with_explanations(store, ran.session)
-        assert {Cell(each) for each in matrix.cells} >= {Cell.MASKED, Cell.BROUGHT_IN, Cell.NOT_YET}
+        assert {Cell(each) for each in matrix.cells} >= {Cell.MASKED, Cell.BROUGHT_IN, Cell.ABSENT}
 
     async def test_with_soundings(self, house: House) -> None:
         later = phase("b", instructions="Do b.")
         ran = await house.run(cascade(sounded(), later), picking(1))
         matrix = agrees_with_explanations(house.open_store(), ran.session)
         last = column(matrix, len(matrix.columns) - 1)
-        assert list(last.values()).count(Cell.NOT_YET) > 0
+        assert list(last.values()).count(Cell.ABSENT) > 0
 
     async def test_with_soundings_that_refine_the_one_taken(self, house: House) -> None:
         reforge = {"steps": 2, "factor_per_step": 2, "honing_prompt": "Better."}
@@ -202,7 +202,7 @@ class TestRuns:
         assert "expire" in text
         assert text.endswith("The call cost $0.2500.")
         assert matrix.rows[at].tokens > 500
-        assert "not yet" in cell_text(record, matrix, at, 0)
+        assert "absent" in cell_text(record, matrix, at, 0)
         for row, place in ((-1, 0), (len(matrix.rows), 0), (0, -1), (0, 3)):
             with pytest.raises(UsageError, match="there is no cell"):
                 cell_text(record, matrix, row, place)

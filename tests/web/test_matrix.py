@@ -104,7 +104,7 @@ class TestThePicture:
             for at, cell in enumerate(Cell):
                 *rgb, alpha = read.getpixel((at, 0))
                 assert bytes(rgb).hex() == colours[cell][1:]
-                assert alpha == (0 if cell == Cell.NOT_YET else 255)
+                assert alpha == (0 if cell == Cell.ABSENT else 255)
                 assert read.getpixel((len(Cell) - 1 - at, 1)) == (*rgb, alpha)
 
     @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ class Cell(IntEnum):
     and else `SHOWN`. What was edited or brought in is told as that, whatever the cache did.
     """
 
-    NOT_YET = 0
+    ABSENT = 0
     """It was not said yet, or is no part of what the call could have been sent."""
     SHOWN = 1
     DIGESTED = 2
@@ -274,7 +274,7 @@ class _Drawing:
         hidden = self._hidden.cells(call.details.get("edits"), reply.seq)
         column[:said] = (hidden * self._stays)[:said]
         if self._histories is not None:
-            column[~self._histories.before(reply)] = Cell.NOT_YET
+            column[~self._histories.before(reply)] = Cell.ABSENT
         forms = self._forms[window]
         if call.sent_tokens:
             self._lay_cache(forms, self._tokens[window], call.sent_tokens, reply.row)
@@ -349,7 +349,8 @@ def cell_text(record: SessionRecord, matrix: Matrix, row: int, column: int) -> s
     place = "" if message.turn is None else f" of {message.phase}, turn {message.turn},"
     text = f"Message {row + 1}, {message.what}{place} at call {call.number}: {cell.words}"
     why = _why(record, message.message_id, record.sent_calls[call.number - 1], cell)
-    return f"{text}{why}. The call cost {money(call.dollars)}."
+    cost = "has no price" if call.dollars is None else f"cost {money(call.dollars)}"
+    return f"{text}{why}. The call {cost}."
 
 
 def _why(record: SessionRecord, message_id: str, call: CallRecord, cell: Cell) -> str:
@@ -362,7 +363,7 @@ def _why(record: SessionRecord, message_id: str, call: CallRecord, cell: Cell) -
     if entry is not None:
         reason = found[-1].reason if found else entry.reason
         return f", {many(entry.tokens, 'token')} ({entry.because}: {reason})"
-    if cell == Cell.NOT_YET:
+    if cell == Cell.ABSENT:
         return ""
     if found and found[-1].kind == "drop":
         return f" ({found[-1].because}: {found[-1].reason})"

@@ -50,15 +50,16 @@ def matrix_cell(inspector: Inspector, request: Request) -> Response:
 
 def _matrix(inspector: Inspector, session: InspectedSession, request: Request) -> Matrix:
     """The matrix that is asked for. Raises UsageError for a call that there is not."""
-    first = _number(request, "first", 1)
+    first, is_billed = _number(request, "first", 1), inspector.billed(session)
 
     def work() -> Matrix:
         costs = {call.number: call.cost for call in session.view.calls}
-        if inspector.billed(session, 0.0):  # else what the record says
+        if is_billed:  # else what the record says
             costs |= {number: cost.dollars for number, cost in session.costs.items()}
         return matrix_of(session.record, costs, first)
 
-    found: Matrix | None = inspector.shelf.later(session, f"matrix {first}", work, _WAIT_S)
+    name = f"matrix {first}, {is_billed}"
+    found: Matrix | None = inspector.shelf.later(session, name, work, _WAIT_S)
     if found is None:
         raise UsageError("the matrix takes longer than usual: load the page again")
     return found

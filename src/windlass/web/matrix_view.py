@@ -15,7 +15,7 @@ from windlass.web._png import palette_png
 from windlass.web._rendering import page
 
 LIGHT: Final[Mapping[Cell, str]] = {
-    Cell.NOT_YET: "#ffffff",
+    Cell.ABSENT: "#ffffff",
     Cell.SHOWN: "#5c89c4",
     Cell.DIGESTED: "#e3ac3f",
     Cell.MASKED: "#a65a25",
@@ -26,9 +26,9 @@ LIGHT: Final[Mapping[Cell, str]] = {
     Cell.WRITTEN: "#1f4b86",
 }
 """The colours on a light page. No two are equally light, so that they differ to every eye; what is
-dear stands out from the page. `NOT_YET` is transparent."""
+dear stands out from the page. `ABSENT` is transparent."""
 DARK: Final[Mapping[Cell, str]] = {
-    Cell.NOT_YET: "#000000",
+    Cell.ABSENT: "#000000",
     Cell.SHOWN: "#7fb2e6",
     Cell.DIGESTED: "#f0c662",
     Cell.MASKED: "#b8693a",
@@ -96,7 +96,7 @@ def matrix_section(matrix: Matrix, address: str) -> str:
         last=last,
         earlier=max(1, matrix.first - CALLS) if matrix.first > 1 else None,
         later=last + 1 if last < matrix.calls else None,
-        legend=[cell for cell in Cell if cell in present and cell != Cell.NOT_YET],
+        legend=[cell for cell in Cell if cell in present and cell != Cell.ABSENT],
         cell=(width, height),
         size=(width * len(matrix.columns), height * len(matrix.rows)),
         above=_ABOVE,
