@@ -52,7 +52,7 @@ def main() -> None:
         "What the call that wrote the report saw, and why:\n"
         f"  {WINDLASS} show {session} --call {phases.index('final_report') + 1}\n"
         "The same in a browser, with what to shorten, drop or keep:\n"
-        f"  {WINDLASS} serve\n"
+        f"  {WINDLASS} serve {session}\n"
         "Every run so far, a question to the record, a proof of the store:\n"
         f"  {WINDLASS} sessions\n"
         f"  {WINDLASS} query \"{asked} WHERE session_id = '{session}' AND model IS NOT NULL\"\n"

@@ -15,14 +15,15 @@ from tests.tasks.making import atomic
 from windlass.errors import BadRequest
 from windlass.wire.base import Request
 
+OTHERS = {("run",), ("batch",), ("compare",), ("fork",), ("chat",), ("serve",), ("hook", "try")}
+"""The session of `run` is a new one, batches resume none, `fork` makes one, `chat` waits, `serve`
+goes on until it is interrupted, and a hook is tried on recordings of agents."""
 TAKING = {
     path: [
         param.name for param in command.params if param.name in ("session", "resume", "recording")
     ]
     for path, command in COMMANDS.items()
-    # The session of `run` is a new one, batches resume none, `fork` makes one, `chat` waits;
-    # a hook is tried on recordings of agents.
-    if path not in (("run",), ("batch",), ("compare",), ("fork",), ("chat",), ("hook", "try"))
+    if path not in OTHERS
 }
 WAYS: Mapping[tuple[str, ...], tuple[str, ...]] = {
     ("show",): ("S", "--call", "1"),

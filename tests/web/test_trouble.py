@@ -132,10 +132,18 @@ class TestTheCommand:
         monkeypatch.setitem(sys.modules, f"{package}.applications", None)
         settings = Settings.read({"store": str(folder)})
         with pytest.raises(UsageError, match=r"pip install 'windlass\[serve\]'"):
-            serving.serve(settings, port=0, token=None, on_ready=print)
+            serving.serve(settings, session=None, port=0, token=None, on_ready=print)
 
-    def test_prints_the_address_answers_and_ends(self, folder: Path) -> None:
-        command = [sys.executable, "-m", "windlass", "serve", "--no-open", "--port", "0"]
+    def test_needs_a_session_that_there_is(self, windlass: CommandLine, folder: Path) -> None:
+        said = windlass("serve", "nobody", "--no-open", "--store", str(folder), "--port", "0")
+        assert said.code == 2
+        assert "'nobody'" in said.complaint
+
+    @pytest.mark.parametrize(("words", "path"), [((), "/"), (("whol",), "/session/whole")])
+    def test_prints_the_address_answers_and_ends(
+        self, folder: Path, words: tuple[str, ...], path: str
+    ) -> None:
+        command = [sys.executable, "-m", "windlass", "serve", *words, "--no-open", "--port", "0"]
         with subprocess.Popen(
             [*command, "--store", str(folder)],
             stdout=subprocess.PIPE,
@@ -145,15 +153,15 @@ class TestTheCommand:
             assert served.stdout is not None
             line = served.stdout.readline()
             found = re.fullmatch(
-                r"the inspector: (http://127\.0\.0\.1:\d+/)\?token=([\w-]{20,})\n", line
+                rf"the inspector: (http://127\.0\.0\.1:\d+){path}\?token=([\w-]{{20,}})\n", line
             )
             assert found, line
             with httpx.Client(base_url=found[1], timeout=30) as client:
-                assert client.get("/").status_code == 403
-                answer = client.get("/", params={"token": found[2]})
+                assert client.get(path).status_code == 403
+                answer = client.get(path, params={"token": found[2]})
                 assert answer.status_code == 303
-                assert answer.headers["location"] == "/"
-                assert "Do work." in client.get("/").text
+                assert answer.headers["location"] == path
+                assert "Do work." in client.get(path).text
                 assert "server" not in client.get("/").headers
             served.send_signal(signal.SIGINT)
             out, err = served.communicate(timeout=30)

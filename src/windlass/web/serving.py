@@ -22,26 +22,35 @@ _SHORTEST: Final = 8
 
 
 def serve(
-    settings: Settings, *, port: int, token: str | None, on_ready: Callable[[str], None]
+    settings: Settings,
+    *,
+    session: str | None,
+    port: int,
+    token: str | None,
+    on_ready: Callable[[str], None],
 ) -> None:
     """Serve the pages of the store that the settings name, until the process is interrupted.
 
     Args:
         settings: Name the store, and hold the user's prices.
+        session: The session whose page the address is of, as `show` takes it (None: the list).
         port: The port of this machine (0: any that is free).
         token: What whoever asks must know (None: one is made).
         on_ready: Told the address with the token, once it answers.
 
-    Raises UsageError where there is no store, the port is in use, or the extra is not installed.
+    Raises UsageError where there is no store or session, the port is in use, or the extra is not
+    installed.
     """
     _check_extra()
+    from windlass.web._rendering import address
+    from windlass.web.site import make_app
+
     token = _checked(token)
     with ExitStack() as stack:
         store = stack.enter_context(open_store(settings, existing=True, reading=True))
+        path = "/" if session is None else address("session", store.find_session(session))
         listening = stack.enter_context(closing(_listen(port)))
         own_port = int(listening.getsockname()[1])
-        from windlass.web.site import make_app
-
         app = make_app(
             store, token=token, port=own_port, price_as=settings.price_as, prices=settings.prices
         )
@@ -51,7 +60,7 @@ def serve(
         before = gc.get_threshold()
         gc.set_threshold(100_000, 20, 100)
         stack.callback(gc.set_threshold, *before)
-        _run(app, listening, lambda: on_ready(f"http://{HOST}:{own_port}/?token={token}"))
+        _run(app, listening, lambda: on_ready(f"http://{HOST}:{own_port}{path}?token={token}"))
 
 
 def _check_extra() -> None:

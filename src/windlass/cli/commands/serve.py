@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from windlass.cli.command import command
 from windlass.cli.options import StoreOption
@@ -12,6 +12,9 @@ from windlass.cli.options import StoreOption
 
 @command(has_json=False)
 def serve(
+    session: Annotated[
+        str | None, Argument(help="The session to begin with, as in show (default: the list).")
+    ] = None,
     *,
     store: StoreOption = None,
     port: Annotated[
@@ -37,7 +40,7 @@ def serve(
         if not no_open:
             _open_browser(address)
 
-    serve_pages(read_settings(store), port=port, token=token, on_ready=tell)
+    serve_pages(read_settings(store), session=session, port=port, token=token, on_ready=tell)
 
 
 def _open_browser(address: str) -> None:
