@@ -201,6 +201,13 @@ def test_there_is_nothing_to_take_away(line: CommandLine) -> None:
     assert (said.code, said.out) == (0, "there is no hook of Windlass for this project\n")
 
 
+def test_status_looks_where_the_hook_writes(line: CommandLine) -> None:
+    line("hook", "install", "claude-code", "--store", "a b/runs")
+    assert line("hook", "status", "--json").json["store"] == str(line.folder / "a b" / "runs")
+    assert line("hook", "status", "--json", "--store", "x").json["store"] == str(line.folder / "x")
+    assert line("hook", "report").out == "no session with a hook in that time\n"
+
+
 def test_options_are_read_as_they_are_written() -> None:
     options = HookOptions("claude-code", "/a b/store", "lean", 0.125, redact=True)
     assert read_options(options.arguments()) == options

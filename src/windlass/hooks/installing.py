@@ -334,6 +334,15 @@ def installed_hooks() -> list[Installed]:
     return found
 
 
+def installed_store() -> str | None:
+    """The folder of the history that an installed hook names (None: `.windlass` in the project)."""
+    for hook in installed_hooks():
+        words = shlex.split(hook.command)
+        if "--store" in words[:-1]:
+            return words[words.index("--store") + 1]
+    return None
+
+
 def hooks_disabled(path: Path) -> bool:
     """Whether a file of settings switches all hooks off."""
     try:

@@ -143,10 +143,11 @@ def status(*, store: StoreOption = None) -> None:
     """Say which agents have the hook, and whether they took what it answered."""
     from windlass.cli.hook_text import print_status
     from windlass.cli.named_store import read_settings
+    from windlass.hooks.installing import installed_store
     from windlass.hooks.outcome import hook_store
     from windlass.hooks.status import hook_status
 
-    found = hook_status(hook_store(read_settings(store)))
+    found = hook_status(hook_store(read_settings(store or installed_store())))
     if not printed_as_json(found):
         print_status(found)
 
@@ -163,9 +164,10 @@ def report(
     from windlass.caching.rates import override
     from windlass.cli.hook_text import print_hook_report
     from windlass.cli.named_store import read_settings, read_time
+    from windlass.hooks.installing import installed_store
     from windlass.hooks.outcome import hook_report
 
-    settings = read_settings(store)
+    settings = read_settings(store or installed_store())
     with override(settings.prices):
         found = hook_report(settings, read_time("--since", since), note)
     if not printed_as_json(found):
