@@ -419,6 +419,13 @@ def test_requests_are_rebuilt_and_proven_by_their_hashes(tmp_path: Path) -> None
     assert one.system == one.messages[:1]
 
 
+def test_results_of_several_calls_are_sent_as_one_message(tmp_path: Path) -> None:
+    (one,) = read(write_lines(tmp_path / "s.jsonl", with_requests(calls=3).records))
+    assert one.grade == "B"
+    assert [message.role for message in one.messages].count("tool") == 3
+    assert [made.at for made in one.calls] == [2, 6]
+
+
 @pytest.mark.parametrize("lost", ["api-request-blob", "api-request"])
 def test_with_a_message_or_a_request_missing_it_is_a_transcript(tmp_path: Path, lost: str) -> None:
     records = with_requests().records

@@ -40,6 +40,8 @@ class RecordedRequests:
     """Messages by their hash."""
     _answers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     _changed: set[str] = field(default_factory=set[str])
+    _unsent: list[Any] = field(default_factory=list[Any])
+    """The blocks of users since the last request."""
     _requests: list[_Request] = field(default_factory=list[_Request])
     _named: dict[str, _Request] = field(default_factory=dict[str, _Request])
     _shapes: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
@@ -49,7 +51,7 @@ class RecordedRequests:
         message = record.get("message")
         match record.get("type"):
             case "user" if isinstance(message, Mapping):
-                self._keep({"role": "user", "content": message.get("content")})
+                self._take_words(message.get("content"))
             case "assistant" if isinstance(message, Mapping):
                 self._take_answer(message, text_of(record, "requestId"))
             case "api-request-blob" if isinstance(message, Mapping):
@@ -61,6 +63,13 @@ class RecordedRequests:
 
     def _keep(self, message: Mapping[str, Any]) -> None:
         self._messages[hash_of(message)] = message
+
+    def _take_words(self, content: object) -> None:
+        """Take in words of a user, or results: those of several calls are sent as one message."""
+        self._keep({"role": "user", "content": content})
+        self._unsent += content if isinstance(content, list) else []
+        if self._unsent != content:
+            self._keep({"role": "user", "content": self._unsent.copy()})
 
     def _take_answer(self, message: Mapping[str, Any], request: str) -> None:
         ident, content = text_of(message, "id"), message.get("content")
@@ -81,6 +90,7 @@ class RecordedRequests:
             content = self._answers[ident]["content"]
             self._keep({"role": "assistant", "content": content.copy()})
         self._changed.clear()
+        self._unsent.clear()
         base, keep, tail = record.get("base"), record.get("keep"), record.get("tail")
         hashes: list[str] | None = []
         if base:
