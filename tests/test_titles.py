@@ -27,3 +27,8 @@ def test_the_users_own_first_words(said: list[Message], words: str) -> None:
 
 def test_the_day_stands_before_them() -> None:
     assert dated("Fix it.", 1_769_000_000.0) == "2026-01-21 Fix it."
+
+
+def test_words_behind_those_of_a_client_in_one_message_are_the_users() -> None:
+    said = user("<system-reminder>\nAttribution for commits", "Fix the parser.")
+    assert first_words([said]) == "Fix the parser."

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from windlass.messages import Message
+from windlass.messages import Message, Text
 
 _ADDED: Final = re.compile(
     r"<(command-|local-command|system-reminder|environment_context|user_instructions|ide_|bash-)"
@@ -25,15 +25,16 @@ def first_words(messages: Iterable[Message], most: int = 60) -> str:
     """
     added = others = ""
     for message in messages:
-        text = message.text
         if message.role != "user":
-            others = others or (text if message.role == "assistant" else "")
+            others = others or (message.text if message.role == "assistant" else "")
             continue
-        tag = _TAG.match(text.strip())
-        words = _short(text.strip()[tag.end() :] if tag else text, most)
-        if words and not _ADDED.match(text.strip()):
-            return words
-        added = added or words
+        # Clients put texts of their own before the user's, in the same message.
+        for text in (part.text.strip() for part in message.parts if isinstance(part, Text)):
+            tag = _TAG.match(text)
+            words = _short(text[tag.end() :] if tag else text, most)
+            if words and not _ADDED.match(text):
+                return words
+            added = added or words
     return added or _short(others, most)
 
 
