@@ -123,15 +123,31 @@ def test_what_is_fetched_back_is_taken_from_the_saving(tmp_path: Path) -> None:
     [other] = hook_report(settings_of(fetching), 0.0, print).sessions
     assert (one.fetched, other.fetched) == (0, 1)
     assert one.dollars == other.dollars
-    assert one.everything is not None
-    assert other.everything is not None
-    assert other.everything < one.everything
+    assert one.saved is not None
+    assert other.saved is not None
+    assert other.saved < one.saved
     [line] = [
         line
         for line in HookJournal(fetching.store).lines("claude-code", "s1")
         if line.because == "recall"
     ]
     assert line.outcome == "whole"
+
+
+def test_what_was_saved_is_what_the_tokens_would_have_cost(tmp_path: Path) -> None:
+    agent = at_work(tmp_path)
+    agent.run("Bash", {"command": "ls"}, bash("main.c"))
+    first, _, third, _ = HookJournal(agent.store).lines("claude-code", "s1")
+    [session] = hook_report(settings_of(agent), 0.0, print).sessions
+    written, read = 3.75e-6, 0.3e-6  # US dollars a token, of this model
+    assert session.saved == pytest.approx(
+        (first.tokens_before - first.tokens_after) * (written + 2 * read)
+        + (third.tokens_before - third.tokens_after) * written
+    )
+    fresh, output = 3e-6, 15e-6
+    assert session.dollars == pytest.approx(
+        4 * (10 * fresh + 500 * written + 9_000 * read + 40 * output)
+    )
 
 
 def test_sessions_that_are_held_out_are_compared_with_an_interval(tmp_path: Path) -> None:

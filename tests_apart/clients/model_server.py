@@ -198,7 +198,7 @@ class ModelServer:
                 marks.append(len(digests))
             written = json.dumps(bare, sort_keys=True)
             digests.append(hashlib.sha256((digests[-1] + written).encode()).hexdigest())
-            sums.append(sums[-1] + _COUNTER.text(written))
+            sums.append(sums[-1] + _tokens(bare))
         found = (
             at
             for mark in reversed(marks)
@@ -208,7 +208,7 @@ class ModelServer:
         read = sums[next(found, 0)]
         kept = max(read, sums[marks[-1]] if marks else 0)
         self._cached.update(digests[mark] for mark in marks)
-        output = sum(_COUNTER.text(json.dumps(block)) for block in answer)
+        output = sum(map(_tokens, answer))
         return Usage(read, kept - read, sums[-1] - kept, output)
 
 
@@ -219,6 +219,15 @@ def _with_latest(given: Mapping[str, Any], exchange: Exchange) -> dict[str, Any]
         name: value.replace(LATEST, found[-1]) if isinstance(value, str) else value
         for name, value in given.items()
     }
+
+
+def _tokens(value: Any) -> int:
+    """The tokens of what a block says: its texts and keys, not how JSON writes them."""
+    if isinstance(value, Mapping):
+        return sum(_tokens(key) + _tokens(each) for key, each in value.items())
+    if isinstance(value, list):
+        return sum(map(_tokens, value))
+    return _COUNTER.text(str(value))
 
 
 def _in_order(body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -28,7 +28,7 @@ def test_a_hook_is_tried_installed_used_and_reported(desk: Desk) -> None:
     assert (status["taken"], status["not_taken"], status["untold"]) == (1, {}, 0)
     [hooked] = json.loads(desk.windlass("hook", "report", "--json"))["sessions"]
     assert (hooked["calls"], hooked["shortened"], hooked["fetched"]) == (2, 1, 0)
-    assert 0 < hooked["dollars"] < hooked["everything"]
+    assert 0 < hooked["saved"] < hooked["dollars"]
     assert hooked["session_id"] in desk.windlass("sessions")
     assert "EDITED" in desk.windlass("show", hooked["session_id"], "--call", "2")
     assert "everything" in desk.windlass("replay", hooked["session_id"])

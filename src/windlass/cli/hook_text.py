@@ -136,23 +136,23 @@ def print_hook_report(report: HookReport) -> None:
         ),
         "fetched back": lambda each: each.fetched,
         "billed": lambda each: dollar_cell(each.dollars),
-        "everything": lambda each: dollar_cell(each.everything),
+        "saved": lambda each: dollar_cell(each.saved),
     }
     print_table(table_of(report.sessions[:_MOST], columns))
     if len(report.sessions) > _MOST:
         out.print(f"and {len(report.sessions) - _MOST:,} older sessions")
-    out.print("everything: had each call been sent all that was said, and nothing fetched back")
+    out.print("saved: what was not sent, at its price in each call, less what was fetched back")
     if report.not_taken:
         note(f"{many(report.not_taken, 'short form')} not taken by the agent: none of them counts")
-    known = [(one.dollars, one.everything) for one in hooked]
-    pairs = [(one, whole) for one, whole in known if one is not None and whole is not None]
-    billed, whole = sum(one for one, _ in pairs), sum(whole for _, whole in pairs)
-    if whole:
-        change = 1 - billed / whole
-        verb = "saved" if change >= 0 else "cost more:"
+    known = [(one.dollars, one.saved) for one in hooked]
+    pairs = [(one, saved) for one, saved in known if one is not None and saved is not None]
+    billed, saved = sum(one for one, _ in pairs), sum(saved for _, saved in pairs)
+    if billed:
+        whole = billed + saved
+        verb = "saved" if saved >= 0 else "cost more:"
         out.print(
-            f"\nthe hook {verb} {money(abs(whole - billed))} of {money(whole)}"
-            f" ({abs(change):.1%}) in {many(len(pairs), 'session')}"
+            f"\nthe hook {verb} {money(abs(saved))} of {money(whole)} ({abs(saved / whole):.1%}) in"
+            f" {many(len(pairs), 'session')}: sending everything would have cost {money(whole)}"
         )
     for what, interval in (("session", report.per_session), ("call", report.per_call)):
         if interval is not None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -45,20 +46,36 @@ def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
     settings = Settings.read({"store": str(folder.absolute())})
     stored: list[StoredSession] = []
     with _alone(folder), open_store(settings, writing=True) as store:
-        shortened = dict(_shortened(store, folder, lines, transcript))
-        if transcript is None:
-            found = _of_journal(journal, agent, session)
-        else:
-            found = recordings(transcript)
+        hooked = read_hooked(store, folder, lines)
         names: dict[str, str] = {}
         present: set[str] = set()
-        for recording in found:
-            stored.append(store_recording(store, recording, names, shortened))
+        for recording in hooked.recordings:
+            stored.append(store_recording(store, recording, names, hooked.shortened))
             names.setdefault(recording.name, stored[-1].session_id)
             present |= {message.tool_call_id or "" for message in recording.messages}
-    for call_id in shortened.keys() & present:
-        journal.forget(shortened[call_id].original.content_hash)
+    for call_id in hooked.shortened.keys() & present:
+        journal.forget(hooked.shortened[call_id].original.content_hash)
     return stored
+
+
+@dataclass(frozen=True, slots=True)
+class HookedRecordings:
+    """A session of an agent as its models saw it, and what was shortened in it."""
+
+    recordings: tuple[Recording, ...]
+    """The session, its side chains and its branches."""
+    shortened: Mapping[str, ShownShort]
+    """Results whose short form a model got, by the ids of their calls."""
+
+
+def read_hooked(store: Store, folder: Path, lines: Sequence[HookLine]) -> HookedRecordings:
+    """Read a session, which has lines in the journal of a store. Raises UsageError."""
+    transcript = main_transcript(lines)
+    if transcript is None:
+        found = _of_journal(HookJournal(folder), lines[0].agent, lines[0].session)
+    else:
+        found = recordings(transcript)
+    return HookedRecordings(tuple(found), dict(_shortened(store, folder, lines, transcript)))
 
 
 @contextmanager

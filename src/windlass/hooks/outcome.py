@@ -13,15 +13,16 @@ from typing import Final
 
 from windlass.api.comparing.intervals import Interval, difference_of_means
 from windlass.api.opening import open_store
+from windlass.caching.prices import carried_cost
 from windlass.errors import UsageError, WindlassError
 from windlass.history.base import Store
 from windlass.hooks.agent_events import is_recall
 from windlass.hooks.hook_journal import HookLine
-from windlass.hooks.hooked_sessions import store_hooked
+from windlass.hooks.hooked_sessions import HookedRecordings, read_hooked, store_hooked
 from windlass.hooks.status import journal_sessions
 from windlass.hooks.taken import main_transcript, taken
+from windlass.replays.pricing import OWN, find_prices
 from windlass.report.account import Account, AccountTree, Paid
-from windlass.report.costs import cost_of
 from windlass.settings.settings import Settings
 from windlass.text.titles import first_words
 from windlass.window.kinds import arguments_of
@@ -45,9 +46,9 @@ class HookedSession:
     """Calls that fetched an original back."""
     held_out: bool
     dollars: float | None
-    """What was billed (None: no price is known)."""
-    everything: float | None
-    """What sending everything would have cost, without what was fetched back."""
+    """What was billed (None: not known)."""
+    saved: float | None
+    """What the hook saved, less what was fetched back (None: no price is known)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,8 @@ def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -
             continue
         ids = [one.session_id for one in stored]
         with open_store(settings, existing=True) as store:
-            found.append(_measured(store, settings.price_as, ids, lines))
+            hooked = read_hooked(store, folder, lines)
+            found.append(_measured(store, settings.price_as, ids, lines, hooked))
     return HookReport(tuple(found), not_taken, *_compared(found))
 
 
@@ -100,26 +102,52 @@ def hook_store(settings: Settings) -> Path:
     raise UsageError("--store: hooks write into a folder, and an address is none")
 
 
+def _saved(hooked: HookedRecordings, lines: Sequence[HookLine]) -> float | None:
+    """What the tokens would have cost that were not sent, in US dollars (None: no price is known).
+
+    The first call after a result would have written them to the cache, and each later one read
+    them: exact, as long as the cache is not forgotten in between; else they would have cost more.
+    """
+    less = {line.call_id: line.tokens_before - line.tokens_after for line in lines}
+    total = 0.0
+    for recording in hooked.recordings:
+        prices = find_prices(OWN, recording.model)
+        for at, message in enumerate(recording.messages):
+            call_id = message.tool_call_id or ""
+            if message.role != "tool" or call_id not in hooked.shortened:
+                continue
+            calls = sum(call.at > at for call in recording.calls)
+            read, write = prices.vector.read, prices.vector.write
+            dollars = prices.dollars(carried_cost(less[call_id], calls, read=read, write=write))
+            if dollars is None:
+                return None
+            total += dollars
+    return total
+
+
 def _measured(
-    store: Store, price_as: str, ids: Sequence[str], lines: Sequence[HookLine]
+    store: Store,
+    price_as: str,
+    ids: Sequence[str],
+    lines: Sequence[HookLine],
+    hooked: HookedRecordings,
 ) -> HookedSession:
     """A session, by the names in the store of its conversations."""
     trees = [AccountTree.read(store, name, price_as) for name in dict.fromkeys(ids)]
     accounts = {one.record.session_id: one for tree in trees for _, one in tree.walk()}
-    costs = [cost_of(AccountTree(account)).total for account in accounts.values()]
     fetched = [_fetched(account) for account in accounts.values()]
-    everything = _sum([cost.snowball_dollars for cost in costs])
+    saved = _saved(hooked, lines)
     said = (stored.row.message for stored in accounts[ids[0]].record.rows)
     return HookedSession(
         session_id=ids[0],
         agent=lines[0].agent,
         title=first_words([message for message in said if message]) or lines[0].session,
-        calls=sum(cost.calls for cost in costs),
+        calls=sum(len(account.calls) for account in accounts.values()),
         shortened=sum(len(store.edits(name)) for name in accounts),
         fetched=sum(count for count, _ in fetched),
         held_out=any(line.outcome == "held out" for line in lines),
-        dollars=_sum([cost.dollars for cost in costs]),
-        everything=None if everything is None else everything - sum(cost for _, cost in fetched),
+        dollars=_sum([recording.dollars for recording in hooked.recordings]),
+        saved=None if saved is None else saved - sum(cost for _, cost in fetched),
     )
 
 
