@@ -29,9 +29,9 @@ _NOTES: Final = """
 document.addEventListener("securitypolicyviolation", (event) => console.error(
   `the policy bars ${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
 """
-_NAMED: Final = frozenset(
+_NAMED: Final = (
     "link button textbox searchbox combobox checkbox radio image img grid gridcell region"
-    " navigation heading DisclosureTriangle columnheader rowheader tab progressbar".split()
+    " navigation heading DisclosureTriangle columnheader rowheader tab progressbar"
 )
 """Roles whose elements must have a name that is told to those who do not see them."""
 
@@ -103,7 +103,7 @@ class Watched:
         found = []
         for node in nodes:
             role = node.get("role", {}).get("value")
-            if node["ignored"] or role not in _NAMED:
+            if node["ignored"] or role not in _NAMED.split():
                 continue
             if not str(node.get("name", {}).get("value", "")).strip():
                 asked = {"backendNodeId": node["backendDOMNodeId"]}

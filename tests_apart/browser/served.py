@@ -14,6 +14,7 @@ from typing import Final
 from tests.history.builders import row, start
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from tests.support.web_sessions import HOSTILE, ODD, store_sessions
+
 from windlass.history.base import Batch, SessionFilter
 from windlass.history.sqlite import SqliteStore
 from windlass.hooks.hooked_sessions import store_hooked
@@ -89,8 +90,8 @@ PAGES: Final = (
     "matrix-long", "matrix-hooked", "matrix-hostile", "matrix-none",
     "call-first", "call-middle", "call-hooked", "call-hostile",
     "message-long", "message-hooked", "message-picture", "message-hostile",
-    "costs", "costs-hostile", "soundings", "soundings-whole", "forks", "forks-none", "replay", "replay-problem",
-    "trouble-session", "trouble-address",
+    "costs", "costs-hostile", "soundings", "soundings-whole", "forks", "forks-none",
+    "replay", "replay-problem", "trouble-session", "trouble-address",
 )  # fmt: skip
 """What pages are called whose addresses `pages_of` gives."""
 

@@ -71,7 +71,7 @@ _BROKEN = {
     "an edge of": "main.insertAdjacentHTML('beforeend', '<button>Do</button>');"
     "main.lastChild.style.cssText = 'background: #fff; border-color: #eee'",
     "drawn with": "main.querySelector('.bar').style.fill = '#eee'",
-    "with another beside it": "main.insertAdjacentHTML('beforeend', '<a href=/>a</a><a href=/>b</a>')",
+    "with another": "main.insertAdjacentHTML('beforeend', '<a href=/>a</a><a href=/>b</a>')",
     "no name: link": "main.insertAdjacentHTML('beforeend', '<a href=/><br></a>')",
     "does not show": "main.querySelector('a').style.outline = 'none'",
     "too faintly": "main.querySelector('a').style.outlineColor = '#eee'",
