@@ -81,9 +81,13 @@ class Watched:
         if asked.failure != "net::ERR_ABORTED":  # what a page waited for that was left
             self.troubles.append(f"failed: {asked.failure} {asked.url}")
 
-    def open(self, address: str, theme: str = "light", width: int = 1280) -> Page:
-        """The page of an address, once its bills are worked out."""
+    def resize(self, width: int) -> None:
+        """Make the window as wide as that."""
         self.page.set_viewport_size({"width": width, "height": HEIGHT})
+
+    def open(self, address: str, theme: str = "light") -> Page:
+        """The page of an address in a wide window, once its bills are worked out."""
+        self.resize(WIDTHS[-1])
         self.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
         self.page.goto(self.root + address)
         while self.page.locator("meta[http-equiv=refresh]").count():

@@ -138,7 +138,7 @@ def pages_of(folder: Path, hooked: str) -> Mapping[str, str]:
             "call-middle": address("session", "long", "call", middle),
             "call-hooked": address("session", hooked, "call", 2),
             "call-hostile": address("session", ODD, "call", 1),
-            "message-long": said("long", "tool"),
+            "message-long": said("long", "user"),
             "message-hooked": said(hooked, "tool"),
             "message-picture": address("session", "long", "message", str(pictured)),
             "message-hostile": said(ODD, "assistant"),

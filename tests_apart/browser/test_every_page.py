@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -13,42 +13,42 @@ _FOLD = "(open) => document.querySelectorAll('details').forEach((each) => { each
 _PAPER = 768
 
 
-def examined(watched: Watched, theme: str, width: int) -> list[str]:
-    """What is wrong with the page that is shown, with its details closed and open."""
-    page = watched.page
-    found = watched.check("fit")
-    page.evaluate(_FOLD, True)  # noqa: FBT003 - what the page's function takes
-    for check in ("structure", "fit", "contrasts", "targets"):
-        found += watched.check(check)
-    if theme == "light":  # names are the same in the dark
-        found += watched.nameless()
-    page.keyboard.press("Tab")
-    found += watched.check("focus")
-    if width == _PAPER:  # what is folded is printed, too
-        page.evaluate(_FOLD, False)  # noqa: FBT003
-        page.emulate_media(media="print")
-        found += watched.check("printed")
-        page.emulate_media(media="screen")
-    return found
+def examined(watched: Watched, theme: str, widths: Iterable[int] = WIDTHS) -> str:
+    """What is wrong with the page that is shown, at each width, its details closed and open."""
+    page, found = watched.page, list[str]()
+    for width in widths:
+        watched.resize(width)
+        page.evaluate(_FOLD, False)  # noqa: FBT003 - what the page's function takes
+        wrong = watched.check("fit")
+        page.evaluate(_FOLD, True)  # noqa: FBT003
+        for check in ("structure", "fit", "contrasts", "targets"):
+            wrong += watched.check(check)
+        if theme == "light":  # names are the same in the dark
+            wrong += watched.nameless()
+        page.keyboard.press("Tab")
+        wrong += watched.check("focus")
+        if width == _PAPER:  # what is folded is printed, too
+            page.evaluate(_FOLD, False)  # noqa: FBT003
+            page.emulate_media(media="print")
+            wrong += watched.check("printed")
+            page.emulate_media(media="screen")
+        found += [f"at {width} pixels, {each}" for each in wrong]
+    return "\n".join(found)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", PAGES)
-def test_page(
-    watched: Watched, pages: Mapping[str, str], name: str, theme: str, width: int
-) -> None:
-    watched.open(pages[name], theme, width)
-    assert not (found := examined(watched, theme, width)), "\n".join(found)
+def test_page(watched: Watched, pages: Mapping[str, str], name: str, theme: str) -> None:
+    watched.open(pages[name], theme)
+    assert not (found := examined(watched, theme)), found
 
 
-@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("theme", THEMES)
-def test_page_of_an_empty_store(watched: Watched, empty: Served, theme: str, width: int) -> None:
+def test_page_of_an_empty_store(watched: Watched, empty: Served, theme: str) -> None:
     watched.root = empty.root
-    page = watched.open("/", theme, width)
+    page = watched.open("/", theme)
     assert "No session is in the store yet." in page.inner_text("main")
-    assert not (found := examined(watched, theme, width)), "\n".join(found)
+    assert not (found := examined(watched, theme)), found
 
 
 _BROKEN = {
@@ -83,9 +83,9 @@ _BROKEN = {
 
 @pytest.mark.parametrize("said", _BROKEN)
 def test_checks_find_what_is_wrong(watched: Watched, pages: Mapping[str, str], said: str) -> None:
-    page = watched.open(pages["session-long"], width=_PAPER)
+    page = watched.open(pages["session-long"])
     page.evaluate(f"() => {{ const main = document.querySelector('main'); {_BROKEN[said]} }}")
-    assert said in "\n".join(examined(watched, "light", _PAPER))
+    assert said in examined(watched, "light", [_PAPER])
 
 
 def test_what_is_barred_is_noticed(watched: Watched, pages: Mapping[str, str]) -> None:

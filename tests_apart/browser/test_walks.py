@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from tests_apart.browser.chromium import Watched
+from tests_apart.browser.chromium import WIDTHS, Watched
 from tests_apart.browser.served import PAGES, TOKEN, Served, grow_live
 
 _MOST = 80
@@ -89,19 +89,28 @@ def test_the_first_link_leads_to_the_content(watched: Watched, pages: Mapping[st
 
 
 def test_a_click_moves_the_cursor(watched: Watched, pages: Mapping[str, str]) -> None:
-    page = watched.open(pages["matrix-long"], width=320)
+    page = watched.open(pages["matrix-long"])
+    watched.resize(WIDTHS[0])
     page.locator("#matrix-grid").click(position={"x": 3, "y": 3})
     expect(page.get_by_role("gridcell")).to_have_text("message 1, call 1")
     expect(page.locator("#matrix-cell")).to_contain_text("all 1")
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_pages_read_without_scripts(
-    browser: Browser, inspector: Served, pages: Mapping[str, str], name: str
-) -> None:
+@pytest.fixture(scope="module")
+def scriptless(browser: Browser, inspector: Served) -> Iterator[Page]:
+    """A page of a browser that runs no script."""
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(inspector.start)
+    yield page
+    context.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_read_without_scripts(
+    scriptless: Page, inspector: Served, pages: Mapping[str, str], name: str
+) -> None:
+    page = scriptless
     page.goto(inspector.root + pages[name])
     expect(page.locator("h1")).to_be_visible()
     assert len(page.inner_text("main")) > 60
@@ -110,7 +119,6 @@ def test_pages_read_without_scripts(
         expect(page.locator("#matrix-keys")).to_be_hidden()
         page.locator("summary").click()
         expect(page.locator("details table")).to_be_visible()
-    context.close()
 
 
 def test_a_session_that_grows_says_so(
