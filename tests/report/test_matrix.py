@@ -202,7 +202,7 @@ class TestRuns:
         assert "expire" in text
         assert text.endswith("The call cost $0.2500.")
         assert matrix.rows[at].tokens > 500
-        assert "absent" in cell_text(record, matrix, at, 0)
+        assert "not part of it" in cell_text(record, matrix, at, 0)
         for row, place in ((-1, 0), (len(matrix.rows), 0), (0, -1), (0, 3)):
             with pytest.raises(UsageError, match="there is no cell"):
                 cell_text(record, matrix, row, place)

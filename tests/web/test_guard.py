@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.conftest import ODD, PORT, TOKEN, Pages, client_of
+from tests.support.web_sessions import ODD
+from tests.web.conftest import PORT, TOKEN, Pages, client_of
 from windlass.history.sqlite import SqliteStore
 from windlass.web._rendering import address
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.report_costs import PRICED
-from tests.web.conftest import HOSTILE, ODD, Elements, Pages
+from tests.support.web_sessions import HOSTILE, ODD
+from tests.web.conftest import Elements, Pages
 from windlass.caching.rates import money, rate
 from windlass.history.base import NodeType, SessionFilter
 from windlass.report.contents import call_report

@@ -67,7 +67,11 @@ class Cell(IntEnum):
         return _WORDS.get(self, self.name.lower().replace("_", " "))
 
 
-_WORDS: Final = {Cell.READ: "read from cache", Cell.WRITTEN: "written to cache"}
+_WORDS: Final = {
+    Cell.ABSENT: "not part of it",
+    Cell.READ: "read from cache",
+    Cell.WRITTEN: "written to cache",
+}
 
 _OF_EDIT: Final[Mapping[str, Cell]] = {
     **dict.fromkeys(("mask", "expire", "prune", "supersede"), Cell.MASKED),

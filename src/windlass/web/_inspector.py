@@ -78,6 +78,12 @@ def kind_of(start: SessionStart) -> str:
     return "chat" if phases[-1].get("instructions") == CHAT else "run"
 
 
+def told_as(session: InspectedSession) -> str:
+    """The models at whose prices calls are told that cost nothing (empty: there are none)."""
+    models = {call.model for call in session.view.calls}
+    return ", ".join(sorted({session.priced_model(model) for model in models} - models))
+
+
 def head_of(session: InspectedSession) -> Mapping[str, Any]:
     """What stands at the top of each page of a session."""
     view, start, rows = session.view, session.record.start, session.record.rows
@@ -88,6 +94,7 @@ def head_of(session: InspectedSession) -> Mapping[str, Any]:
         "kind": kind_of(start),
         "cascade": view.cascade_id,
         "models": view.model,
+        "told_as": told_as(session),
         "began": start.timestamp,
         "state": in_words(view.status, view.reason),
         "is_running": view.status == "running or killed",

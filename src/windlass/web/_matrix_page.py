@@ -27,7 +27,8 @@ def matrix_page(inspector: Inspector, request: Request) -> Response:
     matrix = _matrix(inspector, session, request)
     name = address("session", session.record.session_id)
     section = Markup(matrix_section(matrix, name))  # noqa: S704 - made by a template that escapes
-    return inspector.respond("matrix_page.html", session, section=section)
+    is_billed = inspector.billed(session, 0.0)
+    return inspector.respond("matrix_page.html", session, section=section, is_billed=is_billed)
 
 
 def matrix_picture(inspector: Inspector, request: Request) -> Response:
@@ -50,7 +51,8 @@ def matrix_cell(inspector: Inspector, request: Request) -> Response:
 
 def _matrix(inspector: Inspector, session: InspectedSession, request: Request) -> Matrix:
     """The matrix that is asked for. Raises UsageError for a call that there is not."""
-    first, is_billed = _number(request, "first", 1), inspector.billed(session)
+    first = _number(request, "first", 1)
+    is_billed = inspector.billed(session)
 
     def work() -> Matrix:
         costs = {call.number: call.cost for call in session.view.calls}
@@ -58,7 +60,7 @@ def _matrix(inspector: Inspector, session: InspectedSession, request: Request) -
             costs |= {number: cost.dollars for number, cost in session.costs.items()}
         return matrix_of(session.record, costs, first)
 
-    name = f"matrix {first}, {is_billed}"
+    name = f"matrix {first} {is_billed}"
     found: Matrix | None = inspector.shelf.later(session, name, work, _WAIT_S)
     if found is None:
         raise UsageError("the matrix takes longer than usual: load the page again")

@@ -72,7 +72,6 @@ def _totals(session: InspectedSession, *, is_billed: bool) -> dict[str, Any]:
     sent = sum(call.sent_tokens for call in calls)
     whole = sum(call.snowball_tokens for call in calls)
     known = [_dollars(session, call, is_billed=is_billed) for call in calls]
-    names = {session.priced_model(call.model) for call in calls}
     return {
         "calls": len(calls),
         "tokens_in": tokens_in,
@@ -81,7 +80,6 @@ def _totals(session: InspectedSession, *, is_billed: bool) -> dict[str, Any]:
         "saved": 1 - sent / whole if whole else None,
         "dollars": sum(each or 0.0 for each in known) if any(known) or not calls else None,
         "everything": session.report.costs.total.snowball_dollars if is_billed else None,
-        "told_as": ", ".join(sorted(names - {call.model for call in calls})),
     }
 
 

@@ -265,7 +265,7 @@ def _place(session_id: str, row: Mapping[str, Any], whole: str, at: int, end: in
         row["turn_number"] or 0,
         ("…" if begin else "") + _SPACES.sub(" ", whole[begin:at]),
         whole[at:end],
-        _SPACES.sub(" ", whole[end : end + _AROUND]),
+        _SPACES.sub(" ", whole[end : end + _AROUND]) + ("…" if end + _AROUND < len(whole) else ""),
     )
 
 

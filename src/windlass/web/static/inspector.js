@@ -34,7 +34,12 @@ function moveOver(grid) {
     const y = ((event.clientY - area.top) / area.height) * rows;
     moveTo(Math.floor(y), Math.floor(x));
   });
-  grid.addEventListener("focus", () => moveTo(at.row, at.column));
+  grid.addEventListener("focus", () => {
+    // A press of the mouse brings the focus first: what then scrolls is not what was pressed.
+    if (grid.matches(":focus-visible")) {
+      moveTo(at.row, at.column);
+    }
+  });
 
   function becomeGrid() {
     const row = document.createElement("div");
@@ -49,6 +54,16 @@ function moveOver(grid) {
     grid.setAttribute("aria-colcount", String(columns));
     grid.setAttribute("aria-describedby", keys.id);
     keys.hidden = false;
+    tell();
+  }
+
+  // Where the cursor is, for screen readers.
+  function tell() {
+    cell.id = `matrix-cell-${at.row + 1}-${first + at.column}`;
+    cell.textContent = `message ${at.row + 1}, call ${first + at.column}`;
+    cell.parentElement.setAttribute("aria-rowindex", String(at.row + 1));
+    cell.setAttribute("aria-colindex", String(at.column + 1));
+    grid.setAttribute("aria-activedescendant", cell.id);
   }
 
   function press(event) {
@@ -86,11 +101,7 @@ function moveOver(grid) {
       put(each, x - left, y - top, width + 2 * left, height + 2 * top);
     }
     box.scrollIntoView({ block: "nearest", inline: "nearest" });
-    cell.id = `matrix-cell-${at.row + 1}-${first + at.column}`;
-    cell.textContent = `message ${at.row + 1}, call ${first + at.column}`;
-    cell.parentElement.setAttribute("aria-rowindex", String(at.row + 1));
-    cell.setAttribute("aria-colindex", String(at.column + 1));
-    grid.setAttribute("aria-activedescendant", cell.id);
+    tell();
     asking.abort();
     clearTimeout(waiting);
     waiting = setTimeout(ask, PATIENCE);

@@ -1,0 +1,1 @@
+"""The inspector in a Chromium of the system, driven by what `make browser` installs."""
