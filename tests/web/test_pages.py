@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.report_costs import PRICED
 from tests.support.web_sessions import HOSTILE, ODD
-from tests.web.conftest import Elements, Pages
+from tests.web.conftest import Elements, Pages, signed_in
 from windlass.caching.rates import money, rate
 from windlass.history.base import NodeType, SessionFilter
 from windlass.report.contents import call_report
@@ -106,6 +106,16 @@ class TestTheSearch:
             nexts = [each["href"] for each in pages.read(path).all("a") if each.get("rel")]
             path, looked = str(nexts[0]), looked + 1
         assert looked
+
+
+class TestTheMatrix:
+    def test_has_prices_whichever_page_is_asked_first(self, pages: Pages) -> None:
+        asked_first = signed_in(pages.store)
+        page = billed(asked_first, "/session/long/matrix")
+        assert "Bars above say what each call cost: at most $0." in page.text
+        answer = asked_first.get("/session/long/cell?first=1&message=1&call=1").json()
+        assert "The call cost $0.0" in answer["text"]
+        asked_first.client.close()
 
 
 class TestASession:
@@ -260,6 +270,8 @@ class TestACall:
 
     def test_is_made_of_what_the_report_says(self, pages: Pages) -> None:
         text = billed(pages, "/session/long/call/9").text
+        assert "≈ $" in text
+        assert f"at the prices of {PRICED}" in text
         for part in call_report(pages.store, "long", 9, PRICED).parts:
             assert f"{part.tokens:,}" in text
 
