@@ -108,16 +108,6 @@ class TestTheSearch:
         assert looked
 
 
-class TestTheMatrix:
-    def test_has_prices_whichever_page_is_asked_first(self, pages: Pages) -> None:
-        asked_first = signed_in(pages.store)
-        page = billed(asked_first, "/session/long/matrix")
-        assert "Bars above say what each call cost: at most $0." in page.text
-        answer = asked_first.get("/session/long/cell?first=1&message=1&call=1").json()
-        assert "The call cost $0.0" in answer["text"]
-        asked_first.client.close()
-
-
 class TestASession:
     def test_says_what_to_shorten_drop_and_keep(self, pages: Pages) -> None:
         page = pages.read("/session/whole")
@@ -188,6 +178,14 @@ class TestASession:
 
 
 class TestTheMatrix:
+    def test_has_prices_whichever_page_is_asked_first(self, pages: Pages) -> None:
+        asked_first = signed_in(pages.store)
+        page = billed(asked_first, "/session/long/matrix")
+        assert "Bars above say what each call cost: at most $0." in page.text
+        answer = asked_first.get("/session/long/cell?first=1&message=1&call=1").json()
+        assert "The call cost $0.0" in answer["text"]
+        asked_first.client.close()
+
     def test_has_a_page_of_the_session(self, pages: Pages) -> None:
         page = pages.read("/session/long/matrix")
         (grid,) = [each for each in page.all("div") if each.get("id") == "matrix-grid"]
