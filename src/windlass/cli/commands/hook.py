@@ -181,7 +181,7 @@ def run(
     results: _ResultOptions,
     store: StoreOption = None,
 ) -> None:
-    """HookAnswer one event on standard input: agents call this, people do not.
+    """Answer one event on standard input: agents call this, people do not.
 
     It always ends with 0, and prints nothing where a result stays as it is. Other clients: see
     docs/hook.md for the plain contract.
