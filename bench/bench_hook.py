@@ -2,7 +2,8 @@
 
 Run: python bench/bench_hook.py [--events 40] [--json]
 
-Each event is a new result of a tool of 1, 50 or 500 kB, told by a new process, as an agent does.
+Each event is a new result of a tool of 1, 50 or 500 kB, told by a new process, as an agent does
+with the command that `windlass hook install` writes.
 The processor time is that of the short process, its start included, and of the one that stays,
 together. The bar is 50 ms at 50 kB (p95). The last rows are the first event of a user, for which
 the process that stays has to start: how long the agent waits, and what both processes take.
@@ -15,7 +16,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import windlass
+from windlass.hooks.installing import hook_command
 
 KILOBYTES = (1, 50, 500)
 BAR_MS = 50.0
@@ -70,7 +71,7 @@ class Agent:
             "text": output(kilobytes, self.calls),
             "model": "anthropic/claude-sonnet-4-5",
         }
-        words = [str(Path(sys.executable).with_name("windlass")), "hook", "run", "plain"]
+        words = [*hook_command(), "hook", "run", "plain"]
         began = time.perf_counter()
         process = subprocess.Popen(
             words,

@@ -20,6 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+import windlass
 from windlass import __version__
 from windlass.errors import UsageError, WindlassError
 from windlass.hooks._json_edit import with_element, with_member, without
@@ -79,13 +80,20 @@ def windlass_command() -> str:
     return f"{shlex.quote(sys.executable)} -m windlass"
 
 
+def hook_command() -> list[str]:
+    """The words that run a hook on this machine: they start in two thirds of the script's time.
+
+    The script of an installer imports what it needs for other names than ours.
+    """
+    return [sys.executable, "-P", str(Path(windlass.__file__).with_name("__main__.py"))]
+
+
 def install(agent: str, scope: Scope, options: HookOptions, *, mcp: bool) -> list[FileChange]:
     """The changes that install a hook; none: it is installed so already.
 
     `mcp`: the MCP server, too. Raises UsageError where a file cannot be changed.
     """
-    words = [windlass_command(), "hook", "run", *map(shlex.quote, options.arguments())]
-    command = " ".join(words)
+    command = shlex.join([*hook_command(), "hook", "run", *options.arguments()])
     if agent == "opencode":
         path = opencode_plugin(scope)
         changes = [FileChange(path, _read(path), _plugin_text(options))]
@@ -292,7 +300,7 @@ def _without_mcp(text: str | None, path: Path, key: str) -> str | None:
 def _plugin_text(options: HookOptions) -> str:
     """The plugin for opencode, with the command that it runs."""
     source = resources.files("windlass.hooks.agents").joinpath("opencode.js").read_text("utf-8")
-    command = [*shlex.split(windlass_command()), "hook", "run", *options.arguments()]
+    command = [*hook_command(), "hook", "run", *options.arguments()]
     return source.replace('["windlass", "hook", "run", "opencode"]', json.dumps(command))
 
 
