@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,21 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "project" / ".windlass"
 
 
+OPENED: list[ToolAnswers] = []
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    """Lets go of what a test opened."""
+    yield
+    while OPENED:
+        OPENED.pop().close()
+
+
 def answers(store: Path, project: Path | None = None) -> ToolAnswers:
-    return ToolAnswers(Settings.read({"store": str(store)}), project or store.parent)
+    made = ToolAnswers(Settings.read({"store": str(store)}), project or store.parent)
+    OPENED.append(made)
+    return made
 
 
 class TestSearch:
@@ -78,7 +91,8 @@ class TestSearch:
             False,
         )
         assert told.startswith(f"searched: 2 sessions of {store.parent}, or of a folder that is")
-        everything = ToolAnswers(Settings.read({"store": str(store)}), None).search("quokka")
+        OPENED.append(ToolAnswers(Settings.read({"store": str(store)}), None))
+        everything = OPENED[-1].search("quokka")
         assert everything.startswith("searched: 3 sessions\n")
         assert "is theirs" in everything
 

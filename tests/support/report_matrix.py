@@ -141,12 +141,16 @@ class Writer:
 def sessions(draw: st.DrawFn, folder: Path) -> SqliteStore:
     """A store with one session, named `SESSION`."""
     store = SqliteStore(folder)
-    store.append(Batch(SESSION, start=start()))
-    writer = Writer(store, draw)
-    steps = st.sampled_from(
-        ["say", "say", "call", "call", "edit", "visit", "soundings", "soundings"]
-    )
-    for step in draw(st.lists(steps, min_size=2, max_size=14)):
-        getattr(writer, step)()
-    writer.call()
+    try:
+        store.append(Batch(SESSION, start=start()))
+        writer = Writer(store, draw)
+        steps = st.sampled_from(
+            ["say", "say", "call", "call", "edit", "visit", "soundings", "soundings"]
+        )
+        for step in draw(st.lists(steps, min_size=2, max_size=14)):
+            getattr(writer, step)()
+        writer.call()
+    except BaseException:  # hypothesis gives up what it draws that way
+        store.close()
+        raise
     return store

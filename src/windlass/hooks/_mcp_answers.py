@@ -54,6 +54,10 @@ class ToolAnswers:
         self._index = PassageIndex()
         self._folders: dict[str, str] = {}
 
+    def close(self) -> None:
+        """Let go of what was read. Nothing may be asked any more."""
+        self._index.close()
+
     def recall(self, ref: str, grep: str = "", lines: str = "") -> str:
         """The original that a reference means, or the part that is asked for."""
         message = find_by_settings(self.settings, ref)

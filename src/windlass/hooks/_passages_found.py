@@ -55,6 +55,10 @@ class PassageIndex:
     _sessions: dict[str, SessionInfo] = field(default_factory=dict[str, SessionInfo])
     _room: int = ALL_CHARS
 
+    def close(self) -> None:
+        """Let the index go."""
+        self._words.close()
+
     def read(self, store: Store, is_meant: Callable[[str], bool]) -> int:
         """Read what is new in the sessions that are meant; how many there are."""
         every = store.sessions(SessionFilter(banks=False))
@@ -62,7 +66,7 @@ class PassageIndex:
         are_gone = not self._sessions.keys() <= {info.session_id for info in meant}
         fresh = [info for info in meant if self._sessions.get(info.session_id) != info]
         if are_gone or (fresh and self._room <= 0):
-            self._words.close()
+            self.close()
             self.__init__()  # type: ignore[misc]
             fresh = meant
         # What the newest session says next finds room, and not all is read again for it.

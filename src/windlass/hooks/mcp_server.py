@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from functools import wraps
 from io import TextIOWrapper
 from pathlib import Path
@@ -114,7 +115,8 @@ async def serve_tools(
     add(answers.cost, COST, reads)
     if write:
         add(answers.remember, REMEMBER, ToolAnnotations(destructive_hint=False))
-    await server.serve(output)
+    with closing(answers):
+        await server.serve(output)
 
 
 def _in_turn(answer: Callable[_Given, str], lock: threading.Lock) -> Callable[_Given, str]:
