@@ -100,10 +100,10 @@ def test_a_mark_in_a_result_is_no_reference(tmp_path: Path, mark: str) -> None:
     with pytest.raises(UsageError):
         kept(agent.journal, "result_1234abcd")
     again = agent.result(after(bash(listing()), "c2"))["stdout"]
-    if again != listing():
-        (ref,) = {line.original for line in agent.lines() if line.call_id == "c2"}
-        assert kept(agent.journal, ref).text == listing()
-        assert "1234abcd" not in again
+    assert again != listing()
+    (ref,) = {line.original for line in agent.lines() if line.call_id == "c2"}
+    assert kept(agent.journal, ref).text == listing()
+    assert "1234abcd" not in again
 
 
 @given(

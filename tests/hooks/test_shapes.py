@@ -39,7 +39,6 @@ BLOCKS = [{"type": "text", "text": "one\ntwo", "annotations": {"priority": 1}}]
 
 KNOWN = (
     ("Bash", bash("one\ntwo", returnCodeInterpretation="ok"), ("stdout",)),
-    ("PowerShell", bash("one\ntwo"), ("stdout",)),
     ("Read", READ, ("file", "content")),
     ("Grep", GREP, ("content",)),
     ("Grep", {**FILES, "mode": "files_with_matches"}, ("filenames",)),
@@ -199,6 +198,6 @@ def test_where_the_agent_does_not_number_lines_each_text_fits() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape.agent}: {shape.name}")
 def test_each_shape_says_since_when_and_where_it_was_tried(shape: Shape) -> None:
-    assert shape.since
+    assert shape.since or shape.agent == "opencode"  # since when is not known
     assert shape.tested
     assert shape.agent in {"claude-code", "opencode", "plain"}

@@ -11,7 +11,6 @@ import shlex
 import shutil
 import sys
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -130,7 +129,6 @@ class HookHandler:
 
     def answer(self, request: HookRequest) -> HookAnswer:
         """What the agent reads. Raises ValueError and WindlassError for what is no event."""
-        began = time.thread_time()
         options = read_options(request.arguments)
         adapter = adapter_of(options.agent)
         payload = json.loads(request.payload)
@@ -166,7 +164,7 @@ class HookHandler:
             conversation = self._conversation(place, options, store, request)
             text, said = conversation.show(event, line, journal, redact=options.redact)
             _note_call(journal, event, line, text or event.text)
-            journal.write(replace(said, ms=round(1000 * (time.thread_time() - began), 1)))
+            journal.write(said)
         except Exception as error:
             if conversation is not None:
                 conversation.begin_anew()

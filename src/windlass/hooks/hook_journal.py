@@ -59,8 +59,6 @@ class HookLine:
     tokens_before: int = 0
     """Tokens of what the agent itself would have shown, by the model's count."""
     tokens_after: int = 0
-    ms: float = 0.0
-    """Processor time that the answer took, in milliseconds."""
     transcript: str = ""
     cut: bool = False
     """Whether the agent itself would have shown the beginning of it alone."""

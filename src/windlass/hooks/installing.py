@@ -392,7 +392,8 @@ def agent_version(agent: str) -> str | None:
 
 def is_too_old(agent: str, version: str) -> str:
     """The first version that takes replacements, where `version` does not; else empty."""
-    first = min((shape.since for shape in SHAPES if shape.agent == agent), key=_numbers)
+    known = [shape.since for shape in SHAPES if shape.agent == agent and shape.since]
+    first = min(known, key=_numbers, default=version)
     return first if _numbers(version) < _numbers(first) else ""
 
 

@@ -20,7 +20,8 @@ class Shape:
         name: What it is, in words.
         tools: The names of the tools that have it; a `*` at the end stands for anything.
         agent: Whose adapter knows it.
-        since: The first version of the agent that takes a replacement in this shape.
+        since: The first version of the agent that takes a replacement in this shape (empty: not
+            known).
         tested: The versions in which that was tried.
         field: The keys that lead to the text (none: the result is the text). A list of texts
             stands for its lines; in a list of blocks the only text is meant.
@@ -97,7 +98,7 @@ _TRIED: Final = ("2.1.121", "2.1.197", "2.1.330", "2.1.331")
 CLAUDE_CODE: Final = (
     Shape(
         "output of a command",
-        ("Bash", "PowerShell"),
+        ("Bash",),
         "claude-code",
         "2.1.121",
         _TRIED,
@@ -142,7 +143,7 @@ CLAUDE_CODE: Final = (
 """Claude Code. Edit, Write, agents, pictures and the rest have no text that may be shortened."""
 
 OPENCODE: Final = (
-    Shape("a text", ("*",), "opencode", "1.0.0", ("1.18.33",), ("output",), typed={"output": str}),
+    Shape("a text", ("*",), "opencode", "", ("1.18.33",), ("output",), typed={"output": str}),
 )
 PLAIN: Final = (Shape("a text", ("*",), "plain", "1", ("1",)),)
 
