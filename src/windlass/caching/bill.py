@@ -48,3 +48,20 @@ def input_units(
     price = fresh_price(prices, tokens) if fresh is None else fresh
     written = tokens - cached - unwritten
     return prices.factor(tokens) * (cached * prices.read + written * price + unwritten)
+
+
+def usage_units(
+    prices: Prices, tokens: float, read: float, written: float = 0.0, long: float = 0.0
+) -> float:
+    """What the input of a request costs, by what its provider counted, in fresh input tokens.
+
+    Args:
+        prices: What its model charges.
+        tokens: The tokens of the request.
+        read: Those of them that were read from the cache.
+        written: Those that were written to it.
+        long: Those of the written ones that were written for the longer time.
+    """
+    units = input_units(prices, tokens, read, unwritten=tokens - read - written, fresh=prices.write)
+    dearer = 0.0 if prices.write_long is None else prices.write_long - prices.write
+    return units + prices.factor(tokens) * long * dearer

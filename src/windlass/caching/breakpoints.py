@@ -122,6 +122,11 @@ class Outlook:
     """Whether the last part of the last message changes at each call and is not cached."""
     until: int | None = None
     """How many messages are worth writing (None: all). Messages written before are read."""
+    own: Sequence[Place] = ()
+    """The caller's own marks. They stand, and the others are set in the places that are left."""
+    bound: Place | None = None
+    """The first place at which none of ours may stand: what changes with each call, or what nothing
+    speaks for writing (None: there is none)."""
 
 
 def marks(
@@ -145,29 +150,33 @@ def marks(
 
     It looks at new messages and back from there, so its cost does not grow with the request.
     """
-    until = outlook.until
+    until, own = outlook.until, outlook.own
     entries = before.entries[: bisect_left(before.entries, (shared, 0))]
     end = _end(messages, rules, tail=outlook.tail)
     bound = (len(messages), 0)
     if until is not None and until < len(messages):
         end = max(filter(None, (_last(messages, until, rules), *entries[-1:])), default=None)
-        if end is None:
+        if end is None and not own:
             return Breakpoints((), entries, len(messages))
-        bound = end
+        bound = end or (TOOLS, -1)
     fresh = list(_before_what_is_shortened(messages, rules))
     later = [_last(messages, at, rules) for at in outlook.soon if at < len(messages)]
     # Where blocks are written anew no entry is left; where they are read none can be written.
     anew = [place for place in later if place and shared <= place[0] < before.count]
     branch = _branch(messages, rules, entries, shared, end)
-    head = _head(messages, rules, tools)
+    head = _head(messages, rules, tools, outlook.bound)
     kept_long = (
-        (head,) if outlook.long and head and head <= bound else ()
+        (head,) if outlook.long and head and head <= bound and head not in own else ()
     )  # each request must use it, or it is forgotten
     context = _last(messages, outlook.cut_point, rules) if outlook.cut_point else None
     ranked = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
     chosen = [place for place in dict.fromkeys(ranked) if place is not None and place <= bound]
-    chosen = chosen[: rules.most]
-    chosen += _spread(messages, rules, range(shared, bound[0]), chosen)
+    if outlook.bound is not None:
+        chosen = [place for place in chosen if place < outlook.bound]
+    left = max(0, rules.most - len(own))
+    chosen = [*own, *[place for place in chosen if place not in own][:left]]
+    if outlook.bound is None:
+        chosen += _spread(messages, rules, range(shared, bound[0]), chosen)
     new = sorted(place for place in chosen if not _holds(entries, place))
     kept = bisect_left(entries, new[0]) if new else len(entries)
     held = (*entries[:kept], *sorted({*entries[kept:], *new}))
@@ -283,14 +292,24 @@ def _before_what_is_shortened(messages: Sequence[Message], rules: MarkRules) -> 
                 yield place
 
 
-def _head(messages: Sequence[Message], rules: MarkRules, tools: Tools | None) -> Place | None:
-    """The end of the system prompt, or of the tools where there is none, if it is long enough."""
+def _head(
+    messages: Sequence[Message],
+    rules: MarkRules,
+    tools: Tools | None,
+    bound: Place | None = None,
+) -> Place | None:
+    """The end of the system prompt, or of the tools where there is none, if it is long enough.
+
+    What stands at or behind `bound` does not belong to it.
+    """
     tokens = tools.tokens if tools else 0
     place = (TOOLS, tools.count - 1) if tools and rules.replies else None
     for at in range(len(messages)):
         message = messages[at]
-        if not message.is_system:
+        if not message.is_system or (bound is not None and bound <= (at, 0)):
             break
+        if bound is not None and bound[0] == at:
+            message = message.with_parts(*message.parts[: bound[1]])
         tokens += size(message)
         part = _part(message, rules)
         if part is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windlass.context._lists import FormList
+from windlass.context._lists import FormList, WrittenObject
 from windlass.context.window import Chat
 from windlass.errors import SequenceError
 from windlass.window.entries import Entry
@@ -50,12 +50,15 @@ class AppendedList:
         """The position of the next object."""
         return len(self.objects)
 
-    def use_form(self, form: FormName) -> None:
-        """Read the list in this form from here on; what came before looks the same in it."""
+    def use_form(self, form: FormName, *, apart: bool = False) -> None:
+        """Read the list in this form from here on; what came before looks the same in it.
+
+        `apart`: neighbours of one side stay apart where the caller gave them so.
+        """
         self._form = form
         if form == "openai":
             return
-        self._list = FormList(form, self.intake, self.objects)
+        self._list = FormList(form, self.intake, self.objects, apart=apart)
         for taken in self.taken:
             if taken.source is not None and taken.repair is None and not taken.left_out:
                 self._list.own(taken.item.id, taken.source)
@@ -121,6 +124,6 @@ class AppendedList:
         """Whether the list can go on with these: not with more of a response that was taken."""
         return self._list is None or not messages or not self._list.joins(messages[0])
 
-    def written(self, entries: Sequence[Entry]) -> tuple[list[dict[str, Any]], str] | None:
+    def written(self, entries: Sequence[Entry]) -> tuple[list[WrittenObject], str] | None:
         """Entries in the form of the list, and its name; None where that is OpenAI's chat form."""
         return None if self._list is None else (self._list.written(entries), self._list.name)

@@ -32,6 +32,14 @@ class _Origin:
     idents: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenObject:
+    """An object of a list as it is sent, and the entries that it is (of a response: some of)."""
+
+    sent: dict[str, Any]
+    entries: tuple[Entry, ...]
+
+
 class FormList:
     """The objects of one list in a form, and what they are inside.
 
@@ -39,16 +47,21 @@ class FormList:
         name: The form's.
         intake: Who mends what was read.
         appended: What was appended, the caller's own objects; it grows.
+        apart: Whether neighbours of one side stay apart where the caller gave them so. Vendors
+            take that and gateways refuse it.
     """
 
-    def __init__(self, name: str, intake: Intake, appended: list[Chat]) -> None:
+    def __init__(
+        self, name: str, intake: Intake, appended: list[Chat], *, apart: bool = False
+    ) -> None:
         self.name = name
+        self._apart = apart
         self._form = cast("ListForm", import_module(LIST_MODULES[name]))
         self._reader = self._form.list_reader()
         self._intake = intake
         self._appended = appended
-        self._origins: dict[str, _Origin] = {}
-        """By the first occurrence that they are; only those that stand as they came."""
+        self._origin_of: dict[str, _Origin] = {}
+        """By occurrence; only those that stand as they came."""
         self._held: tuple[Message, int, int, list[str]] | None = None
         """A response whose items are yet to come, its positions and what was mended."""
         self.cut = False
@@ -110,16 +123,16 @@ class FormList:
         same = len(own) == len(messages) and not any(one.repair or one.left_out for one in own)
         if same:
             idents = tuple(one.item.id for one in own)
-            self._origins[idents[0]] = _Origin(first, behind, idents)
+            self._origin_of |= dict.fromkeys(idents, _Origin(first, behind, idents))
         return taken
 
     def own(self, ident: str, position: int) -> None:
         """Note that the object at a position is one occurrence, as it came."""
-        self._origins[ident] = _Origin(position, position + 1, (ident,))
+        self._origin_of[ident] = _Origin(position, position + 1, (ident,))
 
-    def written(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
+    def written(self, entries: Iterable[Entry]) -> list[WrittenObject]:
         """The entries in the form; the caller's own objects where nothing changed."""
-        listed: list[dict[str, Any]] = []
+        written: list[WrittenObject] = []
         sides = (
             (self._form.side(entry.message) or f"{at}", entry) for at, entry in enumerate(entries)
         )
@@ -127,28 +140,48 @@ class FormList:
         caller: Message | None = None
         for side, grouped in groupby(sides, key=lambda pair: pair[0]):
             group = [entry for _, entry in grouped]
-            objects = self._own(group)
-            if objects is None:
-                objects = self._form.write([entry.message for entry in group], caller)
-            if objects and not opened and side != "system":
-                opened = True
-                # A compaction stands for what users said, and is the first thing by itself.
-                begins = not is_compaction(next(iter(group[0].message.parts), None))
-                if begins and side in ("assistant", "model"):
-                    listed += self._form.opening()
-            listed += objects
+            for run in self._runs(group):
+                objects = self._own(run)
+                if objects is None:
+                    objects = self._form.write([entry.message for entry in run], caller)
+                if objects and not opened and side != "system":
+                    opened = True
+                    # A compaction stands for what users said, and is the first thing by itself.
+                    begins = not is_compaction(next(iter(run[0].message.parts), None))
+                    if begins and side in ("assistant", "model"):
+                        written += [WrittenObject(one, ()) for one in self._form.opening()]
+                written += [WrittenObject(one, tuple(run)) for one in objects]
             if group[-1].message.role == "assistant":
                 caller = group[-1].message
-        return listed
+        return written
 
-    def _own(self, group: Sequence[Entry]) -> list[dict[str, Any]] | None:
+    def _runs(self, group: Sequence[Entry]) -> list[list[Entry]]:
+        """The entries of one side, in the runs that are written as an object each.
+
+        What became neighbours by an edit is one object, and so are the results of one turn.
+        """
+        if not self._apart:
+            return [list(group)]
+        runs: list[list[Entry]] = []
+        behind = -1
+        for entry in group:
+            origin = self._origin_of.get(entry.item.id)
+            begins = origin is not None and entry.item.id == origin.idents[0]
+            apart = begins and origin is not None and origin.first == behind
+            if runs and not (apart and entry.message.role != "tool"):
+                runs[-1].append(entry)
+            else:
+                runs.append([entry])
+            behind = -1 if origin is None else origin.behind
+        return runs
+
+    def _own(self, run: Sequence[Entry]) -> list[dict[str, Any]] | None:
         """The caller's objects that are these entries, if these are all that they are."""
-        origin = self._origins.get(group[0].item.id)
+        origin = self._origin_of.get(run[0].item.id)
         if (
             origin is None
-            or len(origin.idents) != len(group)
-            or any(entry.message is not entry.item.message for entry in group)
-            or origin.idents != tuple(entry.item.id for entry in group)
+            or any(entry.message is not entry.item.message for entry in run)
+            or origin.idents != tuple(entry.item.id for entry in run)
         ):
             return None
         return [self._sent(given) for given in self._appended[origin.first : origin.behind]]

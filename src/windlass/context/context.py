@@ -167,9 +167,13 @@ class Context:
         self._list.objects.append(message)
         self._last = None
 
-    def use_form(self, form: FormName) -> None:
-        """Read the list in this form from here on; what came before looks the same in it."""
-        self._list.use_form(form)
+    def use_form(self, form: FormName, *, apart: bool = False) -> None:
+        """Read the list in this form from here on; what came before looks the same in it.
+
+        `apart`: neighbours of one side stay apart where the caller gave them so. Vendors take that
+        and gateways refuse it.
+        """
+        self._list.use_form(form, apart=apart)
 
     def _take_in(
         self, taken_in: Sequence[Taken], message: Chat, at: float | None, window: ChatWindow | None
@@ -439,7 +443,9 @@ class Context:
             assumed=self._assumed(),
         )
         if (written := self._list.written(call.entries)) is not None:
-            return ChatWindow(self, parts, *written)
+            objects, form = written
+            messages = [one.sent for one in objects]
+            return ChatWindow(self, parts, messages, form, [one.entries for one in objects])
         inserts = [insert.entry for insert in conversation.pending.inserts]
         messages = self._chats.messages((*inserts, *loose))
         return ChatWindow(self, parts, with_block_parts(messages, call.with_blocks))

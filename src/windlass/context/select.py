@@ -313,7 +313,8 @@ class _Session:
         if self._list is None:
             return [self._chat(place) for place in places]
         items = [self.taken[place].item for place in places]
-        return [*self._list.written(Entry(item, item.message, "") for item in items)]
+        objects = self._list.written(Entry(item, item.message, "") for item in items)
+        return [one.sent for one in objects]
 
     def _chat(self, place: int) -> Chat:
         """The message at a place as the caller gave it; mended where it had to be."""

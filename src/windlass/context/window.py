@@ -22,7 +22,7 @@ from windlass.window.intake import Taken
 from windlass.window.originals import reference
 from windlass.wire.base import Format, Request
 from windlass.wire.forms import MODULES, TITLES, FormName, aside, check_places
-from windlass.wire.marks import in_chat
+from windlass.wire.marks import block_parts, in_chat
 
 Chat: TypeAlias = Mapping[str, Any]
 """A message or a tool in one of the forms."""
@@ -72,6 +72,8 @@ class WindowParts:
     cached: int
     number: int
     assumed: tuple[str, ...] = ()
+    own_marks: tuple[Place | None, ...] = ()
+    """The caller's own marks by entry and part, as they were given (None: it is not shown)."""
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -130,10 +132,13 @@ class ChatWindow:
         parts: WindowParts,
         messages: list[dict[str, Any]],
         form: str = "openai",
+        entries_of: Sequence[Sequence[Entry]] = (),
     ) -> None:
         self._context = context
         self._parts = parts
         self._form = form
+        self._entries_of = entries_of
+        """What each of the messages is, in a form in which that may be several entries or none."""
         self.messages = messages
         """The messages to send, in the form that they came in: valid for the provider, without
         cache marks.
@@ -181,7 +186,7 @@ class ChatWindow:
         The end of tools and system prompt, where pauses are to be expected in which the
         provider would forget it otherwise.
         """
-        return self._marked(self._parts.next_call.sent.marks.long, ttl="1h")
+        return self._marked(self._parts.next_call.sent.marks.long)
 
     @property
     def breakpoints(self) -> tuple[Place, ...]:
@@ -193,31 +198,39 @@ class ChatWindow:
         """
         return self._marked(self._parts.next_call.sent.places)
 
-    def _marked(self, places: Sequence[Place], ttl: str | None = None) -> tuple[Place, ...]:
-        """The places in `messages`; of those for the longer time only, where `ttl` says so."""
+    @property
+    def own_breakpoints(self) -> tuple[Place | None, ...]:
+        """Where the caller's own marks stand in `messages`, as `Context.use_marks` was told them.
+
+        None: what was marked is not shown.
+        """
+        return tuple(place and self._placed(place) for place in self._parts.own_marks)
+
+    def _marked(self, places: Sequence[Place]) -> tuple[Place, ...]:
+        """The places in `messages`."""
+        return tuple(filter(None, map(self._placed, places)))
+
+    def _placed(self, place: Place) -> Place | None:
+        """A place among the entries as one in `messages`; None where that takes no mark."""
+        at, part = place
+        if at < 0:
+            return place
         if self._form == "openai":
-            return self._in_chat(places)
-        return tuple(self._in_blocks(ttl)) if places and self._form == "anthropic" else ()
+            return at, in_chat(self._parts.entries[at].message, part)
+        return self._in_blocks.get(place) if self._form == "anthropic" else None
 
-    def _in_blocks(self, ttl: str | None) -> Iterator[Place]:
-        """The places of marks by the blocks of Anthropic's messages."""
-        body = self.wire("anthropic")
-        systems = (at for at, one in enumerate(self.messages) if one["role"] != "system")
-        first = next(systems, 0)  # the head of the list is the system prompt of the body
-        lists = [(-1, body.get("tools", []))]
-        lists += [(first + at, turn["content"]) for at, turn in enumerate(body["messages"])]
-        for at, blocks in lists:
-            for part, block in enumerate(blocks):
-                mark = block.get("cache_control")
-                if mark and (ttl is None or mark.get("ttl") == ttl):
-                    yield at, part
-
-    def _in_chat(self, places: Sequence[Place]) -> tuple[Place, ...]:
-        """The places by the parts of chat messages."""
-        shown = self._parts.entries
-        return tuple(
-            (at, part if at < 0 else in_chat(shown[at].message, part)) for at, part in places
-        )
+    @cached_property
+    def _in_blocks(self) -> Mapping[Place, Place]:
+        """The places of all blocks of Anthropic's messages, by entry and part."""
+        positions = {entry.item.id: at for at, entry in enumerate(self._parts.entries)}
+        places: dict[Place, Place] = {}
+        for number, entries in enumerate(self._entries_of):
+            block = 0
+            for entry in entries:
+                for part in block_parts(entry.message):
+                    places[positions[entry.item.id], part] = number, block
+                    block += 1
+        return places
 
     @cached_property
     def entries(self) -> tuple[Shown, ...]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from windlass.caching.breakpoints import Outlook
+from windlass.caching.breakpoints import Outlook, Place
 from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState, Sent
 from windlass.caching.pauses import Lifetime
@@ -87,6 +87,10 @@ class AskedCall:
     """How many messages at the end take no mark, because they will be others."""
     last: bool = False
     """Whether no call follows. Only its head is worth writing, for other runs."""
+    own_marks: Sequence[Place] = ()
+    """The cache marks that the caller set, by entry and part."""
+    marks_until: Place | None = None
+    """The first place at which no other mark may stand (None: there is none)."""
 
 
 class Driver:
@@ -297,6 +301,8 @@ class Driver:
             cut_point=asked.cut_point,
             tail=bool(block) and blocks.own and not unmarked,
             until=self._worth_writing(marked, last=asked.last) if self.cache.takes_marks else None,
+            own=asked.own_marks,
+            bound=asked.marks_until,
         )
         sent = self.cache.mark(tuple([entry.message for entry in marked]), tools, outlook)
         return NextCall(blocks, because, sent, lifetime, cleared)

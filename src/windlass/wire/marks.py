@@ -69,6 +69,36 @@ def _control(request: Request, place: tuple[int, int]) -> dict[str, str]:
     return dict(_HOUR if place in request.long_breakpoints else _EPHEMERAL)
 
 
+def block_parts(message: Message) -> list[int]:
+    """The parts of a message in Anthropic's list form, one for each block that it is, in order.
+
+    A call's part is its number behind the parts; a result is one block, known by its last part.
+    """
+    if message.role == "tool":
+        return [max(0, len(message.parts) - 1)]
+    request, calls = Request("", (message,), 1), len(message.parts)
+    placed: list[int] = []
+    for at, part in enumerate(message.parts):
+        if isinstance(part, Opaque) and part.kind == CALL:
+            placed.append(calls + int(part.data))
+        elif _yields(message, part, request):
+            placed.append(at)
+    behind = range(calls, calls + len(message.tool_calls))
+    return [*placed, *(at for at in behind if at not in placed)]
+
+
+def content_parts(message: Message) -> list[int]:
+    """The parts of a message in chat form that its content holds, in order.
+
+    Other keys of a chat dict also travel as parts.
+    """
+    return [
+        at
+        for at, each in enumerate(message.parts)
+        if not isinstance(each, Opaque) or each.kind.startswith("part:")
+    ]
+
+
 def _yielding(message: Message, request: Request) -> list[int]:
     """The parts of a message that become a block of their own."""
     return [at for at, part in enumerate(message.parts) if _yields(message, part, request)]
@@ -106,7 +136,7 @@ def _block(
 # ---- chat form --------------------------------------------------------------------------
 
 
-def _mark(model: str) -> Mark | None:
+def mark_key(model: str) -> Mark | None:
     """The key of a mark for `model`; a router's models begin with their vendor."""
     if "/" not in model:  # at a server whose vendor its provider's name alone tells
         marks = (cache_rules(vendor, model).mark for vendor in ("openai", "vertex_ai", "qwen"))
@@ -116,7 +146,7 @@ def _mark(model: str) -> Mark | None:
 
 def marked(request: Request) -> tuple[Message, ...]:
     """The messages with their marks as extra keys of the marked parts."""
-    key = _mark(request.model) if request.breakpoints else None
+    key = mark_key(request.model) if request.breakpoints else None
     if key is None:
         return request.messages
     explicit = key == "prompt_cache_breakpoint"
@@ -145,15 +175,8 @@ def _takes(message: Message, part: Part) -> bool:
 
 
 def in_chat(message: Message, part: int) -> int:
-    """The part of a message in chat form: parts of its content, then its calls.
-
-    Other keys of a chat dict also travel as parts, which are not counted.
-    """
-    content = [
-        at
-        for at, each in enumerate(message.parts)
-        if not isinstance(each, Opaque) or each.kind.startswith("part:")
-    ]
+    """The part of a message in chat form: parts of its content, then its calls."""
+    content = content_parts(message)
     if part >= len(message.parts):
         return len(content) + part - len(message.parts)
     return max(0, bisect_left(content, part + 1) - 1)
@@ -164,7 +187,7 @@ def mark_keys(request: Request) -> dict[str, Any]:
     keys: dict[str, Any] = {}
     if request.cache_key is not None:
         keys["prompt_cache_key"] = request.cache_key
-    if request.breakpoints and _mark(request.model) == "prompt_cache_breakpoint":
+    if request.breakpoints and mark_key(request.model) == "prompt_cache_breakpoint":
         # Else OpenAI sets one mark of its own, in place of one of the four.
         keys["prompt_cache_options"] = dict(_EXPLICIT)
     return keys
