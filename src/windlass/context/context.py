@@ -9,7 +9,8 @@ costs what is new in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack
+from importlib import import_module
+from typing import Any, Final, TypedDict, Unpack, cast
 
 from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
@@ -32,10 +33,10 @@ from windlass.window.originals import matching, meant, part_of, reference
 from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.window_rules import WindowRules
-from windlass.wire.base import Usage
+from windlass.wire.base import Format, Usage
 from windlass.wire.calls import NO_RESULT
 from windlass.wire.editing import cleared, read_edits
-from windlass.wire.forms import FormName, as_json, has_objects
+from windlass.wire.forms import MODULES, FormName, as_json, has_objects
 
 _NO_MODEL: Final = "openai/gpt-4o"
 """Whose tokens are counted where no model is named."""
@@ -231,9 +232,7 @@ class Context:
         """
         if block is not None and block != self._block:
             self._block, self._last = block, None
-        if held := self._list.flush():
-            self._take_in(held, {}, None, self._last)
-            self._last = None
+        self._flush()
         if self._most is not None:
             self._leave_room(self._most)
         if self.reports.unplanned:
@@ -242,6 +241,12 @@ class Context:
             self._last = self._window()
         self._sent = self._last
         return self._last
+
+    def _flush(self) -> None:
+        """Take in the response whose items were held back."""
+        if held := self._list.flush():
+            self._take_in(held, {}, None, self._last)
+            self._last = None
 
     def pin(self, which: str | int) -> None:
         """Keep a message as it is shown now: by its id in `entries`, or its position.
@@ -313,6 +318,33 @@ class Context:
         """Answer a want of a window; the text is used from the next window on."""
         self.conversation.supply(key, text)
         self._last = None
+
+    @property
+    def repairs(self) -> tuple[str, ...]:
+        """What mending changes in the list as it is so far, a sentence each.
+
+        It tells what is added, moved, left out or written otherwise, by `append` or when the list
+        is written in its own form (that of the model's vendor, if it looks the same in several):
+        empty text, ids that do not fit, results without calls, calls without results, a list that
+        a reply begins or ends. Empty: the list can be sent as it is. What a policy shortens is
+        none of it.
+        """
+        self._flush()
+        intake = self._list.intake
+        taken_in = [*self._list.taken, *intake.late]
+        told = [
+            one.repair if one.source is None else f"message {one.source}: {one.repair}"
+            for one in taken_in
+            if one.repair is not None
+        ]
+        told += [f"call {call.id!r} of {call.name} has no result" for call in intake.open_calls]
+        messages = [one.item.message for one in self._list.taken if not one.left_out]
+        messages += [_unanswered(call).message for call in intake.open_calls]
+        messages += [one.item.message for one in intake.late]
+        vendor, _, model = self.model.partition("/")
+        name = self._list.form or (vendor if vendor in MODULES else "openai")
+        form = cast("Format", import_module(MODULES[name]))
+        return (*told, *form.repaired_ends(messages, model))
 
     @property
     def takes_marks(self) -> bool:

@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from itertools import dropwhile
 from typing import Any, Final, TypeGuard
 
-from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.safety.foreign import parse_json
-from windlass.text.pictures import picture
 from windlass.wire.anthropic_controls import ADAPTIVE, controls, feature_headers, tool_choice
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
+    ANSWERED,
     CALL,
     GO_ON,
+    OPENED,
     FileData,
     arguments_object,
     arguments_text,
@@ -43,19 +44,18 @@ from windlass.wire.calls import (
     words,
 )
 from windlass.wire.editing import compactions, read_edits
-from windlass.wire.forms import ListReading
 from windlass.wire.marks import mark_blocks
 from windlass.wire.thinking import claude_version
 from windlass.wire.tools import write_tools
 
-_PROVIDER: Final = "anthropic"
-_WITH: Final = "with"
+PROVIDER: Final = "anthropic"
+KEYS_BESIDE: Final = "with"
 """Opaque kind: further keys of the block before it (citations, a cache mark)."""
-_OF_RESULT: Final = "with:result"
+KEYS_OF_RESULT: Final = "with:result"
 """Opaque kind: further keys of the tool_result."""
-_OF_CALL: Final = "with:call:"
+KEYS_OF_CALL: Final = "with:call:"
 """Opaque kind: further keys of a tool_use; its number follows."""
-_KEY: Final = "key:"
+KEY_OF_MESSAGE: Final = "key:"
 """Opaque kind: a further key of the message; its name follows."""
 _COMPACTED: Final = "compaction"
 """The types of blocks that replace everything before them: signed, or made above a threshold."""
@@ -81,13 +81,14 @@ def body(
     names = wire_names(request)
     messages = with_wire_ids(request.messages)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
-    turns = _ended(_begun(_turns(messages[head:], request, names, system_anywhere)), request)
+    spoken = write_turns(messages[head:], request, names, system=system_anywhere)
+    turns = _ended(_begun(spoken), request)
     payload: dict[str, Any] = {
         "model": request.model,
         "max_tokens": request.max_output_tokens,
         "messages": turns,
     }
-    if system := [block for message in messages[:head] for block in _plain(message.parts)]:
+    if system := [block for message in messages[:head] for block in plain_blocks(message.parts)]:
         payload["system"] = system
     if request.tools:
         payload["tools"] = write_tools(request.tools, names, "anthropic")
@@ -106,9 +107,10 @@ def body(
     return mark_blocks(request, payload)
 
 
-def _turns(
-    messages: Iterable[Message], request: Request, names: Mapping[str, str], system: bool
+def write_turns(
+    messages: Iterable[Message], request: Request, names: Mapping[str, str], *, system: bool
 ) -> list[dict[str, Any]]:
+    """Messages in order as turns; with `system`, a late system message is one of its own."""
     turns: list[dict[str, Any]] = []
     for message in messages:
         role = "user"
@@ -118,7 +120,7 @@ def _turns(
             case "tool":
                 blocks = [_result(message, request)]
             case "system" | "developer" if system and turns:
-                role, blocks = "system", _plain(message.parts)
+                role, blocks = "system", plain_blocks(message.parts)
             case _:
                 blocks = _blocks(message.parts, request, message.role)
         if not blocks:
@@ -128,46 +130,85 @@ def _turns(
         else:
             turns.append({"role": role, "content": blocks})
         for part in message.parts:
-            if _is_own(part) and part.kind.startswith(_KEY):
-                turns[-1][part.kind.removeprefix(_KEY)] = json.loads(part.data)
+            if _is_own(part) and part.kind.startswith(KEY_OF_MESSAGE):
+                turns[-1][part.kind.removeprefix(KEY_OF_MESSAGE)] = json.loads(part.data)
     return turns
 
 
 def _begun(turns: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The turns, beginning with the user's; a compaction replaces what users said."""
-    if not turns or turns[0]["role"] != "assistant" or turns[0]["content"][0]["type"] == _COMPACTED:
-        return turns
-    return [*opening(), *turns]
+    return [go_on(), *turns] if _needs_opening(turns) else turns
+
+
+def _needs_opening(turns: Sequence[Mapping[str, Any]]) -> bool:
+    first = turns[0] if turns else None
+    return (
+        first is not None
+        and first["role"] == "assistant"
+        and first["content"][0]["type"] != _COMPACTED
+    )
 
 
 def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]]:
     """The turns with an end that the model accepts: since 4.6 the last turn must be the user's."""
-    if turns and turns[-1]["role"] == "assistant" and claude_version(request.model) < ADAPTIVE:
-        last = turns[-1]["content"][-1]
-        if last["type"] == "text":
-            last["text"] = last["text"].rstrip()
-            return turns
-    if not turns or turns[-1]["role"] != "user":
-        turns.append({"role": "user", "content": [_text(GO_ON)]})
+    if _needs_answer(turns, request.model):
+        return [*turns, go_on()]
+    last = turns[-1]["content"][-1]
+    if turns[-1]["role"] == "assistant" and last["type"] == "text":
+        last["text"] = last["text"].rstrip()
     return turns
 
 
-def _text(text: str) -> dict[str, Any]:
+def _needs_answer(turns: Sequence[Mapping[str, Any]], model: str) -> bool:
+    if not turns or turns[-1]["role"] == "user":
+        return not turns
+    takes_words = turns[-1]["role"] == "assistant" and claude_version(model) < ADAPTIVE
+    return not (takes_words and turns[-1]["content"][-1]["type"] == "text")
+
+
+def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:
+    """What `body` changes at the beginning and the end of messages, a sentence each."""
+    request = Request(model, tuple(messages), 1)
+    names = wire_names(request)
+    spoken = list(dropwhile(lambda message: message.is_system, request.messages))
+
+    def first(several: Iterable[Message]) -> list[dict[str, Any]]:
+        turns = (write_turns([one], request, names, system=False) for one in several)
+        return next(filter(None, turns), [])
+
+    begins, ends = first(spoken), first(reversed(spoken))
+    said: list[str] = []
+    if _needs_opening(begins):
+        said.append(OPENED)
+    if _needs_answer(ends, model):
+        said.append(ANSWERED)
+    elif ends[-1]["role"] == "assistant" and ends != _ended(deepcopy(ends), request):
+        said.append("the white space at the end of the last message is left out")
+    return said
+
+
+def text_block(text: str) -> dict[str, Any]:
+    """A block of text."""
     return {"type": "text", "text": text}
 
 
+def go_on() -> dict[str, Any]:
+    """What the user says where the API wants a turn of theirs."""
+    return {"role": "user", "content": [text_block(GO_ON)]}
+
+
 def _is_own(part: Part) -> TypeGuard[Opaque]:
-    return isinstance(part, Opaque) and part.provider == _PROVIDER
+    return isinstance(part, Opaque) and part.provider == PROVIDER
 
 
 def is_block(part: Opaque) -> bool:
     """Whether an opaque part is a block of its own, and not a place or extra keys of another."""
-    return part.kind != CALL and not part.kind.startswith((_WITH, _KEY))
+    return part.kind != CALL and not part.kind.startswith((KEYS_BESIDE, KEY_OF_MESSAGE))
 
 
-def _plain(parts: Iterable[Part]) -> list[dict[str, Any]]:
+def plain_blocks(parts: Iterable[Part]) -> list[dict[str, Any]]:
     """Text alone, pictures in words: system prompts and assistant turns hold nothing else."""
-    return [_text(text) for text in words(parts) if text.strip()]
+    return [text_block(text) for text in words(parts) if text.strip()]
 
 
 def _document(file: FileData) -> dict[str, Any]:
@@ -191,16 +232,16 @@ def _blocks(parts: Iterable[Part], request: Request, role: str) -> list[dict[str
                 data = picture_base64(part, request.load)
                 source = {"type": "base64", "media_type": part.media_type, "data": data}
                 blocks.append({"type": "image", "source": source})
-            case Opaque(provider) if provider != _PROVIDER:
-                if file := file_for(part, _PROVIDER, role):
+            case Opaque(provider) if provider != PROVIDER:
+                if file := file_for(part, PROVIDER, role):
                     blocks.append(_document(file))
-            case Opaque() if is_foreign(part, _PROVIDER, request.model) or not is_block(part):
-                if blocks and part.provider == _PROVIDER and part.kind == _WITH:
+            case Opaque() if is_foreign(part, PROVIDER, request.model) or not is_block(part):
+                if blocks and part.provider == PROVIDER and part.kind == KEYS_BESIDE:
                     blocks[-1] |= json.loads(part.data)
             case Opaque(data=data):
                 blocks.append(json.loads(data))
             case _:
-                blocks += _plain([part])
+                blocks += plain_blocks([part])
     return blocks
 
 
@@ -211,7 +252,7 @@ def _result(message: Message, request: Request) -> dict[str, Any]:
     if message.failed:
         result["is_error"] = True
     for part in message.parts:
-        if _is_own(part) and part.kind == _OF_RESULT:
+        if _is_own(part) and part.kind == KEYS_OF_RESULT:
             result |= json.loads(part.data)
     return result
 
@@ -233,22 +274,22 @@ def _reply_blocks(
     blocks: list[dict[str, Any]] = []
     for part in message.parts:
         match part:
-            case Opaque() if is_foreign(part, _PROVIDER, request.model):
+            case Opaque() if is_foreign(part, PROVIDER, request.model):
                 pass
             case Opaque(_, kind, data) if kind == CALL:
                 if (call := left.pop(int(data), None)) is not None:
                     blocks.append(call)
-            case Opaque(_, kind, data) if kind == _WITH:
+            case Opaque(_, kind, data) if kind == KEYS_BESIDE:
                 if blocks:
                     blocks[-1] |= json.loads(data)
-            case Opaque(_, kind, data) if kind.startswith(_OF_CALL):
-                calls[int(kind.removeprefix(_OF_CALL))] |= json.loads(data)
+            case Opaque(_, kind, data) if kind.startswith(KEYS_OF_CALL):
+                calls[int(kind.removeprefix(KEYS_OF_CALL))] |= json.loads(data)
             case Opaque(data=data) if is_block(part):
                 blocks.append(json.loads(data))
             case Opaque():
                 pass
             case _:
-                blocks += _plain([part])
+                blocks += plain_blocks([part])
     return [*blocks, *left.values()]
 
 
@@ -279,12 +320,12 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
                 calls.append(ToolCall(id_, names.get(name, name), arguments_text(given)))
                 continue
             case {"type": str(kind)} if kind not in ("text", "tool_use"):
-                part = opaque(_PROVIDER, kind, block, request.model)
+                part = opaque(PROVIDER, kind, block, request.model)
             case _:
                 raise ValueError(f"a malformed block in content: {str(block)[:200]}")
         if part is not None:
             while marked < len(calls):
-                parts.append(Opaque(_PROVIDER, CALL, str(marked), request.model))
+                parts.append(Opaque(PROVIDER, CALL, str(marked), request.model))
                 marked += 1
             parts.append(part)
     reason = str(answer.get("stop_reason") or "end_turn")
@@ -425,174 +466,3 @@ def _parsed(text: str) -> Any:
     except ValueError:
         return text
     return value if isinstance(value, dict) else text
-
-
-# ---- lists of messages --------------------------------------------------------------
-
-NOT_SENT: Final = frozenset(
-    {
-        *("id", "at", "usage", "type", "model", "stop_reason", "stop_sequence", "stop_details"),
-        *("container", "context_management"),
-    }
-)
-_ID: Final = re.compile(r"[a-zA-Z0-9_-]+")
-_OF_ASSISTANT: Final = ("thinking", "redacted_thinking", "tool_use")
-_OF_USER: Final = ("image", "document", "tool_result", "search_result", "container_upload")
-_OF_OTHERS: Final = (
-    *("image_url", "video_url", "video", "input_audio", "audio", "file", "refusal"),
-    *("input_text", "output_text", "input_image", "input_file"),
-)
-
-
-def side(message: Message) -> str:
-    """Whose turn a message belongs to."""
-    if message.role == "assistant":
-        return "assistant"
-    return "system" if message.is_system else "user"
-
-
-def opening() -> list[dict[str, Any]]:
-    """What the user says before a list that begins with the assistant."""
-    return [{"role": "user", "content": [_text(GO_ON)]}]
-
-
-def write(
-    messages: Sequence[Message],
-    caller: Message | None = None,  # noqa: ARG001 - one signature for all forms
-) -> list[dict[str, Any]]:
-    """Messages of one side as a turn."""
-    request = Request("", tuple(messages), 1)
-    if side(messages[0]) == "system":
-        return [{"role": "system", "content": _plain([p for m in messages for p in m.parts])}]
-    return _turns(with_wire_ids(messages), request, wire_names(request), system=False)
-
-
-class AnthropicList:
-    """Reads the messages of a list, one by one."""
-
-    def read(self, given: Mapping[str, Any], where: str) -> ListReading:
-        """A message in Windlass's form: tool results become messages of their own."""
-        role, content = given.get("role"), given.get("content")
-        mended: list[str] = []
-        if role not in ("user", "assistant", "system"):
-            raise SequenceError(f"{where}: role {role!r} is none of user, assistant, system")
-        blocks = [_text(content)] if isinstance(content, str) else content
-        if not isinstance(blocks, list | tuple):
-            raise SequenceError(f"{where}: content is neither text nor a list of blocks")
-        parts: list[Part] = []
-        calls: list[ToolCall] = []
-        results: list[Message] = []
-        for at, given_block in enumerate(blocks):
-            place, block = f"{where}, block {at}", _as_block(given_block, mended)
-            kind = block.get("type") if isinstance(block, Mapping) else None
-            if not isinstance(kind, str):
-                raise SequenceError(f"{place}: a block is an object with a type")
-            if kind in _OF_OTHERS:
-                raise SequenceError(f"{place}: {kind!r} has no place in Anthropic's form")
-            if kind in (_OF_USER if role == "assistant" else _OF_ASSISTANT) or (
-                role == "system" and kind != "text"
-            ):
-                raise SequenceError(f"{place}: {kind!r} in a message of role {role!r}")
-            match block:
-                case {"type": "tool_result"}:
-                    if parts:
-                        mended.append("results stand before all else")
-                    results.append(_read_result(block, place, mended))
-                case {"type": "tool_use", "id": str(id_), "name": str(name), **rest}:
-                    if id_ and not _ID.fullmatch(id_):
-                        mended.append("an id has letters, digits, _ and - alone")
-                    if not isinstance(rest.get("input"), Mapping):
-                        mended.append("the input of a call is an object")
-                    further = {k: v for k, v in rest.items() if k not in ("type", "input")}
-                    parts.append(Opaque(_PROVIDER, CALL, str(len(calls))))
-                    if further:
-                        parts.append(opaque(_PROVIDER, f"{_OF_CALL}{len(calls)}", further))
-                    calls.append(ToolCall(id_, name, arguments_text(rest.get("input"))))
-                case {"type": "tool_use"}:
-                    raise SequenceError(f"{place}: a tool_use has an id and a name")
-                case _:
-                    parts += _read_block(block, place, mended)
-        while parts and isinstance(mark := parts[-1], Opaque) and mark.kind == CALL:
-            parts.pop()  # calls stand at the end anyway
-        own_keys = NOT_SENT | {"role", "content"}
-        parts += [opaque(_PROVIDER, _KEY + key, given[key]) for key in given if key not in own_keys]
-        words = [] if results and not parts else [Message(role, tuple(parts), tuple(calls))]
-        return ListReading((*results, *words), tuple(dict.fromkeys(mended)))
-
-
-list_reader = AnthropicList
-
-
-def _as_block(block: Any, mended: list[str]) -> Any:
-    if not isinstance(block, str):
-        return block
-    mended.append("blocks are objects with a type")
-    return _text(block)
-
-
-def _read_block(block: Mapping[str, Any], where: str, mended: list[str]) -> list[Part]:
-    """A block that is neither a call nor a result."""
-    match block:
-        case {"type": "text", "text": str(text), **rest}:
-            if not text.strip():
-                mended.append("empty text is left out")
-                return []
-            further = {key: value for key, value in rest.items() if key != "type"}
-            return [Text(text), *([opaque(_PROVIDER, _WITH, further)] if further else [])]
-        case {"type": "text"}:
-            raise SequenceError(f"{where}: a text block has a text")
-        case {"type": "image", "source": {"type": "base64", "data": str(data)} as source, **rest}:
-            shown: Part = _read_picture(source, data, where, mended)
-        case {"type": "image", "source": {"type": "url", "url": str(url)}, **rest}:
-            if not url.startswith(("http://", "https://")):
-                raise SequenceError(f"{where}: the picture's url {url[:80]!r} is no http address")
-            shown = Picture("", "", url=url)
-        case {"type": "image", "source": {"type": "file"}}:
-            return [opaque(_PROVIDER, "image", block)]
-        case {"type": "image"}:
-            raise SequenceError(f"{where}: an image has a source of type base64, url or file")
-        case {"type": "thinking"} if not block.get("signature"):
-            mended.append("thinking without its signature is left out")
-            return []
-        case {"type": "redacted_thinking"} if not block.get("data"):
-            mended.append("redacted thinking without its data is left out")
-            return []
-        case _:
-            return [opaque(_PROVIDER, str(block["type"]), block)]
-    further = {key: value for key, value in rest.items() if key != "type"}
-    return [shown, *([opaque(_PROVIDER, _WITH, further)] if further else [])]
-
-
-def _read_picture(source: Mapping[str, Any], data: str, where: str, mended: list[str]) -> Picture:
-    try:
-        shown = picture(base64.b64decode(data, validate=True))
-    except ValueError as error:
-        raise SequenceError(f"{where}: the data is no picture ({error})") from error
-    if source.get("media_type") != shown.media_type:
-        mended.append("a picture has the type of its data")
-    return shown
-
-
-def _read_result(block: Mapping[str, Any], where: str, mended: list[str]) -> Message:
-    content, id_ = block.get("content"), block.get("tool_use_id")
-    if id_ is not None and not isinstance(id_, str):
-        raise SequenceError(f"{where}: tool_use_id {id_!r} is not text")
-    if id_ and not _ID.fullmatch(id_):
-        mended.append("an id has letters, digits, _ and - alone")
-    inner = [_text(content)] if isinstance(content, str) and content else content or []
-    if not isinstance(inner, list | tuple):
-        raise SequenceError(f"{where}: content is neither text nor a list of blocks")
-    parts: list[Part] = []
-    for at, given_block in enumerate(inner):
-        place, part_block = f"{where}, block {at} of its content", _as_block(given_block, mended)
-        kind = part_block.get("type") if isinstance(part_block, Mapping) else None
-        if not isinstance(kind, str):
-            raise SequenceError(f"{place}: a block is an object with a type")
-        if kind in (*_OF_OTHERS, *_OF_ASSISTANT, "tool_result"):
-            raise SequenceError(f"{place}: {kind!r} has no place in a tool_result")
-        parts += _read_block(part_block, place, mended)
-    own_keys = ("type", "tool_use_id", "content", "is_error")
-    further = {key: value for key, value in block.items() if key not in own_keys}
-    if further:
-        parts.append(opaque(_PROVIDER, _OF_RESULT, further))
-    return Message("tool", tuple(parts), tool_call_id=id_, failed=block.get("is_error") is True)

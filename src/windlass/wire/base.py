@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -162,6 +162,10 @@ class Format(Protocol):
 
         If it does not, a late system message is sent as the user's.
         """
+        ...
+
+    def repaired_ends(self, messages: Sequence[Message], model: str) -> list[str]:
+        """What `body` adds or changes at the beginning and the end of messages, a sentence each."""
         ...
 
     def headers(self, request: Request) -> Mapping[str, str]:

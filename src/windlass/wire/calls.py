@@ -31,6 +31,8 @@ from windlass.wire.thinking import is_note
 
 GO_ON: Final = "Continue."
 """The user's message that is added if a provider requires the last one to be the user's."""
+OPENED: Final = f'the list does not begin with the user: "{GO_ON}" stands before it'
+ANSWERED: Final = f'the list does not end with the user: "{GO_ON}" stands behind it'
 CALL: Final = "call"
 """Opaque kind: the place of the tool call with this number; other calls come at the end."""
 NO_RESULT: Final = "[No result of this call was recorded.]"

@@ -30,7 +30,11 @@ MODULES: Final[Mapping[str, str]] = {
     "gemini": "windlass.wire.gemini",
 }
 """The modules that write requests in a form and read the answers to them."""
-LIST_MODULES: Final[Mapping[str, str]] = {**MODULES, "gemini": "windlass.wire.gemini_lists"}
+LIST_MODULES: Final[Mapping[str, str]] = {
+    **MODULES,
+    "anthropic": "windlass.wire.anthropic_lists",
+    "gemini": "windlass.wire.gemini_lists",
+}
 """The modules that read and write lists of messages in a form."""
 _CHAT_KEYS: Final = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal"})
 _PARTS: Final[Mapping[str, FormName]] = {

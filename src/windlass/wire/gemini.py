@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any, Final
 
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.safety.foreign import parse_json
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
+    ANSWERED,
     GO_ON,
+    OPENED,
     FileData,
     arguments_object,
     arguments_text,
@@ -88,9 +91,9 @@ def body(
     messages = with_wire_ids(request.messages)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
     contents = write_contents(messages[head:], request, names)
-    if contents and contents[0]["role"] == "model":
+    if _needs_opening(contents):
         contents = [*opening(), *contents]
-    if not contents or contents[-1]["role"] == "model":
+    if _needs_answer(contents):
         contents += opening()
     payload: dict[str, Any] = {"contents": contents}
     if system := [part for message in messages[:head] for part in _plain(message.parts)]:
@@ -169,6 +172,28 @@ def write_contents(
             contents.append({"role": role, "parts": list(parts)})
         responses += message.role == "tool"
     return contents
+
+
+def _needs_opening(contents: Sequence[Mapping[str, Any]]) -> bool:
+    return bool(contents) and contents[0]["role"] == "model"
+
+
+def _needs_answer(contents: Sequence[Mapping[str, Any]]) -> bool:
+    return not contents or contents[-1]["role"] == "model"
+
+
+def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:
+    """What `body` adds at the beginning and the end of messages, a sentence each."""
+    request = Request(model, tuple(messages), 1)
+    names = wire_names(request)
+    spoken = list(dropwhile(lambda message: message.is_system, request.messages))
+
+    def first(several: Iterable[Message]) -> list[dict[str, Any]]:
+        return next(filter(None, (write_contents([one], request, names) for one in several)), [])
+
+    begins, ends = first(spoken), first(reversed(spoken))
+    repairs = ((_needs_opening(begins), OPENED), (_needs_answer(ends), ANSWERED))
+    return [sentence for needed_here, sentence in repairs if needed_here]
 
 
 def opening() -> list[dict[str, Any]]:
