@@ -240,3 +240,12 @@ class _Asking:
         self._call = self._threads.without_thinking(self._thread)
         self.told.tokens = self._call.window.tokens
         return with_window(self._request, self._call.window, keyed=False)
+
+    def ended(self) -> None:
+        """Take that the answer was read to its end."""
+        if self.told.usage is None:
+            self.told.assumed += ("its usage is not known: the provider did not say it",)
+
+    def failed(self, error: BaseException) -> None:
+        """Take that there was no answer, or that it broke off or was left before its end."""
+        self.told.assumed += (f"it failed: {str(error) or type(error).__name__}",)
