@@ -6,7 +6,7 @@ The loops are those of `tests/context/loops.py`: an agent reads logs of 1,200 to
 one a turn. They ask servers on loopback that refuse what the vendors refuse and cache as they do
 (`tests/providers/model_server.py`): Anthropic's up to a mark, OpenAI's and Gemini's the longest
 common beginning. Sending everything has Anthropic's mark at its end, as most agents set it. Bills
-are of the input, in thousands of fresh tokens, at a read of .10 and a write of 1.25 (Anthropic).
+are of the input, in US dollars.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def main() -> None:
     for case in CASES:
         before, after = (measured(case, turns, wrapped=wrapped) for wrapped in (False, True))
         assert len(before.billed) == len(after.billed) == turns + 1
-        bills = f"{before.bill / 1e3:>11.1f}k{after.bill / 1e3:>8.1f}k"
+        bills = f"{before.bill:>12.4f}{after.bill:>9.4f}"
         share = f"{after.bill / before.bill:>7.0%}{len(before.refused + after.refused):>9}"
         print(f"{case.name:28}{len(after.billed):>6}{bills}{share}")
 

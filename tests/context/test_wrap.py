@@ -334,7 +334,7 @@ class TestThreads:
     ) -> None:
         client = windlass.wrap(new("openai"))
         for turns in range(1, 6):
-            server._prompts.clear()  # its cache forgets
+            server.forget()
             ask("openai", client, history("openai", turns))
         told = [call.assumed for call in client.windlass.calls]
         assert any("planned as cold" in text for texts in told for text in texts)

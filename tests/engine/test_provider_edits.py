@@ -35,6 +35,8 @@ def cli(
     return CommandLine(tmp_path, monkeypatch, capsys)
 
 
+LONG = "You look at things and read logs. " * 70
+"""A system prompt that is long enough for the cache."""
 BOTH = pytest.mark.parametrize("server", ["true", "false"], indirect=True)
 """With a reply that comes in pieces, and with one that comes whole."""
 
@@ -178,7 +180,7 @@ class TestToolUsesThatTheProviderClears:
         self, server: ThinkingServer, cli: CommandLine
     ) -> None:
         events: list[str] = []
-        ran = run(clearing(), on_event=lambda event: events.append(str(event)))
+        ran = run(clearing(), on_event=lambda event: events.append(str(event)), system=LONG)
         assert ran.status == "completed"
         assert not any("cache" in event and "read" in event for event in events)
         calls = cli("show", ran.session_id, "--json").json["calls"]
@@ -191,7 +193,7 @@ class TestToolUsesThatTheProviderClears:
         for call, details, has_moved in list(zip(calls, told, moved, strict=True))[2:]:
             expected = details["cache"]["expected"] / call["sent_tokens"]
             read = call["tokens_cached"] / call["tokens_in"]
-            assert (expected < 0.05, expected > 0.3, read > 0.9) == (
+            assert (expected < 0.06, expected > 0.3, read > 0.9) == (
                 has_moved,
                 *[not has_moved] * 2,
             )
@@ -201,7 +203,7 @@ class TestToolUsesThatTheProviderClears:
     ) -> None:
         names = ("one", "two", "three")
         phases = [phase(name, tackle=["look", "log"]) for name in names]
-        cli.write("three.json", cascade(*phases, auto_context=clearing()))
+        cli.write("three.json", cascade(*phases, auto_context=clearing(), system=LONG))
         ran = windlass.run_sync(
             "three.json", model=MODEL, tools=[look, log], trust=True, max_turns=5
         )

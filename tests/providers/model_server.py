@@ -1,66 +1,55 @@
 """The APIs of three vendors on loopback, strict, with their prompt caches, which bill every call.
 
-Anthropic's is `thinking_server.py`'s. OpenAI's (chat and Responses) and Gemini's cache the longest
-beginning that a request shares with an earlier one, without marks, in steps and from a minimum, as
-their documents say. One token is four characters.
+Anthropic's is `thinking_server.py`'s; the caches of OpenAI (chat and Responses) and Gemini are
+those of `prefix_caches.py`. One token is four characters, prices are those of `tariffs.py`.
 
     with model_server(reads_logs(25)) as server:
         server.lead(monkeypatch)          # the clients' variables lead here
         loop(anthropic.Anthropic())
-    server.bill                           # in tokens at the price of fresh input
+        server.clock.wait(301)            # entries of five minutes are gone
+    server.bill                           # in US dollars, of the input alone
+    server.billed                         # the tokens of each call, those read and those written
+    server.refused                        # what was refused, in the vendor's words
 """
 
 from __future__ import annotations
 
 import json
 import re
+import sys
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from itertools import takewhile
-from operator import eq
 
 import pytest
 
 from tests.providers.exchanges import event
+from tests.providers.prefix_caches import MarkedCache, PrefixCache
 from tests.providers.server import Answer, Asked, streamed, whole
-from tests.providers.thinking_server import Body, Refuse, Say, ThinkingServer, in_thread
+from tests.providers.tariffs import Counts, tariff
+from tests.providers.thinking_server import Billed, Body, Refuse, Say, ThinkingServer, in_thread
 from tests.validators import gemini, openai, responses
 
-READ, WRITE = 0.1, 1.25
-"""A token read from a cache, and one written to Anthropic's, in fresh tokens."""
-CACHED_FROM, STEP = 1_024, 128
 _GEMINI = re.compile(r".*/models/([^:]+):(stream)?[gG]enerateContent")
-_FOR_GEMINI = 2_048
-
-
-@dataclass(frozen=True)
-class Billed:
-    """What one call was billed: tokens of its input, those read from a cache, those written."""
-
-    tokens: int
-    read: int
-    written: int
-
-    @property
-    def units(self) -> float:
-        return self.tokens - self.read - self.written + READ * self.read + WRITE * self.written
 
 
 @dataclass
 class ModelServer(ThinkingServer):
     """What was asked, refused and billed."""
 
-    billed: list[Billed] = field(default_factory=list)
-    _prompts: list[str] = field(default_factory=list)
+    prefixes: dict[str, PrefixCache | MarkedCache] = field(default_factory=dict)
+    """By model."""
 
-    @property
-    def bill(self) -> float:
-        """All calls' input, in fresh tokens."""
-        return sum(one.units for one in self.billed)
+    def forget(self) -> None:
+        super().forget()
+        self.prefixes.clear()
 
     def lead(self, patch: pytest.MonkeyPatch) -> None:
-        """Have the official clients ask here."""
+        """Have the official clients ask here, and Windlass read the clock of the caches."""
+        for name, module in list(sys.modules.items()):
+            if name.startswith("windlass.context") and getattr(module, "time", None) is time:
+                patch.setattr(module, "time", self.clock)
         for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
             patch.setenv(f"{name}_API_KEY", "sk-test-0123456789")
         patch.setenv("ANTHROPIC_BASE_URL", self.url)
@@ -72,29 +61,24 @@ class ModelServer(ThinkingServer):
         if path.endswith("/count_tokens"):
             return whole({"input_tokens": len(json.dumps(asked.body)) // 4})
         if path.endswith("/messages"):
-            before = len(self.usages)
-            answer = super().answer(asked)
-            for usage in self.usages[before:]:
-                kinds = [usage[f"cache_{kind}_input_tokens"] for kind in ("read", "creation")]
-                self.billed.append(Billed(usage["input_tokens"] + sum(kinds), *kinds))
-            return answer
+            return super().answer(asked)
         if path.endswith("/chat/completions"):
-            return self._answer(asked.body, openai.problems(asked.body), _chat, CACHED_FROM)
+            return self._answer(asked.body, openai.problems(asked.body), _chat)
         if path.endswith("/responses"):
-            wrong = responses.problems(asked.body["input"])
-            return self._answer(asked.body, wrong, _responses, CACHED_FROM)
+            given = asked.body["input"]
+            wrong = [] if isinstance(given, str) else responses.problems(given)
+            return self._answer(asked.body, wrong, _responses)
         if found := _GEMINI.fullmatch(path):
             body = {**asked.body, "stream": bool(found[2])}
             wrong = gemini.problems(asked.body, model=found[1])
-            return self._answer(body, wrong, _gemini, _FOR_GEMINI)
+            return self._answer({**body, "model": found[1]}, wrong, _gemini)
         return whole({"data": [{"id": "a-model", "object": "model"}], "object": "list"})
 
     def _answer(
         self,
         body: Body,
         wrong: list[str],
-        written: Callable[[Body, Say, Billed, int], tuple[Body, list[Body]]],
-        least: int,
+        written: Callable[[Body, Say, Counts, int], tuple[Body, list[Body]]],
     ) -> Answer:
         if wrong:
             self.refused.append(wrong[0])
@@ -103,27 +87,20 @@ class ModelServer(ThinkingServer):
         said = said(body) if callable(said) else said
         assert not isinstance(said, Refuse)
         say = Say(said) if isinstance(said, str) else said
-        billed = self._bill(body, least)
-        self.billed.append(billed)
-        answer, events = written(body, say, billed, len(self.billed))
+        counts = self._counts(body)
+        self.billed.append(Billed(body["model"], counts))
+        answer, events = written(body, say, counts, len(self.billed))
         if not body.get("stream"):
             return whole(answer)
         return streamed([event(one, str(one.get("type") or "")) for one in events])
 
-    def _bill(self, body: Body, least: int) -> Billed:
-        keys = ("tools", "systemInstruction", "instructions", "messages", "input", "contents")
-        prompt = "".join(json.dumps(body[key])[:-1] for key in keys if body.get(key))
-        shared = max((_common(prompt, one) for one in self._prompts), default=0) // 4
-        self._prompts.append(prompt)
-        return Billed(len(prompt) // 4, shared // STEP * STEP if shared >= least else 0, 0)
+    def _counts(self, body: Body) -> Counts:
+        model, asks = body["model"], tariff(body["model"])
+        kept = MarkedCache(asks) if asks.write > 1 else PrefixCache(asks)
+        return self.prefixes.setdefault(model, kept).send(body, self.clock.now)
 
 
-def _common(one: str, other: str) -> int:
-    """Characters that two texts begin with."""
-    return sum(1 for _ in takewhile(bool, map(eq, one, other)))
-
-
-def _chat(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body, list[Body]]:
+def _chat(body: Body, say: Say, counts: Counts, number: int) -> tuple[Body, list[Body]]:
     calls = [
         {
             "id": f"call_{number}_{at}",
@@ -136,10 +113,10 @@ def _chat(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body, list
     message |= {"tool_calls": calls} if calls else {}
     reason = "tool_calls" if calls else "stop"
     usage = {
-        "prompt_tokens": billed.tokens,
+        "prompt_tokens": counts.tokens,
         "completion_tokens": 9,
-        "total_tokens": billed.tokens + 9,
-        "prompt_tokens_details": {"cached_tokens": billed.read},
+        "total_tokens": counts.tokens + 9,
+        "prompt_tokens_details": _details(counts),
     }
     about = {"id": f"chatcmpl-{number}", "created": 1_741_569_952, "model": body["model"]}
     choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
@@ -156,7 +133,12 @@ def _chat(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body, list
     return answer, events
 
 
-def _responses(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body, list[Body]]:
+def _details(counts: Counts) -> Body:
+    written = {"cache_write_tokens": counts.written} if counts.written else {}
+    return {"cached_tokens": counts.read, **written}
+
+
+def _responses(body: Body, say: Say, counts: Counts, number: int) -> tuple[Body, list[Body]]:
     output: list[Body] = []
     if say.text:
         part = {"type": "output_text", "text": say.text, "annotations": []}
@@ -174,11 +156,11 @@ def _responses(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body,
         for at, (name, given) in enumerate(say.calls)
     ]
     usage = {
-        "input_tokens": billed.tokens,
-        "input_tokens_details": {"cached_tokens": billed.read},
+        "input_tokens": counts.tokens,
+        "input_tokens_details": _details(counts),
         "output_tokens": 9,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": billed.tokens + 9,
+        "total_tokens": counts.tokens + 9,
     }
     answer = {
         "id": f"resp_{number}",
@@ -200,7 +182,7 @@ def _responses(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body,
     return answer, events
 
 
-def _gemini(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body, list[Body]]:
+def _gemini(body: Body, say: Say, counts: Counts, number: int) -> tuple[Body, list[Body]]:
     assert body
     parts: list[Body] = [{"text": say.text}] if say.text else []
     parts += [
@@ -208,10 +190,10 @@ def _gemini(body: Body, say: Say, billed: Billed, number: int) -> tuple[Body, li
         for at, (name, given) in enumerate(say.calls)
     ]
     usage = {
-        "promptTokenCount": billed.tokens,
-        "cachedContentTokenCount": billed.read,
+        "promptTokenCount": counts.tokens,
+        "cachedContentTokenCount": counts.read,
         "candidatesTokenCount": 9,
-        "totalTokenCount": billed.tokens + 9,
+        "totalTokenCount": counts.tokens + 9,
     }
     content = {"role": "model", "parts": parts}
     ended = {"candidates": [{"content": content, "finishReason": "STOP", "index": 0}]}

@@ -92,11 +92,11 @@ class TestTheServer:
 
     def test_what_is_marked_is_written_and_read(self) -> None:
         mark = {"cache_control": {"type": "ephemeral"}}
-        asked = body([{"type": "text", "text": "Go " * 400, **mark}])
+        asked = body([{"type": "text", "text": "Go " * 4_000, **mark}])
         with thinking_server("One.") as server:
             wrote, read = (post(server, asked)["usage"] for _ in range(2))
         size = wrote["cache_creation_input_tokens"]
-        assert size > 300
+        assert size > 3_000
         assert (read["cache_read_input_tokens"], read["cache_creation_input_tokens"]) == (size, 0)
 
     def test_a_stream_says_the_same(self) -> None:

@@ -2,8 +2,9 @@
 
 Every reply begins with a signed thinking block, which goes on being checked in every later request
 (`tests/validators/thinking.py`). What a model refuses is answered with status 400 and the
-vendor's words. Prompt caching is that of `tests/window/cache.py`, one token for four characters.
-Old tool uses are cleared where a request asks for it.
+vendor's words. Prompt caching is that of `tests/window/cache.py`, one token for four characters; it
+is billed by `tariffs.py`, and lives by a clock that moves when it is told to. Old tool uses are
+cleared where a request asks for it.
 
     with thinking_server(Say("Look.", [("look", {})]), "Done.") as server:
         server.settle(tmp_path, monkeypatch)
@@ -18,7 +19,6 @@ import itertools
 import json
 import re
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
@@ -29,9 +29,10 @@ import pytest
 
 from tests.providers.exchanges import anthropic_error, anthropic_event
 from tests.providers.server import Answer, Asked, Server, streamed, whole
+from tests.providers.tariffs import Counts, bill, tariff
 from tests.validators import anthropic
 from tests.validators.thinking import CONTROLS, Read, Thinking
-from tests.window.cache import Cache, blocks_of
+from tests.window.cache import Cache, blocks_of, in_blocks
 
 Body: TypeAlias = dict[str, Any]
 Call: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -43,7 +44,8 @@ class Say:
     """One reply: thinking, then text, then calls. `thinking` is its shown text.
 
     `text` that is empty makes no block; `stop` is what ended it, as the API has it. `compaction` is
-    a block that the API made before it, of 900 tokens to 100.
+    a block that the API made before it, of 900 tokens to 100. `searches` are calls of the API's own
+    tools, behind which it pauses.
     """
 
     text: str = ""
@@ -52,6 +54,7 @@ class Say:
     redacted: bool = False
     stop: str = ""
     compaction: Mapping[str, Any] | None = None
+    searches: Sequence[Call] = ()
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,13 @@ class ModelRules:
     schemas: bool = True
 
 
-_BOUND = re.compile(r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet|haiku)-5-[5-9])")
-_NO_FORCE = re.compile(r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet)-5-[5-9])")
-_ALWAYS = re.compile(r"claude-(?:fable|mythos|(?:opus|sonnet)-5-[5-9])")
+_BOUND = re.compile(r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet|haiku)-(?:5-[5-9]|[6-9]))")
+_NO_FORCE = re.compile(r"claude-(?:(?:fable|mythos)-5-[1-9]|(?:opus|sonnet)-(?:5-[5-9]|[6-9]))")
+_ALWAYS = re.compile(r"claude-(?:fable|mythos|(?:opus|sonnet)-(?:5-[5-9]|[6-9]))")
+_ALIASES = {"team-sonnet": "claude-sonnet-5"}
+"""What a gateway calls some models."""
+_NEWEST = "2026-10-21"
+"""The version of the API whose rules are those of `_newest`."""
 
 
 def rules_of(model: str) -> ModelRules:
@@ -91,13 +98,51 @@ def rules_of(model: str) -> ModelRules:
 
 
 @dataclass
+class Clock:
+    """The time by which caches live, in seconds. It stands in for the module `time`, too."""
+
+    now: float = 0.0
+
+    def wait(self, seconds: float) -> None:
+        """Let so many seconds go by."""
+        self.now += seconds
+
+    def monotonic(self) -> float:
+        """The time."""
+        return self.now
+
+
+@dataclass(frozen=True)
+class Billed:
+    """What one call was billed: its model, and the tokens of its input."""
+
+    model: str
+    counts: Counts
+
+    @property
+    def tokens(self) -> int:
+        return self.counts.tokens
+
+    @property
+    def read(self) -> int:
+        return self.counts.read
+
+    @property
+    def dollars(self) -> float:
+        return bill(self.model, self.counts)
+
+
+@dataclass
 class ThinkingServer(Server):
-    """What was asked and refused, beside what `Server` keeps."""
+    """What was asked, refused and billed, beside what `Server` keeps."""
 
     script: list[Any]
     rules: Callable[[str], ModelRules] = rules_of
     checker: Thinking = field(default_factory=Thinking)
-    cache: Cache = field(default_factory=Cache)
+    clock: Clock = field(default_factory=Clock)
+    caches: dict[str, Cache] = field(default_factory=dict)
+    """By model."""
+    billed: list[Billed] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     """The messages of the refusals, in order."""
     answered: list[tuple[Body, list[Body]]] = field(default_factory=list)
@@ -109,6 +154,15 @@ class ThinkingServer(Server):
     def bodies(self) -> list[Body]:
         """The bodies of all requests for an answer, refused ones too."""
         return [asked.body for asked in self.asked if asked.path.endswith("/messages")]
+
+    @property
+    def bill(self) -> float:
+        """US dollars of all calls' input."""
+        return sum(one.dollars for one in self.billed)
+
+    def forget(self) -> None:
+        """Have the caches lose what they hold."""
+        self.caches.clear()
 
     def settle(self, folder: Path, patch: pytest.MonkeyPatch, more: str = "") -> None:
         """Make `folder` the current one, with settings and a key that lead here.
@@ -122,20 +176,23 @@ class ThinkingServer(Server):
         patch.chdir(folder)
 
     def answer(self, asked: Asked) -> Answer:
-        body, beta = asked.body, asked.headers.get("anthropic-beta", "")
+        named = asked.body["model"]
+        body = {**asked.body, "model": _ALIASES.get(named, named)}
+        beta = asked.headers.get("anthropic-beta", "")
         rules = self.rules(body["model"])
         read = self.checker.read(body, beta) if rules.bound else Read()
         wrong = (
             _refused(body, rules)
             or _unnamed(body, beta)
             or read.error
-            or next(iter(anthropic.problems(body)), None)
+            or next(_newest(body, asked.headers.get("anthropic-version", "")), None)
+            or next(iter(anthropic.problems(_merged(body))), None)
         )
         if wrong is not None:
             self.refused.append(wrong)
             return whole(anthropic_error("invalid_request_error", wrong), 400)
         if asked.path.endswith("/count_tokens"):
-            return whole({"input_tokens": _tokens(blocks_of(_in_blocks(body))[0])})
+            return whole({"input_tokens": _tokens(blocks_of(in_blocks(body))[0])})
         said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         said = said(body) if callable(said) else said
         if isinstance(said, Refuse):
@@ -156,7 +213,7 @@ class ThinkingServer(Server):
             "id": f"msg_{next(self._numbers)}",
             "type": "message",
             "role": "assistant",
-            "model": body["model"],
+            "model": named,
             "content": content,
             "stop_reason": stop,
             "stop_sequence": None,
@@ -171,6 +228,7 @@ class ThinkingServer(Server):
     def _reply(self, body: Body, say: Say) -> tuple[list[Body], str]:
         """The blocks of a reply, and what ended it."""
         content: list[Body] = [dict(say.compaction)] if say.compaction else []
+        content += [_results(use) for use in anthropic.paused(body["messages"][-1])]
         for text in say.thinking if (body.get("thinking") or {}).get("type") != "disabled" else ():
             signed = f"sig_{next(self._numbers)}"
             if say.redacted:
@@ -182,17 +240,27 @@ class ThinkingServer(Server):
         for name, given in say.calls:
             id_ = f"toolu_{next(self._numbers)}"
             content.append({"type": "tool_use", "id": id_, "name": name, "input": dict(given)})
-        return content, say.stop or ("tool_use" if say.calls else "end_turn")
+        for name, given in say.searches:
+            about = {"id": f"srvtoolu_{next(self._numbers)}", "name": name, "input": dict(given)}
+            content.append({"type": "server_tool_use", **about})
+        ended = "pause_turn" if say.searches else "tool_use" if say.calls else "end_turn"
+        return content, say.stop or ended
 
     def _usage(self, body: Body, content: list[Body]) -> Body:
-        body = _in_blocks(body)
-        texts, marked = blocks_of(body)
-        read = self.cache.send(body, time.monotonic()).read
-        end = max([read, *(at + 1 for at in marked)])
+        model = body["model"]
+        cache = self.caches.setdefault(model, Cache(tariff(model).minimum))
+        sent = cache.send(in_blocks(body), self.clock.now)
+        written, long = sent.tokens_written, sent.tokens_written_long
+        counts = Counts(sent.tokens, sent.tokens_read, written, long)
+        self.billed.append(Billed(model, counts))
         return {
-            "input_tokens": _tokens(texts[end:]),
-            "cache_creation_input_tokens": _tokens(texts[read:end]),
-            "cache_read_input_tokens": _tokens(texts[:read]),
+            "input_tokens": sent.tokens - sent.tokens_read - written - long,
+            "cache_creation_input_tokens": written + long,
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": written,
+                "ephemeral_1h_input_tokens": long,
+            },
+            "cache_read_input_tokens": sent.tokens_read,
             "output_tokens": _tokens([json.dumps(block) for block in content]),
             "service_tier": "standard",
         }
@@ -208,6 +276,39 @@ def _refused(body: Body, rules: ModelRules) -> str | None:
     if (body.get("output_config") or {}).get("format") and not rules.schemas:
         return "output_config.format: structured outputs are not supported by this model."
     return None
+
+
+def _newest(body: Body, version: str) -> Iterator[str]:
+    """What the API refuses since its newest version, of a request that asks for that one."""
+    if version < _NEWEST:
+        return
+    for key in ("temperature", "top_p", "top_k"):
+        if key in body:
+            yield f"{key}: Extra inputs are not permitted"
+    for at, turn in enumerate(in_blocks(body)["messages"]):
+        for block in turn["content"]:
+            if turn["role"] == "assistant" and block["type"] == "document":
+                yield f"messages.{at}: document blocks are not permitted in assistant messages"
+            if turn["role"] == "user" and block["type"] == "text" and block.get("citations"):
+                yield f"messages.{at}: citations are not permitted in user messages"
+
+
+def _merged(body: Body) -> Body:
+    """The body with messages of one role in a row as one, as the API takes them."""
+    turns: list[Body] = []
+    for turn in in_blocks(body)["messages"]:
+        if turns and turns[-1]["role"] == turn["role"] != "system":
+            turns[-1] = {**turn, "content": [*turns[-1]["content"], *turn["content"]]}
+        else:
+            turns.append(turn)
+    return {**body, "messages": turns}
+
+
+def _results(use: Mapping[str, Any]) -> Body:
+    """What a search found on which the API had paused."""
+    about = {"type": "web_search_result", "url": "https://example.com/", "title": "An example"}
+    found = [{**about, "encrypted_content": "abcd" * 20, "page_age": None}]
+    return {"type": f"{use['name']}_tool_result", "tool_use_id": use["id"], "content": found}
 
 
 MANAGEMENT = "context-management-2025-06-27"
@@ -244,7 +345,7 @@ def cleared_of(body: Body) -> tuple[Body, list[Body]]:
         results = [one for one in blocks if one["type"] == "tool_result"]
         old = [one for one in results if one["tool_use_id"] not in spared]
         old = old[: max(0, len(old) - edit["keep"]["value"])]
-        size = _tokens(blocks_of(_in_blocks(body))[0])
+        size = _tokens(blocks_of(in_blocks(body))[0])
         gone = _tokens([json.dumps(one.get("content")) for one in old])
         least = edit.get("clear_at_least", {"value": 1})["value"]
         if size <= edit["trigger"]["value"] or gone < least:
@@ -263,16 +364,6 @@ def cleared_of(body: Body) -> tuple[Body, list[Body]]:
         told = {"cleared_tool_uses": len(old), "cleared_input_tokens": gone}
         return {**body, "messages": kept}, [{"type": edit["type"], **told}]
     return body, []
-
-
-def _in_blocks(body: Body) -> Body:
-    """The body with blocks where it has strings."""
-
-    def blocks(content: Any) -> Any:
-        return [{"type": "text", "text": content}] if isinstance(content, str) else content
-
-    turns = [{**one, "content": blocks(one["content"])} for one in body["messages"]]
-    return {**body, "system": blocks(body.get("system") or []), "messages": turns}
 
 
 def _tokens(texts: Sequence[str]) -> int:

@@ -33,6 +33,7 @@ def problems(body: Mapping[str, Any]) -> list[str]:
         *_roles(messages),
         *_end(messages[-1], str(body.get("model"))),
         *_pairs(spoken, {tool.get("name") for tool in body.get("tools") or []}),
+        *_searches(spoken),
         *_marks(body),
         *(
             wrong
@@ -124,7 +125,7 @@ def _roles(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _end(last: Mapping[str, Any], model: str) -> Iterator[str]:
-    if last.get("role") != "assistant":
+    if last.get("role") != "assistant" or paused(last):
         return
     if _NEW.match(model):
         yield "this model does not support assistant message prefill: the last must be the user's"
@@ -163,6 +164,28 @@ def _pairs(messages: Sequence[Mapping[str, Any]], defined: set[Any]) -> Iterator
                 )
         if kinds != sorted(kinds, reverse=True):
             yield f"messages[{at}]: tool_result blocks must stand before all others"
+
+
+def paused(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The calls of the API's own tools in a message that have no result there.
+
+    They stand in the last message alone, which the model then goes on with.
+    """
+    if message.get("role") != "assistant":
+        return []
+    blocks = _blocks(message)
+    answered = {one.get("tool_use_id") for one in blocks if not _is_result(one)}
+    uses = [one for one in blocks if one.get("type") == "server_tool_use"]
+    return [one for one in uses if one.get("id") not in answered]
+
+
+def _searches(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for at, message in enumerate(messages[:-1]):
+        for use in paused(message):
+            yield (
+                f"messages.{at}: `{use.get('name')}` tool use with id `{use.get('id')}` was found"
+                f" without a corresponding `{use.get('name')}_tool_result` block"
+            )
 
 
 def _is_result(block: Mapping[str, Any]) -> bool:
@@ -226,13 +249,31 @@ def _marks(body: Mapping[str, Any]) -> Iterator[str]:
         for block in _blocks(message):
             inner = block.get("content")
             blocks += [*(inner if isinstance(inner, list) else []), block]
-    marked = [one for one in [*blocks, body] if one.get("cache_control")]
-    if len(marked) > _MOST_MARKS:
-        yield f"a maximum of 4 blocks with cache_control may be provided, found {len(marked)}"
-    spans = [one["cache_control"].get("ttl", "5m") for one in marked if one is not body]
+    marked = [one for one in blocks if one.get("cache_control")]
+    spans = [str(one["cache_control"].get("ttl", "5m")) for one in marked]
+    if whole := body.get("cache_control"):
+        span = str(whole.get("ttl", "5m"))
+        own = (blocks[-1].get("cache_control") or {}).get(
+            "ttl", "5m" if blocks[-1] in marked else ""
+        )
+        if own and own != span:
+            yield (
+                f"Top-level cache_control has ttl='{span}' but the target block already has"
+                f" cache_control with ttl='{own}'"
+            )
+        spans += [] if own else [span]
+    if len(spans) > _MOST_MARKS:
+        yield (f"A maximum of 4 blocks with cache_control may be provided. Found {len(spans)}.")
     if spans != sorted(spans):  # "1h" sorts before "5m"
-        yield "a ttl='1h' cache_control block must not come after a ttl='5m' one"
+        yield (
+            "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block."
+            " Note that blocks are processed in the following order: `tools`, `system`, `messages`."
+        )
+    for span in sorted({*spans} - {"5m", "1h"}):
+        yield f"cache_control.ttl: Input should be '5m' or '1h', not {span!r}"
     for one in marked:
+        if one["cache_control"].get("type") != "ephemeral":
+            yield "cache_control.type: Input should be 'ephemeral'"
         if str(one.get("type")).endswith("thinking"):
             yield "cache_control cannot be set on thinking blocks"
         if one.get("type") == "text" and not one.get("text"):
