@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.api.comparing.intervals import (
+from windlass.text.intervals import (
     bootstrap,
     holm,
     inputs_for_no_worse,

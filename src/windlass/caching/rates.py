@@ -412,6 +412,55 @@ def prices_of(model: str, *, warn: Callable[[str], None] | None = None) -> Price
     return Prices(read, write, minimum, step, rules.ttl_s, write_long=long, tiers=price.tiers)
 
 
+def kin_of(name: str) -> str | None:
+    """The listed model of the same vendor that is most like `provider/model`, of these the newest.
+
+    Models are alike in the words of their names; of Anthropic's and Google's, any is like any other
+    (None: none is).
+
+    >>> kin_of("anthropic/claude-sonnet-99"), kin_of("openai/our-alias")
+    ('anthropic/claude-sonnet-5-5', None)
+    """
+    from genai_prices import data_snapshot
+
+    provider, model = _reference(name)
+    listed = next(
+        (each.models for each in data_snapshot.get_snapshot().providers if each.id == provider), []
+    )
+    usual = _USUAL_FAMILY.get(provider, frozenset())
+    families = _family(model), usual
+    prefix = name.removesuffix(model)
+    for family in families:
+        alike = [
+            (common, -len(own - family), _version(one.id), one.id)
+            for one in listed
+            if (own := _family(one.id)) and (common := len(own & family))
+        ]
+        # A vendor's word alone makes no family.
+        least = 1 if family is usual else len(family & _VENDOR_WORDS) + 1
+        for common, _, _, ident in sorted(alike, reverse=True):
+            if common >= least and rate(prefix + ident) is not None:
+                return prefix + ident
+    return None
+
+
+_USUAL_FAMILY: Final = {
+    "anthropic": frozenset({"claude", "sonnet"}),
+    "google": frozenset({"gemini", "flash"}),
+}
+"""The models whose rules are taken for a name that says nothing, by the table's provider."""
+_VENDOR_WORDS: Final = frozenset({"claude", "gemini"})
+
+
+def _family(model: str) -> frozenset[str]:
+    """The words of a model's name: no versions, dates or sizes."""
+    return frozenset(word for word in re.split(r"[-_/.:@\s]+", model.lower()) if word.isalpha())
+
+
+def _version(model: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"(?<!\d)\d{1,2}(?!\d)", model))
+
+
 def cache_of(model: str) -> CacheRules:
     """The cache rules of `provider/model`; NO_CACHE where it is in no price table.
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from windlass.api.comparing.intervals import Interval
+from windlass.text.intervals import Interval
 from windlass.caching.rates import many, money
 from windlass.cli.output import note, out
 from windlass.cli.printed_tables import dollar_cell, print_table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from windlass.context._lists import FormList, WrittenObject
 from windlass.context.window import Chat

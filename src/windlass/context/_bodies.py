@@ -6,15 +6,20 @@ a request and its cache.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
+from operator import is_
 from typing import Any, Final
 
-from windlass.context._threads import Asked
+from windlass.caching.breakpoints import TOOLS, Place
+from windlass.caching.prompt_cache import Pieces
 from windlass.context.window import ChatWindow
 from windlass.errors import UsageError
 from windlass.wire.forms import FormName, as_json
+from windlass.wire.marks import mark_key
 
 _PATHS: Final[Mapping[str, FormName]] = {
     "/v1/messages": "anthropic",
@@ -34,20 +39,83 @@ _HEADS: Final[Mapping[str, str]] = {
     "gemini": "systemInstruction",
 }
 """Where what stands in front of the list stands, by form."""
-_ELSEWHERE: Final = ("previous_response_id", "conversation", "cachedContent", "prompt")
-"""Keys of a request whose messages lie with the provider."""
+_ELSEWHERE: Final[Mapping[str, str]] = {
+    "previous_response_id": "its earlier messages lie with the provider",
+    "conversation": "its earlier messages lie with the provider",
+    "cachedContent": "its earlier messages lie in a cache that was made before",
+    "prompt": "its messages stand in a prompt of the provider's",
+}
 _MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
 _ABSENT: Final = ("Omit", "NotGiven")
 """Classes by which clients say that an argument was not given."""
+_PICTURES: Final = frozenset({"image", "image_url", "input_image", "inlineData", "inline_data"})
+_PICTURE_TOKENS: Final = 1_105
+_CHARS_A_TOKEN: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class OwnMark:
+    """A cache mark that the caller set: at which message of head and list, on which block.
+
+    Message `TOOLS` is the list of tools. `key` and `value` are the mark.
+    """
+
+    place: Place
+    key: str
+    value: Any
+
+    @property
+    def long(self) -> bool:
+        """Whether it asks for the longer time."""
+        return isinstance(self.value, Mapping) and self.value.get("ttl") == "1h"
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A request that was read. `marks`: it has cache marks of its own."""
+    """A request that was read.
 
-    asked: Asked
+    `raw` is its body as it came, `body` the same as JSON with a list of messages. `head` is what
+    stands in front of the conversation, as messages without cache marks; `head_as_came` are those
+    of them that stand in the list itself. `messages` are the conversation as it came, `bare` the
+    same without cache marks, `digests` one for the bytes of each. `marks` are the caller's;
+    `automatic_mark`: the body as a whole has one, which stands at its end.
+    """
+
+    form: FormName
+    model: str
+    raw: Mapping[str, Any]
     body: Mapping[str, Any]
-    marks: bool
+    head: tuple[Mapping[str, Any], ...]
+    head_as_came: list[Any]
+    messages: list[Any]
+    bare: list[Mapping[str, Any]]
+    digests: list[bytes]
+    tools: list[Any]
+    marks: tuple[OwnMark, ...]
+    automatic_mark: bool
+    pieces: Pieces
+
+    @property
+    def in_list(self) -> int:
+        """How many messages of the head stand in the list."""
+        return len(self.head_as_came)
+
+    @property
+    def head_blocks(self) -> list[tuple[Place, str]]:
+        """The texts in front of the conversation, by message and block."""
+        return [
+            ((at, block), text)
+            for at, message in enumerate(self.head)
+            for block, text in enumerate(_texts(message))
+        ]
+
+    @property
+    def offers_tools(self) -> bool:
+        """Whether the model may call a tool or not: where it must, no loop is to be expected."""
+        forced: Any = self.body.get("tool_choice")
+        if isinstance(forced, Mapping):
+            forced = forced.get("type")
+        return bool(self.tools) and forced in (None, "auto")
 
 
 def form_of_request(path: str, body: Any) -> tuple[FormName, str] | None:
@@ -64,70 +132,181 @@ def form_of_request(path: str, body: Any) -> tuple[FormName, str] | None:
 def opened(form: FormName, model: str, body: Mapping[str, Any]) -> Opened:
     """A request, read. Raises UsageError for one whose messages lie elsewhere or are no list."""
     given = {key: one for key, one in body.items() if type(one).__name__ not in _ABSENT}
-    if elsewhere := [key for key in _ELSEWHERE if given.get(key) is not None]:
-        raise UsageError(f"{elsewhere[0]}: its messages lie with the provider")
+    for key, why in _ELSEWHERE.items():
+        if given.get(key) is not None:
+            raise UsageError(why)
     listed = given.get(_LISTS[form])
     if form == "responses" and isinstance(listed, str):
         listed = [{"role": "user", "content": listed}]
     if form == "gemini" and isinstance(listed, Mapping):
         listed = [listed]
     if isinstance(listed, str | Mapping) or not isinstance(listed, Iterable):
-        raise UsageError(f"{_LISTS[form]} is no list")
+        raise UsageError(f"its {_LISTS[form]} are no list")
     messages = given[_LISTS[form]] = [as_json(one) for one in listed]
     tools = given.get("tools")
-    if tools is not None:
-        tools = given["tools"] = [as_json(one) for one in tools]
-    bare = [_unmarked(one) for one in messages]
-    head = given.get(_HEADS.get(form, ""))
-    bare_tools = [_without_marks(one) for one in tools or ()]
-    asked = Asked(form, model, _head(form, as_json(head)), bare, bare_tools)
-    marks = "cache_control" in given or bare_tools != (tools or [])
-    marks = marks or any(map(_has_marks, [*messages, {"content": head}]))
-    return Opened(asked, given, marks)
-
-
-def with_window(request: Opened, window: ChatWindow, *, keyed: bool) -> dict[str, Any]:
-    """The body with what a window shows; `keyed`: with a key for the provider's cache."""
-    form, body = request.asked.form, dict(request.body)
-    wired = window.wire(form)
-    listed = wired[_LISTS[form]]
-    if form == "responses" and request.asked.head is not None:
-        listed = listed[1:]  # the instructions, which stay where they are
-    body[_LISTS[form]] = listed
-    if form == "anthropic":
-        body = _marked(body, wired, request.asked.tools)
-    if keyed:
-        for key in ("prompt_cache_key", "prompt_cache_options"):
-            if key in wired:
-                body.setdefault(key, wired[key])
-    return body
-
-
-def _marked(body: dict[str, Any], wired: Mapping[str, Any], tools: Sequence[Any]) -> dict[str, Any]:
-    """An Anthropic body with the marks of a window on its system prompt and its tools."""
-    if "system" in wired:
-        body["system"] = wired["system"]
+    tools = [] if tools is None else [as_json(one) for one in tools]
     if tools:
-        marked = [one.get("cache_control") for one in wired["tools"][: len(tools)]]
-        body["tools"] = [
-            {**tool, "cache_control": mark} if mark else tool
-            for tool, mark in zip(tools, marked, strict=True)
-        ]
-    body.pop("cache_control", None)  # which would be one mark more, at the end
-    return body
+        given["tools"] = tools
+    front = _front(form, as_json(given.get(_HEADS.get(form, ""))))
+    in_list = next(
+        (at for at, one in enumerate(messages) if _role(one) not in ("system", "developer")),
+        len(messages),
+    )
+    if in_list == len(messages):
+        raise UsageError("it holds no conversation")
+    head = (*front, *messages[:in_list])
+    rest = messages[in_list:]
+    bare = [_unmarked(one) for one in rest]
+    marks = [
+        *(OwnMark((TOOLS, at), *mark) for at, one in enumerate(tools) for mark in _mark_of(one)),
+        *(
+            OwnMark((at, block), *mark)
+            for at, message in enumerate((*head, *rest))
+            for block, mark in _marks_in(message)
+        ),
+    ]
+    return Opened(
+        form,
+        model,
+        body if isinstance(body.get(_LISTS[form]), list | tuple | str | Mapping) else given,
+        given,
+        tuple(_unmarked(one) for one in head),
+        messages[:in_list],
+        rest,
+        bare,
+        [_digest(one) for one in bare],
+        [_without_marks(one) for one in tools],
+        tuple(marks),
+        "cache_control" in given,
+        pieces_of(form, given),
+    )
 
 
-def _head(form: FormName, given: Any) -> Mapping[str, Any] | None:
-    """What stands in front of a list, as a message."""
-    if not given:
+def with_window(
+    request: Opened, window: ChatWindow, *, mark: bool
+) -> tuple[Mapping[str, Any], int]:
+    """The body with what a window shows, and how many cache marks were added.
+
+    What a window shows as it came is the caller's own, and where nothing changes so is the body.
+    `mark`: add marks to the caller's. Raises UsageError where the window does not begin with the
+    head of the request.
+    """
+    form, ahead = request.form, len(request.head)
+    if any(_role(one) not in ("system", "developer") for one in window.messages[:ahead]):
+        raise UsageError("its system prompt stands elsewhere in the window")
+    front = ahead - request.in_list
+    head = [*_front(form, request.body.get(_HEADS.get(form, ""))), *request.head_as_came]
+    shown, tools = list(window.messages[ahead:]), list(request.body.get("tools") or ())
+    places = (head, 0), (shown, ahead)
+
+    def put(place: Place, key: str, value: Any) -> bool:
+        if place[0] == TOOLS:
+            if not 0 <= place[1] < len(tools) or _mark_of(tools[place[1]]):
+                return False
+            tools[place[1]] = {**tools[place[1]], key: value}
+            return True
+        side, first = places[place[0] >= ahead]
+        marked = _with_mark(side[place[0] - first], place[1], key, value, form)
+        if marked is not None:
+            side[place[0] - first] = marked
+        return marked is not None
+
+    owns = window.own_breakpoints
+    own_places = list(zip(request.marks, owns, strict=False))
+    last_long = max((at for own, at in own_places if at and own.long), default=None)
+    for own, at in own_places:  # the window may show a marked message shortened
+        if at is not None:
+            put(at, own.key, own.value)
+    added = 0
+    if mark and (key := "cache_control" if form == "anthropic" else mark_key(request.model)):
+        long = window.long_breakpoints
+        for at in window.breakpoints:
+            value = {"type": "ephemeral"}
+            # Marks for an hour stand before the others, or the request is refused.
+            if at in long or (last_long is not None and at < last_long):
+                value["ttl"] = "1h"
+            if key == "prompt_cache_breakpoint":
+                value = {"mode": "explicit"}
+            added += at not in owns and put(at, key, value)
+    body = dict(request.body)
+    if not _same(shown, request.messages) or not _same(head[front:], request.head_as_came):
+        body[_LISTS[form]] = [*head[front:], *shown]
+    if body == request.body and not added:
+        return request.raw, 0
+    if added and front and form == "anthropic":
+        body["system"] = head[0]["content"]
+    if added and tools:
+        body["tools"] = tools
+    if added and key == "prompt_cache_breakpoint":
+        body.setdefault("prompt_cache_options", {"mode": "explicit"})
+    return body, added
+
+
+def _same(shown: Sequence[Any], messages: Sequence[Any]) -> bool:
+    return len(shown) == len(messages) and all(map(is_, shown, messages))
+
+
+def _with_mark(message: Any, block: int, key: str, value: Any, form: FormName) -> Any | None:
+    """A message with a mark on one of its blocks; None where it takes none, or has one."""
+    content = message.get("content") if isinstance(message, Mapping) else None
+    if isinstance(content, str) and content.strip():
+        kind = "input_text" if form == "responses" else "text"
+        content = [{"type": kind, "text": content}]
+    if not isinstance(content, list) or block >= len(content):
         return None
+    one = content[block]
+    if not isinstance(one, Mapping) or _mark_of(one) or _is_thinking(one):
+        return None
+    return {**message, "content": [*content[:block], {**one, key: value}, *content[block + 1 :]]}
+
+
+def _is_thinking(block: Mapping[str, Any]) -> bool:
+    return str(block.get("type")).endswith("thinking")
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, Mapping) else None
+
+
+def _front(form: FormName, given: Any) -> tuple[Mapping[str, Any], ...]:
+    """What stands in front of a list, as messages."""
+    if not given:
+        return ()
     if form == "gemini":
         parts = given.get("parts") if isinstance(given, Mapping) else None
         if not isinstance(parts, list) or not all(set(part) == {"text"} for part in parts):
-            raise UsageError("systemInstruction holds more than text")
-        return {"role": "system", "content": [{"type": "text", **part} for part in parts]}
-    head: Mapping[str, Any] = _unmarked({"role": "system", "content": given})
-    return head
+            raise UsageError("its system instruction holds more than text")
+        return ({"role": "system", "content": [{"type": "text", **part} for part in parts]},)
+    return ({"role": "system", "content": given},)
+
+
+def _texts(message: Mapping[str, Any]) -> list[str]:
+    """The texts of a message of the head, by block."""
+    content = message.get("content")
+    if isinstance(content, list):
+        return [one.get("text", "") if isinstance(one, Mapping) else "" for one in content]
+    return [content] if isinstance(content, str) else [""]
+
+
+# ---- cache marks ------------------------------------------------------------------------------
+
+
+def _mark_of(block: Any) -> list[tuple[str, Any]]:
+    """The mark of a block or a tool, or of one that it holds."""
+    if not isinstance(block, Mapping):
+        return []
+    marks = [(key, block[key]) for key in _MARKS if block.get(key) is not None]
+    inner = block.get("content")
+    if not marks and isinstance(inner, list):
+        marks = [mark for one in inner for mark in _mark_of(one)]
+    return marks[-1:]
+
+
+def _marks_in(message: Any) -> Iterator[tuple[int, tuple[str, Any]]]:
+    content = message.get("content") if isinstance(message, Mapping) else None
+    for at, block in enumerate(content if isinstance(content, list) else ()):
+        for mark in _mark_of(block):
+            yield at, mark
 
 
 def _unmarked(message: Any) -> Any:
@@ -154,9 +333,62 @@ def _without_marks(block: Any) -> Any:
     return bare
 
 
-def _has_marks(message: Any) -> bool:
-    content = message.get("content") if isinstance(message, Mapping) else None
-    return isinstance(content, list) and [_without_marks(one) for one in content] != content
+# ---- what a cache compares --------------------------------------------------------------------
+
+
+def _bytes(value: Any) -> bytes:
+    """JSON as it is sent. Raises UsageError for what is none."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode(errors="surrogatepass")
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"it holds what is no JSON: {error}") from error
+
+
+def _digest(message: Any) -> bytes:
+    """What tells a message from all others, to the byte."""
+    return blake2b(_bytes(message), digest_size=16).digest()
+
+
+def pieces_of(form: FormName, body: Mapping[str, Any]) -> Pieces:
+    """A body as its provider's cache compares it: a piece for each tool and each block."""
+    pieces: list[tuple[bytes, float]] = []
+    marks: dict[int, bool] = {}
+
+    def add(holder: str, block: Any) -> None:
+        for _, value in _mark_of(block):
+            marks[len(pieces)] = isinstance(value, Mapping) and value.get("ttl") == "1h"
+        bare = _without_marks(block)
+        text = _bytes(bare)
+        pieces.append((holder.encode() + text, _tokens(bare, len(text))))
+
+    for tool in body.get("tools") or ():
+        add("tool", tool)
+    for message in (*_front(form, body.get(_HEADS.get(form, ""))), *body[_LISTS[form]]):
+        if not isinstance(message, Mapping):
+            add("", message)
+            continue
+        holder = "parts" if "parts" in message else "content"
+        content = message.get(holder)
+        rest = {key: one for key, one in message.items() if key not in (holder, *_MARKS)}
+        about = _bytes(rest).decode(errors="surrogatepass")
+        if isinstance(content, str):
+            content = [{"type": "text", "text": content}]
+        for block in content if isinstance(content, list) and content else [content]:
+            add(about, block)
+    if "cache_control" in body and pieces:
+        value = body["cache_control"]
+        marks[len(pieces) - 1] = isinstance(value, Mapping) and value.get("ttl") == "1h"
+    return Pieces.of(pieces, marks)
+
+
+def _tokens(block: Any, size: int) -> float:
+    """About how many tokens a block is that has so many bytes as JSON; pictures have their own."""
+    if isinstance(block, Mapping):
+        if not _PICTURES.isdisjoint(block) or block.get("type") in _PICTURES:
+            return _PICTURE_TOKENS
+        if isinstance(inner := block.get("content"), list):
+            return sum(_tokens(one, len(_bytes(one))) for one in inner)
+    return size / _CHARS_A_TOKEN
 
 
 def usage_of(answer: Any) -> Mapping[str, Any] | None:

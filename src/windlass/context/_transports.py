@@ -32,7 +32,7 @@ class Asking(Protocol):
         """Take an answer, or an event of a streamed one: an object of the client, or JSON."""
         ...
 
-    def again(self, error: Exception) -> dict[str, Any]:
+    def again(self, error: Exception) -> Mapping[str, Any]:
         """The body to be sent in place of one that was refused; raises the error otherwise."""
         ...
 

@@ -9,9 +9,11 @@ costs what is new in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, TypedDict, Unpack, cast
 
+from windlass.caching.breakpoints import Place
 from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
@@ -26,7 +28,7 @@ from windlass.messages import Message, ToolCall, ToolSpec, tool, user
 from windlass.text.tokens import FamilyCounter, request_tokens, size
 from windlass.window.conversation import Conversation
 from windlass.window.driver import AskedCall, Driver, NextCall
-from windlass.window.entries import Entry, Item
+from windlass.window.entries import Entry, Item, Replace
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import matching, meant, part_of, reference
@@ -37,6 +39,7 @@ from windlass.wire.base import Format, Usage
 from windlass.wire.calls import NO_RESULT
 from windlass.wire.editing import cleared, read_edits
 from windlass.wire.forms import MODULES, FormName, as_json, has_objects
+from windlass.wire.marks import block_parts, content_parts
 
 _NO_MODEL: Final = "openai/gpt-4o"
 """Whose tokens are counted where no model is named."""
@@ -104,6 +107,8 @@ class Context:
             )
         )
         self._last: ChatWindow | None = None
+        self._marks: tuple[tuple[Place, ...], bool, Place | None] = (), False, None
+        """The caller's cache marks, as `use_marks` has them."""
         self._block = ""
         """What the next call is told at its end."""
         self._sent: ChatWindow | None = None
@@ -346,6 +351,31 @@ class Context:
         form = cast("Format", import_module(MODULES[name]))
         return (*told, *form.repaired_ends(messages, model))
 
+    def use_marks(self, own: Sequence[Place], *, end: bool, until: Place | None) -> None:
+        """Set what the next windows know of the caller's cache marks.
+
+        Places are by message of the list, in the order of appending, and by block of its content;
+        message -1 is the list of tools.
+
+        Args:
+            own: The caller's marks. `ChatWindow.own_breakpoints` says where they stand.
+            end: Whether the request as a whole has one, which stands at its end.
+            until: The first place at which no other mark may stand (None: there is none).
+        """
+        if self._marks != (tuple(own), end, until):
+            self._marks = tuple(own), end, until
+            self._last = None
+
+    def replace_head(self, position: int, message: Message) -> None:
+        """Let a system message at a position of the list be another one from here on."""
+        for at, taken in enumerate(self._list.taken):
+            if taken.source == position:
+                item = replace(taken.item, message=message)
+                self._list.taken[at] = replace(taken, item=item)
+                edit = Replace(item.id, message, "repair", "the caller changed it")
+                self.conversation.settle(edit)
+                self._last = None
+
     @property
     def takes_marks(self) -> bool:
         """Whether the model's provider wants cache marks, of a kind that is known."""
@@ -473,6 +503,7 @@ class Context:
             cached=0 if lapsed else call.sent.held,
             number=conversation.calls + 1,
             assumed=self._assumed(),
+            own_marks=self._own_places(call.entries),
         )
         if (written := self._list.written(call.entries)) is not None:
             objects, form = written
@@ -489,6 +520,10 @@ class Context:
         def fits(messages: Sequence[Message]) -> bool:
             return most is None or self.corrected(self.counted(messages)) <= most
 
+        _, end, until = self._marks
+        own = [place for place in self._own_places(entries) if place is not None]
+        if end and entries:
+            own.append((len(entries) - 1, self._parts_of(entries[-1].message)[-1]))
         return self._driver.next_call(
             AskedCall(
                 entries,
@@ -496,10 +531,56 @@ class Context:
                 gap=self._cache.pauses.gap,
                 block=self._block,
                 unmarked=loose,
+                own_marks=sorted(set(own)),
+                marks_until=until and self._first_place(entries, until),
             ),
             size=lambda text: self.conversation.rules.count(user(text)) if text else 0,
             fits=fits,
         )
+
+    def _own_places(self, entries: Sequence[Entry]) -> tuple[Place | None, ...]:
+        """The caller's cache marks by entry and part (None: what was marked is not shown)."""
+        own = self._marks[0]
+        if not own:
+            return ()
+        shown = {entry.item.id: at for at, entry in enumerate(entries)}
+        places: list[Place | None] = []
+        for position, block in own:
+            if position < 0:
+                places.append((position, block))
+                continue
+            parts = [
+                (taken.item, part)
+                for taken in self._list.taken
+                if taken.source == position and not taken.left_out
+                for part in self._parts_of(taken.item.message)
+            ]
+            item, part = parts[min(block, len(parts) - 1)] if parts else (None, 0)
+            at = shown.get(item.id) if item is not None else None
+            if at is None:
+                places.append(None)
+            else:
+                now = self._parts_of(entries[at].message)
+                places.append((at, part if part in now else now[-1]))
+        return tuple(places)
+
+    def _first_place(self, entries: Sequence[Entry], place: Place) -> Place:
+        """The first place by entry and part of what stands at a place of the list or behind it."""
+        if place[0] < 0:
+            return place
+        sources = {taken.item.id: taken.source for taken in self._list.taken}
+        for at, entry in enumerate(entries):
+            source = sources.get(entry.item.id)
+            if source is not None and source >= place[0]:
+                parts = self._parts_of(entry.message)
+                exact = source == place[0] and place[1] < len(parts)
+                return at, parts[place[1]] if exact and place[1] else 0
+        return len(entries), 0
+
+    def _parts_of(self, message: Message) -> list[int]:
+        """The parts of a message that are blocks of its content in the form of the list."""
+        parts = content_parts(message) if self._list.in_chat_form else block_parts(message)
+        return parts or [0]
 
     def _call_made(self, window: ChatWindow | None) -> None:
         """The next call was made, by this window (None: by the one that it would have had)."""

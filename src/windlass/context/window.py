@@ -158,6 +158,17 @@ class ChatWindow:
         return self._parts.next_call
 
     @property
+    def edits(self) -> Mapping[int, Edit]:
+        """The edits in force, by position in the conversation."""
+        return self._parts.edits
+
+    def original(self, at: int) -> tuple[Message, int | None]:
+        """The message at a position of the conversation, and its place in the caller's list."""
+        ident = self._context.ident_at(at)
+        taken = next(one for one in self._parts.taken if one.item.id == ident)
+        return taken.item.message, taken.source
+
+    @property
     def wants(self) -> tuple[Want, ...]:
         """Texts that would make the window shorter; answer with `Context.supply`."""
         return self._parts.wants

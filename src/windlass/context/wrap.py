@@ -2,27 +2,42 @@
 
 A wrapped client is a copy of it that differs in one thing: what carries its requests. Whatever of
 the client asks for an answer goes that way, streamed or not; all else of it is as it was.
+
+Beside each request stands the plain one, as it came, and what it would have cost. Cache marks of
+the caller's stay; others are added where a second call of the same beginning is to be expected, and
+no request is sent by which the bill would pass that of the plain ones.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
+from windlass.caching.breakpoints import mark_rules
 from windlass.caching.prices import Prices
-from windlass.caching.rates import cost, many, money, rate
-from windlass.context._bodies import Opened, form_of_request, opened, usage_of, with_window
-from windlass.context._threads import Asked, Call, Thread, Threads
+from windlass.caching.provider_rules import cache_rules
+from windlass.caching.rates import is_local, kin_of, prices_of, rate
+from windlass.context._accounts import Account, Expected, estimate
+from windlass.context._bodies import (
+    Opened,
+    form_of_request,
+    opened,
+    pieces_of,
+    usage_of,
+    with_window,
+)
+from windlass.context._reuse import Reuse
+from windlass.context._threads import Call, Thread, Threads
 from windlass.context._transports import with_models, with_post
+from windlass.context._wrapped_calls import WrappedCall, WrapReport, describe
 from windlass.context.context import Context
-from windlass.errors import UsageError
+from windlass.errors import UsageError, WindlassError
 from windlass.window.options import Policy
 from windlass.window.originals import RECALL
 from windlass.wire.base import Usage
-from windlass.wire.thinking import refuses_thinking
+from windlass.wire.thinking import refuses_thinking, thinking_rules
 from windlass.wire.tools import read_tools
 from windlass.wire.usage import read_usage
 
@@ -30,73 +45,9 @@ Client = TypeVar("Client")
 
 _PROVIDERS: Final = {"anthropic": "anthropic", "openai": "openai", "google": "gemini"}
 """By the package that a client's class stands in."""
-_UNKNOWN: Final = "no conversation so far"
-
-
-@dataclass(slots=True)
-class WrappedCall:
-    """A call that a wrapped client made.
-
-    `thread` is the number of its conversation, `messages` how many it had. `tokens` were sent by
-    our count, and sending everything would have been `saved_tokens` more. `usage` is what the
-    provider counted (None: it did not say). `assumed` is what was not known.
-    """
-
-    thread: int
-    model: str
-    messages: int
-    tokens: int
-    saved_tokens: int
-    assumed: tuple[str, ...] = ()
-    usage: Usage | None = None
-
-    @property
-    def cost(self) -> float | None:
-        """US dollars (None: no price is known, or the provider said no usage)."""
-        return None if self.usage is None else cost(self.model, **asdict(self.usage))
-
-
-@dataclass(slots=True)
-class WrapReport:
-    """What a wrapped client sent so far: `calls`, and how often it `passed` one on, by reason."""
-
-    calls: list[WrappedCall] = field(default_factory=list[WrappedCall])
-    passed: Counter[str] = field(default_factory=Counter[str])
-    _contexts: Callable[[], list[Context]] = list
-
-    @property
-    def tokens(self) -> int:
-        """Input tokens that were sent, by our count."""
-        return sum(call.tokens for call in self.calls)
-
-    @property
-    def saved_tokens(self) -> int:
-        """Input tokens that sending everything would have been more."""
-        return sum(call.saved_tokens for call in self.calls)
-
-    @property
-    def cost(self) -> float:
-        """US dollars of the calls whose price and usage are known."""
-        return sum(call.cost or 0.0 for call in self.calls)
-
-    def recall(
-        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
-    ) -> str:
-        """The original behind a reference in any of the conversations; see `ChatWindow.recall`."""
-        told = ""
-        for context in self._contexts():
-            if context.knows(ref):
-                return context.recall(ref, grep, lines, path, part)
-            told = told or context.recall(ref, grep, lines, path, part)
-        return told or f"The reference {ref!r:.200} names no message: {_UNKNOWN}"
-
-    def __str__(self) -> str:
-        threads = len({call.thread for call in self.calls})
-        sums = f"{self.tokens:,} tokens sent, {self.saved_tokens:,} left out, {money(self.cost)}"
-        passed = [f"{count} passed on as they were: {why}" for why, count in self.passed.items()]
-        return "\n".join(
-            [f"{many(len(self.calls), 'call')} in {many(threads, 'conversation')}: {sums}", *passed]
-        )
+_PASSTHROUGH: Final = "WINDLASS_PASSTHROUGH"
+_LEAST_NOTED: Final = 1_000
+"""Tokens from which on it is worth a note that they are paid anew with each call."""
 
 
 def wrap(
@@ -106,14 +57,18 @@ def wrap(
     provider: str | None = None,
     prices: Prices | None = None,
     max_input_tokens: int | None = None,
+    holdout: float = 0.0,
 ) -> Client:
     """A client that sends the window of each conversation in place of all of it.
 
     It is used as before: `messages.create` and `stream` of `anthropic`, `chat.completions` and
     `responses` of `openai`, `models.generate_content` and `chats` of `google-genai`, each sync,
     async and streamed. Conversations are told apart by their longest common beginning. What the
-    provider counts is planned by. A request that cannot be read is sent as it is. The attribute
-    `windlass` of the new client is a `WrapReport`. The client that was handed over is not changed.
+    provider counts is planned by. The client that was handed over is not changed.
+
+    What a window shows as it was said is sent as it came, cache marks included. A request that
+    cannot be read, or that the vendor would refuse, is sent as it is. The attribute `windlass` of
+    the new client is a `WrapReport`: what each call did, and what it cost beside the plain request.
 
     Where the tools of a request have one called `recall`, shortened results name it, and
     `client.windlass.recall(...)` answers its calls. None is added.
@@ -123,8 +78,11 @@ def wrap(
         policy: A profile's name, a dict of options, or a `Policy`.
         provider: Whose prices and cache rules hold (None: the vendor's of the client); for a
             client whose `base_url` leads elsewhere, such as `openrouter`.
-        prices: What the prompt cache charges; default those of each request's model.
+        prices: What the prompt cache charges; default those of each request's model, or of the
+            one of its vendor that is most like it.
         max_input_tokens: Most tokens of a window (None: no limit).
+        holdout: The share of conversations that are left as they are, from 0 to 1, so that the
+            report can compare them with the others.
 
     Raises UsageError for another client, one that is wrapped, and a policy that is none.
     """
@@ -139,7 +97,11 @@ def wrap(
         )
     if hasattr(client, "windlass"):
         raise UsageError("the client is wrapped already")
-    wrapper = _Wrapper(provider or _PROVIDERS[package], Policy.of(policy), prices, max_input_tokens)
+    if not 0 <= holdout <= 1:
+        raise UsageError(f"holdout is a share from 0 to 1, not {holdout!r}")
+    wrapper = _Wrapper(
+        provider or _PROVIDERS[package], Policy.of(policy), prices, max_input_tokens, holdout
+    )
     made: Client = (with_models if package == "google" else with_post)(client, wrapper)
     return made
 
@@ -148,104 +110,273 @@ def _package(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
 
+class _Model:
+    """What is known of one model: whose rules hold, what is assumed, its calls so far."""
+
+    def __init__(self, name: str, prices: Prices | None) -> None:
+        self.name = name
+        is_known = rate(name) is not None or is_local(name)
+        kin = None if is_known else kin_of(name)
+        self.rules_of = kin or name
+        """The model whose rules hold."""
+        self.assumed = ""
+        unknown: list[str] = []
+        self.prices = prices or prices_of(self.rules_of, warn=unknown.append)
+        say = "wrap(client, prices=windlass.Prices(...)) says others"
+        if kin is not None:
+            self.assumed = f"{name} is in no table: the rules of {kin} hold, and no price; {say}"
+        elif unknown:
+            self.assumed = f"{unknown[0]}; {say}, and provider= whose rules hold"
+        provider, _, model = self.rules_of.partition("/")
+        rules = mark_rules(provider, model) if self.prices.caches else None
+        automatic = cache_rules(provider, model).automatic
+        self.marks = rules is not None and (is_known or not automatic)
+        """Whether marks are set. A gateway may refuse those that an automatic cache can do without.
+        """
+        self.account = Account(self.prices, rules, automatic=automatic)
+        self.reuse = Reuse(self.prices.ttl_s)
+
+
 class _Wrapper:
     """What the requests of a client, and of its copies, go through."""
 
     def __init__(
-        self, provider: str, policy: Policy, prices: Prices | None, most: int | None
+        self,
+        provider: str,
+        policy: Policy,
+        prices: Prices | None,
+        most: int | None,
+        holdout: float,
     ) -> None:
         self._provider = provider
         self._policy = policy
         self._prices = prices
         self._most = most
-        self._threads = Threads(self._begin, time.monotonic)
-        self.report = WrapReport(_contexts=self._threads.contexts)
+        self._holdout = holdout
+        self._models: dict[str, _Model] = {}
+        self.threads = Threads(self._begin, time.monotonic)
+        self.report = WrapReport(_contexts=self.threads.contexts)
 
-    def _begin(self, asked: Asked) -> Context:
+    def _model(self, name: str) -> _Model:
+        if name not in self._models:
+            self._models[name] = model = _Model(f"{self._provider}/{name}", self._prices)
+            if model.assumed:
+                self.report.note(f"model {name}", model.assumed)
+        return self._models[name]
+
+    def _begin(self, request: Opened) -> Context:
+        model = self._model(request.model)
         context = Context(
-            f"{self._provider}/{asked.model}",
+            model.rules_of,
             self._policy,
-            prices=self._prices,
-            tools=asked.tools,
+            prices=model.prices,
+            tools=request.tools,
             max_input_tokens=self._most,
-            recall=any(tool.name == RECALL.name for tool in read_tools(asked.tools)[1]),
+            recall=any(tool.name == RECALL.name for tool in read_tools(request.tools)[1]),
         )
-        if asked.head is not None:
-            context.append(asked.head)
-        context.use_form(asked.form)
+        for message in request.head:
+            context.append(message)
+        context.use_form(request.form, apart=True)
         return context
 
     def asked(self, path: str, body: Any) -> tuple[Any, _Asking | None]:
         """The body to be sent for a request, and who hears of its answer (None: nobody)."""
-        if (found := form_of_request(path, body)) is None:
+        if (form := form_of_request(path, body)) is None:
             return body, None
-        thread: Thread | None = None
-        try:
-            request = opened(*found, body)
-            thread, call = self._threads.call(request.asked)
-            sent = self._body(request, thread.context, call)
-        except Exception as error:  # noqa: BLE001 - no mistake of ours may stop a request
-            if thread is not None:
-                self._threads.drop(thread)
-            self.report.passed[str(error) or type(error).__name__] += 1
-            return body, None
-        asking = _Asking(self._threads, thread, call, request)
-        self.report.calls.append(asking.told)
-        return sent, asking
+        number = len(self.report.calls) + 1
+        record = WrappedCall(number, 0, f"{self._provider}/{form[1]}", messages=0)
+        self.report.calls.append(record)
+        with self.threads.lock:
+            thread: Thread | None = None
+            try:
+                request = opened(*form, body)
+                record.own_marks = len(request.marks) + request.automatic_mark
+                record.messages = len(request.messages)
+                record.tokens = round(request.pieces.tokens)
+                thread = self.threads.thread(request)
+                record.thread = thread.number
+                return self._sent(request, thread, record)
+            except Exception as error:  # noqa: BLE001 - no mistake of ours may stop a request
+                if thread is not None:
+                    self.threads.drop(thread)
+                self._pass(record, _reason(error))
+                return body, _Asking(self, record)
 
-    def _body(self, request: Opened, context: Context, call: Call) -> dict[str, Any]:
-        if request.marks and not context.takes_marks:
-            raise UsageError(
-                f"it has cache marks, and those of {context.model} are not known: say whose they"
-                " are with wrap(client, provider=...)"
+    def _sent(self, request: Opened, thread: Thread, record: WrappedCall) -> tuple[Any, _Asking]:
+        """The body to be sent for a request of a thread, and who hears of its answer."""
+        model, at = self._model(request.model), time.monotonic()
+        record.assumed = (model.assumed,) if model.assumed else ()
+        gap = None if thread.called_at is None else at - thread.called_at
+        until = model.reuse.marks_until(request, thread.made, gap, at)
+        if (head := model.reuse.changing) and head.tokens >= _LEAST_NOTED:
+            self.report.note("changing head", str(head))
+        asking = _Asking(self, record, model, request, thread)
+        thread.called_at = at
+        if why := self._why_as_it_came(thread, record):
+            self._pass(record, why)
+            thread.made += 1
+            asking.expect(request.raw, at)
+            return request.raw, asking
+        marks = [mark.place for mark in request.marks]
+        thread.context.use_marks(marks, end=request.automatic_mark, until=until)
+        asking.call = call = thread.call()
+        body, record.added_marks = with_window(request, call.window, mark=model.marks)
+        asking.expect(body, at)
+        if model.account.passes(self.threads.unread(at)):
+            body = self._cheapest(asking, body, at)
+        if body is not request.raw:
+            describe(record, call.window, thread.shown, ahead=len(request.head))
+        record.assumed += call.window.assumed
+        return body, asking
+
+    def _why_as_it_came(self, thread: Thread, record: WrappedCall) -> str:
+        """Why a request goes out as it came (empty: its window goes out)."""
+        if os.environ.get(_PASSTHROUGH, "0").lower() not in ("", "0", "false", "no"):
+            return f"{_PASSTHROUGH} is set"
+        if thread.drawn < self._holdout:
+            record.held_out = True
+            return "its conversation is held out"
+        if repairs := thread.context.repairs:
+            return f"the vendor would refuse it, or mend it: {repairs[0]}"
+        return ""
+
+    def _cheapest(self, asking: _Asking, body: Any, at: float) -> Any:
+        """The body that costs least now, of the window's, that without our marks, and the plain."""
+        request, call, model = asking.request, asking.call, asking.model
+        if request is None or call is None or model is None:
+            return body
+        unmarked, _ = with_window(request, call.window, mark=False)
+        bodies = [body, unmarked]
+        if not thinking_rules(model.name).bound:
+            bodies.append(request.raw)
+        costs = {}
+        for number, one in enumerate(bodies):
+            asking.expect(one, at)
+            costs[number] = asking.units
+        best = min(costs, key=lambda number: (round(costs[number], 3), number))
+        asking.expect(bodies[best], at)
+        if best:
+            asking.record.added_marks = 0
+            self.report.note(
+                "guard", "the bill came above that of the plain requests: some go out as they came"
             )
-        return with_window(request, call.window, keyed=rate(context.model) is not None)
+        if bodies[best] is request.raw and unmarked is not request.raw:
+            self._pass(asking.record, "its window would cost more")
+        return bodies[best]
+
+    def _pass(self, record: WrappedCall, why: str) -> None:
+        record.passed_because = why
+        if not record.held_out:
+            self.report.passed[why] += 1
+            self.report.note("as it came", f"call {record.number} goes out as it came: {why}")
+
+
+def _reason(error: Exception) -> str:
+    """Why a request was not read, for people."""
+    if isinstance(error, WindlassError):
+        return str(error)
+    return f"Windlass could not read it ({type(error).__name__}: {error})"
 
 
 class _Asking:
     """A request that was sent, and hears of its answer."""
 
-    def __init__(self, threads: Threads, thread: Thread, call: Call, request: Opened) -> None:
-        self._threads = threads
-        self._thread = thread
-        self._call = call
-        self._request = request
-        self.told = WrappedCall(
-            thread.number,
-            thread.context.model,
-            len(request.asked.messages),
-            call.window.tokens,
-            call.window.saved_tokens,
-            call.window.assumed,
-        )
+    def __init__(
+        self,
+        wrapper: _Wrapper,
+        record: WrappedCall,
+        model: _Model | None = None,
+        request: Opened | None = None,
+        thread: Thread | None = None,
+    ) -> None:
+        self._wrapper = wrapper
+        self.record = record
+        self.model = model
+        self.request = request
+        self.thread = thread
+        self.call: Call | None = None
+        self._expected: Expected | None = None
+        self._usage: dict[str, Any] = {}
+        self._counted: tuple[Usage, Usage] | None = None
+        """What the account has of the call, and of the plain one."""
+
+    def expect(self, body: Mapping[str, Any], at: float) -> None:
+        """Let the body be the one that is sent, at so many seconds."""
+        if self.model is None or self.request is None or self.thread is None:
+            return
+        plain = self.request.pieces
+        sent = plain if body is self.request.raw else pieces_of(self.request.form, body)
+        self._expected = expected = self.model.account.expect(sent, plain, at)
+        until = at + (self.model.prices.ttl_s or 0.0)
+        self.thread.unread = until, self.model.account.premium(expected)
+
+    @property
+    def units(self) -> float:
+        """What the input will cost, in fresh input tokens."""
+        if self.model is None or self._expected is None:
+            return 0.0
+        return self.model.account.units(self._expected.sent_use)
 
     def hear(self, answer: Any) -> None:
         """Take an answer, or an event of a streamed one."""
         try:
             if (usage := usage_of(answer)) is not None:
-                self._threads.answered(self._thread, self._call, usage)
-                self.told.usage = read_usage(self._call.usage or {})
+                self._usage |= usage
+                if self.thread is not None and self.call is not None:
+                    self._wrapper.threads.answered(self.thread, self.call, usage)
+                self._count(read_usage(self._usage))
         except Exception as error:  # noqa: BLE001 - a usage that makes no sense stops no answer
             why = f"its usage cannot be read, so it is not counted: {error}"
-            if why not in self.told.assumed:  # a stream may say it with each event
-                self.told.assumed += (why,)
+            if why not in self.record.assumed:  # a stream may say it with each event
+                self.record.assumed += (why,)
 
-    def again(self, error: Exception) -> dict[str, Any]:
+    def _count(self, usage: Usage) -> None:
+        """Take what the provider counted."""
+        with self._wrapper.threads.lock:
+            self.record.usage = usage
+            if self.model is None or self._expected is None:
+                return
+            self.record.plain_usage = plain = self._expected.plain_usage(usage)
+            account = self.model.account
+            if self._counted is None:
+                account.take(self._expected)
+            else:
+                account.add(*self._counted, times=-1)
+            self._counted = usage, plain
+            account.add(usage, plain)
+
+    def again(self, error: Exception) -> Mapping[str, Any]:
         """The body to be sent in place of one that was refused for its thinking.
 
         Raises the error where it says something else.
         """
-        if not refuses_thinking(str(error)):
+        request, thread, call = self.request, self.thread, self.call
+        if request is None or thread is None or call is None or not refuses_thinking(str(error)):
             raise error
-        self._call = self._threads.without_thinking(self._thread)
-        self.told.tokens = self._call.window.tokens
-        return with_window(self._request, self._call.window, keyed=False)
+        self.call = call = self._wrapper.threads.without_thinking(thread, call)
+        self.record.tokens = call.window.tokens
+        self._wrapper.report.note(
+            "thinking", "the vendor refused thinking that was sent as it came: it is left out"
+        )
+        body, self.record.added_marks = with_window(
+            request, call.window, mark=self.model is not None and self.model.marks
+        )
+        self.expect(body, time.monotonic())
+        return body
 
     def ended(self) -> None:
         """Take that the answer was read to its end."""
-        if self.told.usage is None:
-            self.told.assumed += ("its usage is not known: the provider did not say it",)
+        if self.record.usage is not None:
+            return
+        self.record.assumed += ("its usage is not known: the provider did not say it",)
+        with self._wrapper.threads.lock:
+            if self.model is not None and self._expected is not None:
+                self.model.account.take(self._expected)
+                sent, plain = self._expected.sent_use, self._expected.plain_use
+                self.model.account.add(estimate(sent), estimate(plain))
 
     def failed(self, error: BaseException) -> None:
         """Take that there was no answer, or that it broke off or was left before its end."""
-        self.told.assumed += (f"it failed: {str(error) or type(error).__name__}",)
+        self.record.failed = str(error) or type(error).__name__
+        if self.thread is not None and self.record.usage is None:
+            self.thread.unread = 0.0, 0.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from windlass.api.comparing.intervals import Interval, difference_of_means
+from windlass.text.intervals import Interval, difference_of_means
 from windlass.api.opening import open_store
 from windlass.caching.prices import carried_cost
 from windlass.errors import UsageError, WindlassError

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from windlass.api.batches.inputs import BatchInput, hash_of
 from windlass.api.batches.lines import ComparedLine, ResultLine
 from windlass.api.batches.workers import BatchReason, BatchResult, RowTrouble
-from windlass.api.comparing.intervals import (
+from windlass.text.intervals import (
     ALPHA,
     Interval,
     bootstrap,

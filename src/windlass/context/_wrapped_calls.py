@@ -1,0 +1,263 @@
+"""What a wrapped client did, call by call, and their sums: what `client.windlass` tells."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+from windlass.caching.rates import cost, many, money
+from windlass.context.context import Context
+from windlass.context.window import ChatWindow
+from windlass.text.intervals import Interval, difference_of_means
+from windlass.window.entries import Drop, Edit
+from windlass.window.originals import reference
+from windlass.wire.base import Usage
+
+_LOGGER: Final = logging.getLogger("windlass")
+_UNKNOWN: Final = "no conversation so far"
+_FEWEST: Final = 2
+"""Conversations on each side from which on they are compared."""
+_DONE: Final = {
+    "repeat": "shown once",
+    "supersede": "superseded",
+    "fold": "folded",
+    "strip": "without thinking",
+    "prune": "left out",
+    "expire": "expired",
+    "encode": "re-encoded",
+}
+"""What became of messages, by why; all else is shortened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A message that a call showed otherwise than it was said, for the first time.
+
+    `position` is its place in the caller's list, `reference` what `recall` takes, `because` and
+    `reason` say why. Sizes are in characters of its text.
+    """
+
+    position: int | None
+    reference: str
+    because: str
+    reason: str
+    chars_before: int
+    chars_after: int
+
+    def __str__(self) -> str:
+        sizes = f"{self.chars_before:,} -> {self.chars_after:,} characters"
+        where = "" if self.position is None else f"message {self.position}, "
+        return f"{where}{self.reference}: {self.reason} ({sizes})"
+
+
+@dataclass(slots=True)
+class WrappedCall:
+    """A call that a wrapped client made.
+
+    `thread` is the number of its conversation, `messages` how many it had. `tokens` were sent by
+    our count, and sending everything would have been `saved_tokens` more. `changes` are what it was
+    first to show otherwise, `changed` how many messages it showed so. `own_marks` are the cache
+    marks of the caller, `added_marks` ours. `passed_because`: why the request went out as it came
+    (empty: a window was sent); `held_out`: its conversation is left as it is, for comparison.
+    `usage` is what the provider counted, `plain_usage` what it would have counted of the request as
+    it came (None: it did not say). `assumed` is what was not known, `failed` why there was no
+    answer (empty: there was one).
+    """
+
+    number: int
+    thread: int
+    model: str
+    messages: int
+    tokens: int = 0
+    saved_tokens: int = 0
+    changes: tuple[Change, ...] = ()
+    changed: int = 0
+    own_marks: int = 0
+    added_marks: int = 0
+    passed_because: str = ""
+    held_out: bool = False
+    assumed: tuple[str, ...] = ()
+    usage: Usage | None = None
+    plain_usage: Usage | None = None
+    failed: str = ""
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars (None: no price is known, or the provider said no usage)."""
+        return _dollars(self.model, self.usage)
+
+    @property
+    def plain_cost(self) -> float | None:
+        """US dollars of the request as it came, likewise."""
+        return _dollars(self.model, self.plain_usage)
+
+    @property
+    def counts(self) -> bool:
+        """Whether the call was sent and answered, or at least billed."""
+        return not self.failed or self.usage is not None
+
+    def __str__(self) -> str:
+        clauses = [f"call {self.number}, conversation {self.thread}"]
+        clauses.append(many(self.messages, "message"))
+        if self.passed_because:
+            clauses.append(f"sent as it came: {self.passed_because}")
+        kinds = Counter(_DONE.get(change.because, "shortened") for change in self.changes)
+        clauses += [f"{count:,} {what}" for what, count in kinds.items()]
+        if self.changed > len(self.changes):
+            clauses.append(f"{self.changed:,} in all shown otherwise than they were said")
+        if self.added_marks:
+            clauses.append(f"{many(self.added_marks, 'cache mark')} added")
+        if self.own_marks:
+            clauses.append(f"{many(self.own_marks, 'cache mark')} of yours kept")
+        if self.failed:
+            clauses.append(f"failed: {self.failed}")
+        if (paid := self.cost) is not None:
+            plain = self.plain_cost
+            beside = "" if plain is None else f", {money(plain)} without windows"
+            clauses.append(money(paid) + beside)
+        return "; ".join(clauses)
+
+
+def _dollars(model: str, usage: Usage | None) -> float | None:
+    return None if usage is None else cost(model, **asdict(usage))
+
+
+@dataclass(slots=True)
+class WrapReport:
+    """What a wrapped client sent so far.
+
+    `calls` are all that were made, also those that failed. `passed` says how often a request went
+    out as it came, by reason. `notes` are what a user would want to know, each once; the logger
+    `windlass` warns of them.
+    """
+
+    calls: list[WrappedCall] = field(default_factory=list[WrappedCall])
+    passed: Counter[str] = field(default_factory=Counter[str])
+    notes: dict[str, str] = field(default_factory=dict[str, str])
+    _contexts: Callable[[], list[Context]] = list
+
+    @property
+    def answered(self) -> list[WrappedCall]:
+        """The calls that were answered, or at least billed."""
+        return [call for call in self.calls if call.counts]
+
+    @property
+    def tokens(self) -> int:
+        """Input tokens that were sent, by our count."""
+        return sum(call.tokens for call in self.answered)
+
+    @property
+    def saved_tokens(self) -> int:
+        """Input tokens that sending everything would have been more."""
+        return sum(call.saved_tokens for call in self.answered)
+
+    @property
+    def cost(self) -> float:
+        """US dollars of the calls whose price and usage are known."""
+        return sum(call.cost or 0.0 for call in self.answered)
+
+    @property
+    def plain_cost(self) -> float:
+        """US dollars that the same calls would have cost as they came."""
+        return sum(call.plain_cost or 0.0 for call in self.answered)
+
+    @property
+    def comparison(self) -> Interval | None:
+        """What windows change in the cost of a call, compared with conversations held out.
+
+        Each conversation's cost is taken as a share of what its requests would have cost as they
+        came. From where to where the difference of the means lies in 95 of 100 cases: -0.4 is 40 %
+        less. None: there are fewer than two conversations on a side.
+        """
+        sides: dict[bool, list[float]] = {False: [], True: []}
+        for held_out, plain, paid in self._by_thread():
+            if plain:
+                sides[held_out].append(paid / plain)
+        if min(map(len, sides.values())) < _FEWEST:
+            return None
+        return difference_of_means(sides[False], sides[True])
+
+    def _by_thread(self) -> list[tuple[bool, float, float]]:
+        """Each conversation: whether it is held out, its plain cost and its cost."""
+        sums: dict[int, tuple[bool, float, float]] = {}
+        for call in self.answered:
+            _, plain, paid = sums.get(call.thread, (False, 0.0, 0.0))
+            plain, paid = plain + (call.plain_cost or 0.0), paid + (call.cost or 0.0)
+            sums[call.thread] = call.held_out, plain, paid
+        return list(sums.values())
+
+    def note(self, kind: str, text: str) -> None:
+        """Note something that a user would want to know, once for each kind."""
+        if kind not in self.notes:
+            self.notes[kind] = text
+            _LOGGER.warning("%s", text)
+
+    def recall(
+        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
+    ) -> str:
+        """The original behind a reference in any of the conversations; see `ChatWindow.recall`."""
+        told = ""
+        for context in self._contexts():
+            if context.knows(ref):
+                return context.recall(ref, grep, lines, path, part)
+            told = told or context.recall(ref, grep, lines, path, part)
+        return told or f"The reference {ref!r:.200} names no message: {_UNKNOWN}"
+
+    def __str__(self) -> str:
+        calls = self.answered
+        threads = len({call.thread for call in calls})
+        sums = f"{self.tokens:,} tokens sent, {self.saved_tokens:,} left out, {money(self.cost)}"
+        if plain := self.plain_cost:
+            sums += f" ({self.cost / plain:.0%} of {money(plain)} without windows)"
+        lines = [f"{many(len(calls), 'call')} in {many(threads, 'conversation')}: {sums}"]
+        lines += [f"{count} passed on as they were: {why}" for why, count in self.passed.items()]
+        if failed := len(self.calls) - len(calls):
+            lines.append(f"{many(failed, 'call')} failed, and no cost of theirs is known")
+        if silent := sum(call.usage is None for call in calls):
+            lines.append(f"the usage of {many(silent, 'call')} is not known, so is not in the cost")
+        return "\n".join([*lines, *self._groups(), *self.notes.values()])
+
+    def _groups(self) -> Sequence[str]:
+        """Conversations with windows beside those that are held out."""
+        held = [paid for held_out, _, paid in self._by_thread() if held_out]
+        if not held:
+            return ()
+        text = f"{many(len(held), 'conversation')} held out, {money(sum(held))}"
+        if (interval := self.comparison) is None:
+            return (f"{text}: too few to compare",)
+        low, high = interval
+        return (f"{text}: beside these, windows change the cost by {low:+.0%} to {high:+.0%}",)
+
+
+def describe(
+    record: WrappedCall, window: ChatWindow, shown: dict[int, Edit], *, ahead: int
+) -> None:
+    """Say in a record what a window shows otherwise than it was said.
+
+    `shown` are the edits that the calls before showed, by position; those that are new are added.
+    `ahead` is how many messages stand in front of the caller's list.
+    """
+    record.tokens, record.saved_tokens = window.tokens, window.saved_tokens
+    edits = {at: edit for at, edit in window.edits.items() if at >= ahead}
+    record.changed = len(edits)
+    changes: list[Change] = []
+    for at, edit in edits.items():
+        if shown.get(at) is edit:
+            continue
+        shown[at] = edit
+        before, position = window.original(at)
+        after = 0 if isinstance(edit, Drop) else edit.replacement.chars
+        changes.append(
+            Change(
+                None if position is None else position - ahead,
+                reference(before),
+                edit.because,
+                edit.reason,
+                before.chars,
+                after,
+            )
+        )
+    record.changes = tuple(changes)
