@@ -9,7 +9,7 @@ own cache marks or without any. Bills are of the input, in US dollars. Cells abo
 marked `!`.
 
 `--all` adds set-ups that have each pair of values of different attributes. `--check` ends with 1
-where a cell is above 1.01, or was refused what a plain client was not. `--write` writes the tables
+where a cell is above 1.01, or anything was refused. `--write` writes the tables
 of `docs/figures.md` and `docs/loop.md`.
 """
 
@@ -29,9 +29,8 @@ _FEW = 10
 
 def line(name: str, cell: Cell) -> str:
     """A row of the table."""
-    more = len(cell.refused) - len(cell.refused_plain)
     bills = f"{cell.plain:>10.4f}{cell.wrapped:>10.4f}{cell.share:>9.1%}{'!' * cell.fails:2}"
-    return f"{name:34.34}{cell.calls:>6}{bills}{more:>7}  {cell.setup}"
+    return f"{name:34.34}{cell.calls:>6}{bills}{len(cell.refused):>7}  {cell.setup}"
 
 
 def table(setups: Iterable[tuple[str, Setup]]) -> Iterator[tuple[str, Cell]]:
