@@ -1,84 +1,73 @@
-"""What a loop of 25 turns is billed with a wrapped client, beside the same client as it is.
+"""What a wrapped client costs beside the same client as it is, in many users' set-ups.
 
-    python -m bench.bench_wrap [--turns N]
+    python -m bench.bench_wrap [NAME ...] [--all] [--calls N] [--check] [--write]
 
-The loops are those of `tests/context/loops.py`: an agent reads logs of 1,200 to 60,000 characters,
-one a turn. They ask servers on loopback that refuse what the vendors refuse and cache as they do
-(`tests/providers/model_server.py`): Anthropic's up to a mark, OpenAI's and Gemini's the longest
-common beginning. Sending everything has Anthropic's mark at its end, as most agents set it. Bills
-are of the input, in US dollars.
+Each set-up (`bench/wrapping/setups.py`) is a user's program, run twice against servers on loopback
+that refuse, cache and bill as the vendors do (`tests/providers/model_server.py`): with a plain
+client, and with one that is wrapped. *Plain* is what that user sends without Windlass, with their
+own cache marks or without any. Bills are of the input, in US dollars. Cells above 1.01 of plain are
+marked `!`.
+
+`--all` adds set-ups that have each pair of values of different attributes. `--check` ends with 1
+where a cell is above 1.01, or anything was refused. `--write` writes the tables
+of `docs/figures.md` and `docs/loop.md`.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-import anthropic
-import openai
-import pytest
-from google import genai
-from tests.context import loops
-from tests.providers.model_server import ModelServer, model_server, reads_logs
+from bench.wrapping.measure import Cell, measured
+from bench.wrapping.setups import SETUPS, Setup, covering
 
-import windlass
+_FEW = 10
+"""Calls of each of the many set-ups of `--all`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A client, and its loop; `everything` is the loop as it is without Windlass."""
-
-    name: str
-    client: Callable[[], Any]
-    loop: Callable[[Any], list[Any]]
-    everything: Callable[[Any], list[Any]]
+def line(name: str, cell: Cell) -> str:
+    """A row of the table."""
+    bills = f"{cell.plain:>10.4f}{cell.wrapped:>10.4f}{cell.share:>9.1%}{'!' * cell.fails:2}"
+    return f"{name:34.34}{cell.calls:>6}{bills}{len(cell.refused):>7}  {cell.setup}"
 
 
-def _claude(model: str, *, marked: bool) -> Callable[[Any], list[Any]]:
-    return lambda client: loops.claude(client, model=model, marked=marked)
+def table(setups: Iterable[tuple[str, Setup]]) -> Iterator[tuple[str, Cell]]:
+    """Measure set-ups, and print each as soon as it is there."""
+    heads = f"{'calls':>6}{'plain $':>10}{'wrapped $':>10}{'share':>9}  {'refused':>7}"
+    print(f"{'set-up':34}{heads}")
+    for name, setup in setups:
+        cell = measured(setup)
+        print(line(name, cell), flush=True)
+        yield name, cell
 
 
-CASES: Final = (
-    *(
-        Case(
-            f"anthropic, {model}",
-            anthropic.Anthropic,
-            _claude(model, marked=False),
-            _claude(model, marked=True),
-        )
-        for model in ("claude-sonnet-5", "claude-sonnet-5-5")
-    ),
-    Case("openai, chat", openai.OpenAI, loops.chat, loops.chat),
-    Case("openai, responses", openai.OpenAI, loops.responses, loops.responses),
-    Case("google-genai", genai.Client, loops.gemini, loops.gemini),
-)
-
-
-def measured(case: Case, turns: int, *, wrapped: bool) -> ModelServer:
-    """The server after a loop of so many turns."""
-    with pytest.MonkeyPatch.context() as patch, model_server(reads_logs(turns)) as server:
-        server.lead(patch)
-        client = case.client()
-        (case.loop if wrapped else case.everything)(windlass.wrap(client) if wrapped else client)
-        client.close()
-    return server
-
-
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=25)
-    turns = parser.parse_args().turns
-    print(f"{'client':28}{'calls':>6}{'everything':>12}{'wrapped':>9}{'share':>7}{'refused':>9}")
-    for case in CASES:
-        before, after = (measured(case, turns, wrapped=wrapped) for wrapped in (False, True))
-        assert len(before.billed) == len(after.billed) == turns + 1
-        bills = f"{before.bill:>12.4f}{after.bill:>9.4f}"
-        share = f"{after.bill / before.bill:>7.0%}{len(before.refused + after.refused):>9}"
-        print(f"{case.name:28}{len(after.billed):>6}{bills}{share}")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("--calls", type=int)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args(arguments)
+    if unknown := [name for name in given.names if name not in SETUPS]:
+        parser.error(f"no set-up {unknown[0]!r}; there are {', '.join(SETUPS)}")
+    if unknown := [name for name in given.names if name not in SETUPS]:
+        parser.error(f"no set-up {unknown[0]!r}; there are {', '.join(SETUPS)}")
+    chosen = {name: SETUPS[name] for name in given.names or SETUPS}
+    if given.calls:
+        chosen = {name: replace(one, calls=given.calls) for name, one in chosen.items()}
+    if given.all:
+        pairs = enumerate(covering(given.calls or _FEW), 1)
+        chosen |= {f"pairs {number}": setup for number, setup in pairs}
+    cells = list(table(chosen.items()))
+    worst, cell = max(cells, key=lambda one: one[1].share)
+    failing = [name for name, one in cells if one.fails]
+    print(f"\nworst: {worst}, {cell.share:.1%} of plain")
+    print(f"{len(failing)} of {len(cells)} above 1.01 or refused: {', '.join(failing) or 'none'}")
+    return int(given.check and bool(failing))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

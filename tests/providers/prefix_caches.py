@@ -23,6 +23,8 @@ Body = dict[str, Any]
 _HEADS = ("tools", "systemInstruction", "instructions")
 _LISTS = ("messages", "input", "contents")
 _MARK = "prompt_cache_breakpoint"
+_UNSAID = ("type", "id", "status")
+"""What an item has beside what the model is shown of it."""
 _ROUTED_BY = 1_024
 _WRITES, _SEEN = 4, 80
 
@@ -100,8 +102,11 @@ def _pieces(body: Body) -> Iterator[tuple[str, bool, bool]]:
     for item in [{"role": "user", "content": listed}] if isinstance(listed, str) else listed:
         key = next((one for one in ("content", "output", "parts") if item.get(one)), "")
         parts = [{"text": item[key]}] if isinstance(item.get(key), str) else item.get(key) or []
+        # Behind these a prefix may be kept.
         takes = item.get("role") in ("user", "tool") or key == "output"
-        yield json.dumps({name: one for name, one in item.items() if name != key}), False, False
+        about = {name: one for name, one in item.items() if name not in (key, *_UNSAID)}
+        yield json.dumps(about, sort_keys=True), False, False
         for at, part in enumerate(parts):
-            bare = {name: one for name, one in part.items() if name not in (_MARK, "type")}
-            yield json.dumps(bare), _MARK in part, takes and at == len(parts) - 1
+            bare = {name: one for name, one in part.items() if name != _MARK}
+            text = part["text"] if part.get("text") else json.dumps(bare, sort_keys=True)
+            yield text, _MARK in part, takes and at == len(parts) - 1

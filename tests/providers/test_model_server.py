@@ -199,3 +199,79 @@ class TestBills:
     )
     def test_they_are_the_vendors(self, model: str, counts: Counts, dollars: float) -> None:
         assert bill(model, counts) == pytest.approx(dollars)
+
+
+def openai(server: ModelServer, *texts: Any, model: str = "gpt-5", **more: Any) -> Any:
+    messages = [
+        one if isinstance(one, dict) else {"role": ("user", "assistant")[at % 2], "content": one}
+        for at, one in enumerate(texts)
+    ]
+    return ask(server, "/v1/chat/completions", model=model, messages=messages, **more)
+
+
+class TestPrefixes:
+    def test_the_longest_common_beginning_is_read_in_steps(self, server: ModelServer) -> None:
+        openai(server, TEXT)
+        usage = openai(server, TEXT, "Yes.", "Go on.")["usage"]
+        read = usage["prompt_tokens_details"]["cached_tokens"]
+        assert read % 128 == 0
+        assert usage["prompt_tokens"] - 300 < read < usage["prompt_tokens"]
+        openai(server, TEXT[:3_000])
+        server.clock.wait(301)
+        openai(server, TEXT)
+        assert [read for read, *_ in counts(server)[2:]] == [0, 0]
+
+    def test_another_key_leads_to_another_machine(self, server: ModelServer) -> None:
+        for key in ("a", "b", "a"):
+            openai(server, TEXT, prompt_cache_key=key)
+        first, second, third = (read for read, *_ in counts(server))
+        assert (first, second) == (0, 0)
+        assert third > 2_000
+
+    def test_gemini_reads_from_its_minimum_on(self, server: ModelServer) -> None:
+        for text in (TEXT[:7_000], TEXT, TEXT):
+            contents = [{"role": "user", "parts": [{"text": text}]}]
+            path = "/v1beta/models/gemini-2.5-flash:generateContent"
+            ask(server, path, contents=contents)
+        assert [read > 2_048 for read, *_ in counts(server)] == [False, False, True]
+
+
+MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+EXPLICIT = {"prompt_cache_options": {"mode": "explicit"}}
+
+
+class TestBreakpoints:
+    def test_the_newest_message_is_written_and_read_by_the_next(self, server: ModelServer) -> None:
+        openai(server, TEXT, model="gpt-6-sol")
+        usage = openai(server, TEXT, "Yes.", "Go on.", model="gpt-6-sol")["usage"]
+        (_, first, _), (read, second, _) = counts(server)
+        assert read == first > 2_000
+        assert usage["prompt_tokens_details"] == {
+            "cached_tokens": read,
+            "cache_write_tokens": second,
+        }
+        assert 0 < second < 50
+
+    def test_another_newest_message_finds_nothing_without_a_mark(self, server: ModelServer) -> None:
+        system = {"role": "system", "content": [{"type": "text", "text": LONG}]}
+        for text in ("One?", "Two?"):
+            openai(server, system, {"role": "user", "content": text}, model="gpt-6-sol")
+        assert [read for read, *_ in counts(server)] == [0, 0]
+        system["content"][0] |= MARK  # type: ignore[index,operator]
+        for text in ("One?", "Two?"):
+            user = {"role": "user", "content": text}
+            openai(server, system, user, model="gpt-6-sol", **EXPLICIT)
+        (*_, (_, written, _), last) = counts(server)
+        assert last == (written, 0, 0)
+
+    def test_without_marks_the_explicit_mode_caches_nothing(self, server: ModelServer) -> None:
+        for _ in range(2):
+            openai(server, TEXT, model="gpt-6-sol", **EXPLICIT)
+        assert counts(server) == [(0, 0, 0)] * 2
+
+    def test_a_text_is_the_same_as_one_part_of_it(self, server: ModelServer) -> None:
+        openai(server, TEXT, model="gpt-6-sol")
+        parts = [{"type": "text", "text": TEXT}]
+        openai(server, {"role": "user", "content": parts}, model="gpt-6-sol")
+        (_, written, _), again = counts(server)
+        assert again == (written, 0, 0)

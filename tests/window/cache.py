@@ -43,9 +43,12 @@ def _listed(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _bare(block: Any) -> Any:
-    """A block, and those inside it, without marks."""
+    """A block, and those inside it, without marks; a text and one block of text are the same."""
     bare = {key: value for key, value in block.items() if key != "cache_control"}
-    if isinstance(inner := bare.get("content"), list):
+    inner = bare.get("content")
+    if isinstance(inner, str):
+        bare["content"] = [{"type": "text", "text": inner}]
+    elif isinstance(inner, list):
         bare["content"] = [_bare(one) for one in inner]
     return bare
 
@@ -60,7 +63,7 @@ def _marks(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def blocks_of(body: dict[str, Any]) -> tuple[list[str], list[int]]:
     """The blocks of a body in the order of the cache, without marks; and which are marked."""
     found = _listed(body)
-    texts = [kind + json.dumps(_bare(block)) for kind, block in found]
+    texts = [kind + json.dumps(_bare(block), sort_keys=True) for kind, block in found]
     return texts, [at for at, (_, block) in enumerate(found) if any(_marks(block))]
 
 
