@@ -192,7 +192,7 @@ def with_window(
     head of the request.
     """
     form, ahead = request.form, len(request.head)
-    if any(_role(one) not in ("system", "developer") for one in window.messages[:ahead]):
+    if not window.begins_with(ahead):
         raise UsageError("its system prompt stands elsewhere in the window")
     front = ahead - request.in_list
     head = [*_front(form, request.body.get(_HEADS.get(form, ""))), *request.head_as_came]

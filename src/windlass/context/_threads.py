@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from threading import Lock
+from threading import RLock
 from typing import Any, Final
 
 from windlass.caching.breakpoints import Place
@@ -120,7 +120,7 @@ class Threads:
         self._numbers: dict[bytes, int] = {}
         """The numbers of threads that went, by the key of all that they were given."""
         self.count = 0
-        self.lock = Lock()
+        self.lock = RLock()
 
     def thread(self, request: Opened) -> Thread:
         """The thread of a request, which has taken its messages. Hold the lock meanwhile.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, Final, Unpack
 
@@ -56,6 +56,8 @@ def bound(
         for message in messages[len(kept.copies) :]:
             kept.context.append(message)
             kept.copies.append(copied(kept.context.appended[-1]))
+            if _has_numbers(kept.copies[-1]):
+                kept.exact[len(kept.copies) - 1] = repr(kept.copies[-1])
         if unknown := kept.context.unknown_pins():
             raise UsageError(
                 f"no message {unknown[0]!r} to pin; there are {len(messages)} messages"
@@ -67,11 +69,30 @@ def bound(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """A context, its settings, and copies of what it was given."""
+    """A context, its settings, and copies of what it was given.
+
+    `exact` has the texts of those with numbers in them, by position: 1, 1.0 and true are equal.
+    """
 
     settings: Mapping[str, Any]
     copies: list[Chat]
     context: Context
+    exact: dict[int, str] = field(default_factory=dict[int, str])
+
+    def was_given(self, messages: Sequence[Chat]) -> bool:
+        """Whether it was given these messages, to the byte."""
+        return self.copies == list(messages) and all(
+            repr(copied(messages[at])) == text for at, text in self.exact.items()
+        )
+
+
+def _has_numbers(value: object) -> bool:
+    """Whether JSON data holds a number, true or false."""
+    if isinstance(value, Mapping):
+        return any(map(_has_numbers, value.values()))
+    if isinstance(value, list):
+        return any(map(_has_numbers, value))
+    return isinstance(value, int | float)
 
 
 class _Memo:
@@ -97,7 +118,7 @@ class _Memo:
             if (
                 count <= len(messages)
                 and one.settings == settings
-                and one.copies == list(messages[:count])
+                and one.was_given(messages[:count])
                 and one.context.pinned_by(pins)
                 and one.context.goes_on_with(messages[count : count + 1])
                 and self._take_out(one, count)

@@ -157,6 +157,12 @@ class ChatWindow:
         """What it shows and marks."""
         return self._parts.next_call
 
+    def begins_with(self, count: int) -> bool:
+        """Whether the first so many of the messages are a system message each."""
+        entries = self._parts.entries[:count]
+        alone = self._form == "openai" or [*self._entries_of[:count]] == [(one,) for one in entries]
+        return alone and len(entries) == count and all(one.message.is_system for one in entries)
+
     @property
     def edits(self) -> Mapping[int, Edit]:
         """The edits in force, by position in the conversation."""
