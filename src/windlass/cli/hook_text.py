@@ -6,7 +6,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from windlass.text.intervals import Interval
 from windlass.caching.rates import many, money
 from windlass.cli.output import note, out
 from windlass.cli.printed_tables import dollar_cell, print_table
@@ -23,6 +22,7 @@ from windlass.hooks.status import AgentStatus, HookStatus
 from windlass.hooks.trial import Proof, ShortenedResult
 from windlass.replays.printed import describe_replay, list_notes, sessions_table, totals_table
 from windlass.text.cell_tables import Columns, NumberCell, table_of
+from windlass.text.intervals import Interval
 
 _MOST: Final = 20
 """Sessions that are listed."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from windlass.text.intervals import Interval, difference_of_means
 from windlass.api.opening import open_store
 from windlass.caching.prices import carried_cost
 from windlass.errors import UsageError, WindlassError
@@ -24,6 +23,7 @@ from windlass.hooks.taken import main_transcript, taken
 from windlass.replays.pricing import OWN, find_prices
 from windlass.report.account import Account, AccountTree, Paid
 from windlass.settings.settings import Settings
+from windlass.text.intervals import Interval, difference_of_means
 from windlass.text.titles import first_words
 from windlass.window.kinds import arguments_of
 

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 from windlass.api.batches.inputs import BatchInput, hash_of
 from windlass.api.batches.lines import ComparedLine, ResultLine
 from windlass.api.batches.workers import BatchReason, BatchResult, RowTrouble
+from windlass.cascade.policies import NamedPolicy
+from windlass.engine.turn.record import SEED
 from windlass.text.intervals import (
     ALPHA,
     Interval,
@@ -21,8 +23,6 @@ from windlass.text.intervals import (
     sign_test,
     wilson,
 )
-from windlass.cascade.policies import NamedPolicy
-from windlass.engine.turn.record import SEED
 
 MARGIN: Final = 0.05
 """The smallest difference of rates or scores that matters, by default."""
