@@ -109,14 +109,15 @@ class Setup:
         )
         return all(rules)
 
-    def __str__(self) -> str:
-        system = "no system" if self.form == "none" else f"{self.form} {self.tokens:,}"
-        changes = "" if self.changes == "nothing" else f", changing {self.changes}"
-        marks = f"{self.marks} {self.ttl}" if self.marks else "no marks"
-        tools = f"{self.tools} tools" if self.tools != "none" else "no tools"
-        about = f"{self.model} {self.api}", system + changes, marks, tools
+    @property
+    def columns(self) -> tuple[str, str, str, str, str, str]:
+        """In words: its model, system prompt, marks, tools, shape and transport."""
+        system = "none" if self.form == "none" else f"{self.form}, {self.tokens:,} tokens"
+        changes = "" if self.changes == "nothing" else f", changing: {self.changes}"
+        marks = f"{self.marks} {self.ttl}".removesuffix(" 5m") if self.marks else "none"
         work = self.shape + (", short results" if self.results == "short" else "")
-        return " | ".join((*about, work, self.transport))
+        about = f"{self.model}, {self.api}" if self.api == "responses" else self.model
+        return about, system + changes, marks, self.tools, work, self.transport
 
 
 _APIS: Final[Mapping[str, Api]] = {

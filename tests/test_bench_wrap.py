@@ -1,0 +1,184 @@
+"""A wrapped client never costs more than a plain one: named set-ups, and any others."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from bench.bench_wrap import DOCS, PAGES, cells_of, line, main, write_pages
+from bench.wrapping.measure import BAR, Cell, measured
+from bench.wrapping.setups import SETUPS, Setup, covering, drawn
+from hypothesis import Phase, given, note, settings
+from hypothesis import strategies as st
+
+FEW = 8
+DEARER = frozenset(
+    {
+        "notes behind the mark",
+        "the time behind the mark",
+        "the time behind the mark, loop",
+        "twenty documents",
+        "twenty documents, tools",
+        "searches that pause",
+        "short results, marked",
+        "short results, the time",
+        "short results, branches",
+        "short results, breakpoints",
+    }
+)
+"""Set-ups in which a wrapped client costs more, or is refused what a plain one is not."""
+WHOLE = {
+    "the time behind the mark": 0.3101,
+    "the time behind the mark, loop": 1.7430,
+    "twenty documents": 0.3084,
+    "short results, marked": 0.0334,
+    "short results, branches": 0.0246,
+    "short results, breakpoints": 0.0292,
+}
+"""What a plain client costs with all calls of a set-up, in US dollars."""
+LOOPS = {
+    "loop": 0.0522,
+    "loop, bound": 0.0577,
+    "loop, chat": 0.0308,
+    "loop, responses": 0.0316,
+    "loop, gemini": 0.0105,
+}
+"""The most that a wrapped client may cost in loops without marks of the user's."""
+CHEAP = ("loop, bound", "questions, responses", "short results")
+
+
+def each(names: object) -> pytest.MarkDecorator:
+    """A test for each name; those that are known to be dearer have to fail."""
+    assert isinstance(names, tuple | dict)
+    dearer = pytest.mark.xfail(
+        strict=True, raises=AssertionError, reason="a wrapped client costs more here"
+    )
+    marks = {name: [dearer] if name in DEARER else [] for name in names}
+    return pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in marks.items()])
+
+
+def check(cell: Cell) -> None:
+    """Nothing was refused, and it costs at most what it may."""
+    assert cell.refused == ()
+    assert cell.share <= BAR, line("", cell)
+
+
+@each(
+    (
+        *("marked at its end, bound", "marked for an hour", "an hour, then minutes"),
+        *("tools for an hour", "notes behind the mark", "the time in the mark", "the time, chat"),
+        *("twenty documents, tools", "questions, marked", "tools that change", "interleaved"),
+        *("results cleared in place", "history cut off, gemini", "breaks", "searches that pause"),
+        *("a model to come", "a gateway's name", "breakpoints of the user's"),
+        *("a key of the user's", "short results, the time", "short results, tools change"),
+    )
+)
+def test_a_wrapped_client_costs_no_more(name: str) -> None:
+    check(measured(replace(SETUPS[name], calls=FEW)))
+
+
+@each(WHOLE)
+def test_nor_does_it_with_all_calls(name: str) -> None:
+    cell = measured(SETUPS[name])
+    assert cell.plain == pytest.approx(WHOLE[name], abs=1e-4)
+    check(cell)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_stay_as_cheap_as_they_were(name: str) -> None:
+    cell = measured(SETUPS[name])
+    assert cell.calls == 26
+    assert round(cell.wrapped, 4) <= LOOPS[name]
+
+
+@pytest.mark.xfail(
+    strict=False, raises=AssertionError, reason="a wrapped client costs more in some set-ups"
+)
+@given(st.integers(0, 2**32))
+@settings(max_examples=25, phases=(Phase.explicit, Phase.generate))
+def test_nor_does_it_in_any_other_set_up(seed: int) -> None:
+    setup = drawn(random.Random(seed), FEW)
+    note(str(setup))
+    check(measured(setup))
+
+
+class TestSetups:
+    def test_two_values_or_more_of_each_attribute_are_named(self) -> None:
+        named = list(SETUPS.values())
+        assert len(named) >= 14
+        assert all(setup.sense() for setup in named)
+        assert len(set(named)) == len(named)
+        for at in range(6):
+            assert len({setup.columns[at] for setup in named}) > 2
+
+    def test_the_others_have_each_pair_of_values(self) -> None:
+        few = set(covering(FEW))
+        assert all(setup.sense() for setup in few)
+        one = drawn(random.Random(5), FEW)
+        pairs = {(setup.model, setup.shape) for setup in few}
+        assert (one.model, one.shape) in pairs
+        assert {setup.transport for setup in few} == {"plain", "streamed", "raw", "async"}
+
+    @pytest.mark.parametrize(
+        "setup",
+        [
+            Setup("gpt-5", "chat", marks="last"),
+            Setup("gpt-5", "anthropic"),
+            Setup("claude-sonnet-5", form="text", marks="system"),
+            Setup("claude-sonnet-5", tools="none", marks="tools"),
+            Setup("claude-sonnet-5", form="none", changes="end"),
+            Setup("gemini-2.5-flash", "gemini", transport="raw"),
+        ],
+    )
+    def test_what_no_user_sends_makes_no_sense(self, setup: Setup) -> None:
+        assert not setup.sense()
+
+
+class TestTables:
+    def test_a_cell_above_the_bar_ends_the_check_with_1(
+        self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for wrapped, refused, status in ((1.0, (), 0), (1.02, (), 1), (0.5, ("no",), 1)):
+            cell = Cell(SETUPS["loop"], 26, 1.0, wrapped, refused)
+            monkeypatch.setattr("bench.bench_wrap.measured", lambda _, cell=cell: cell)
+            assert main(["loop", "--check"]) == status
+            told = capsys.readouterr().out
+            assert ("!" in told.splitlines()[1]) == bool(status)
+            assert f"worst: loop, {wrapped:.1%}" in told
+        assert main(["loop"]) == 0
+
+    def test_pages_have_all_rows_and_the_figures_of_today(self) -> None:
+        rows = {page: documented(page) for page in PAGES}
+        for page, (names, heads) in PAGES.items():
+            assert [len(row) for row in rows[page]] == [len(heads)] * len(names)
+        names, heads = PAGES["figures.md"]
+        by_name = dict(zip(names, rows["figures.md"], strict=True))
+        for name in names:
+            described = (name, *SETUPS[name].columns)
+            assert by_name[name][: len(described)] == list(described)
+        for name in CHEAP:
+            printed = cells_of(name, measured(SETUPS[name]))
+            assert by_name[name] == [printed[head] for head in heads]
+        loops = PAGES["loop.md"]
+        for name, row in zip(loops[0], rows["loop.md"], strict=True):
+            assert row == [by_name[name][heads.index(head)] for head in loops[1]]
+
+    def test_they_are_written_between_their_marks(self, tmp_path: Path) -> None:
+        cells = {name: Cell(one, one.calls, 1.0, 0.25, ()) for name, one in SETUPS.items()}
+        for page in PAGES:
+            (tmp_path / page).write_text((DOCS / page).read_text("utf-8"), "utf-8")
+        for _ in range(2):
+            write_pages(cells, tmp_path)
+            for page, (names, _heads) in PAGES.items():
+                text = (tmp_path / page).read_text("utf-8")
+                assert text.count("| 25.0 % | 0 |") == len(names)
+                assert text.splitlines()[-1] == (DOCS / page).read_text("utf-8").splitlines()[-1]
+
+
+def documented(page: str) -> list[list[str]]:
+    """The rows of the table of a page, by columns."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    table = text.split("<!-- python -m bench.bench_wrap --write -->\n")[1].split("<!-- end -->")[0]
+    return [row.strip("| ").split(" | ") for row in table.splitlines()[2:]]
