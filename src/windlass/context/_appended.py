@@ -27,6 +27,8 @@ class AppendedList:
         """The messages that they are, those that were mended or left out included."""
         self.places: dict[str | int, str] = {}
         """The id of each message, by its id and by the position of its object."""
+        self.sources: dict[str, int] = {}
+        """The position of the object that a message is, by its id."""
         self._form: str | None = None
         """The form of the list (None: all so far looks the same in several)."""
         self._list: FormList | None = None
@@ -113,6 +115,7 @@ class AppendedList:
         self.taken.append(taken)
         if taken.source is not None:
             self.places[taken.source] = taken.item.id
+            self.sources[taken.item.id] = taken.source
         self.places[taken.item.id] = taken.item.id
 
     def flush(self) -> list[Taken]:

@@ -100,8 +100,9 @@ class FormList:
         if self._held is None:
             return []
         message, first, behind, mended = self._held
+        taken = self._take((message,), first, behind, mended)
         self._held, self.cut = None, True
-        return self._take((message,), first, behind, mended)
+        return taken
 
     def joins(self, given: Mapping[str, Any]) -> bool:
         """Whether an object may be more of a response that was taken already."""
@@ -119,7 +120,7 @@ class FormList:
         for message in messages:
             name = ident if message is messages[-1] else None
             taken += self._intake.take_message(message, first, name, mended.copy())
-        own = [one for one in taken if one.source == first]
+        own = [one for one in (*taken, *self._intake.late) if one.source == first]
         same = len(own) == len(messages) and not any(one.repair or one.left_out for one in own)
         if same:
             idents = tuple(one.item.id for one in own)

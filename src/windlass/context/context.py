@@ -24,11 +24,11 @@ from windlass.context._offered import OfferedTools
 from windlass.context._reports import Reports, prices_for
 from windlass.context.window import Chat, ChatWindow, WindowParts
 from windlass.errors import SequenceError, UsageError
-from windlass.messages import Message, ToolCall, ToolSpec, tool, user
+from windlass.messages import Message, ToolSpec, tool, user
 from windlass.text.tokens import FamilyCounter, request_tokens, size
 from windlass.window.conversation import Conversation
 from windlass.window.driver import AskedCall, Driver, NextCall
-from windlass.window.entries import Entry, Item, Replace
+from windlass.window.entries import Drop, Entry, Replace
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
 from windlass.window.originals import matching, meant, part_of, reference
@@ -39,6 +39,7 @@ from windlass.wire.base import Format, Usage
 from windlass.wire.calls import NO_RESULT
 from windlass.wire.editing import cleared, read_edits
 from windlass.wire.forms import MODULES, FormName, as_json, has_objects
+from windlass.wire.inner_calls import Revised
 from windlass.wire.marks import block_parts, content_parts
 
 _NO_MODEL: Final = "openai/gpt-4o"
@@ -106,6 +107,8 @@ class Context:
                 pictures_of_users=self.model.startswith("openai/"),
             )
         )
+        self._revised: list[str] = []
+        """What became of messages because of what was said after them."""
         self._last: ChatWindow | None = None
         self._marks: tuple[tuple[Place, ...], bool, Place | None] = (), False, None
         """The caller's cache marks, as `use_marks` has them."""
@@ -186,18 +189,17 @@ class Context:
     ) -> None:
         """Hand on what was taken, said at `at` seconds; `window` is what the call was sent."""
         position = self._list.position
+        for revised in self._list.intake.revised():
+            self._revise(revised)
         for taken in taken_in:
-            ident = taken.item.id
+            ident, source = taken.item.id, taken.source
             self._list.note(taken)
             if taken.left_out:
                 continue
-            if (
-                self._list.in_chat_form
-                and taken.repair is None
-                and taken.source == position
-                and OWN_KEYS.isdisjoint(message)
-            ):
-                self._chats.own[ident] = position
+            if self._list.in_chat_form and taken.repair is None and source is not None:
+                given = message if source == position else self._list.objects[source]
+                if OWN_KEYS.isdisjoint(given):
+                    self._chats.own[ident] = source
             answer = taken.item.message.role == "assistant"
             if answer:
                 self._call_made(window)
@@ -212,8 +214,17 @@ class Context:
                 self._driver.count_blocks()
                 self.reports.answered_at = None
                 self._plan_by_reports()
-            if self.pins and (ident in self.pins or taken.source in self.pins):
+            if self.pins and (ident in self.pins or source in self.pins):
                 self.conversation.pin(ident)
+
+    def _revise(self, revised: Revised) -> None:
+        """Show an earlier message otherwise, because of what was said after it."""
+        ident, message, reason = revised.ident, revised.message, revised.reason
+        edit = Drop(ident, "repair", reason)
+        self.conversation.settle(
+            edit if message is None else Replace(ident, message, "repair", reason)
+        )
+        self._revised.append(f"message {self._list.sources.get(ident)}: {reason}")
 
     def _note_cleared(self, answer: Chat) -> None:
         """Take in what the provider cleared of the call of this answer, if it says so."""
@@ -342,9 +353,10 @@ class Context:
             for one in taken_in
             if one.repair is not None
         ]
+        told += self._revised
         told += [f"call {call.id!r} of {call.name} has no result" for call in intake.open_calls]
         messages = [one.item.message for one in self._list.taken if not one.left_out]
-        messages += [_unanswered(call).message for call in intake.open_calls]
+        messages += [tool(call, NO_RESULT) for call in intake.open_calls]
         messages += [one.item.message for one in intake.late]
         vendor, _, model = self.model.partition("/")
         name = self._list.form or (vendor if vendor in MODULES else "openai")
@@ -476,7 +488,8 @@ class Context:
 
     def unknown_pins(self) -> list[str | int]:
         """The pins that no message was found for."""
-        return sorted(self.pins.difference(self._list.places), key=str)
+        late = {key for one in self._list.intake.late for key in (one.item.id, one.source)}
+        return sorted(self.pins.difference(self._list.places, late), key=str)
 
     def now_said(self, messages: Sequence[Chat]) -> None:
         """Let windows show these objects, equal to those that were appended."""
@@ -485,9 +498,9 @@ class Context:
 
     def _window(self) -> ChatWindow:
         conversation, intake = self.conversation, self._list.intake
-        loose = [_unanswered(call) for call in intake.open_calls]
-        loose += [
-            Entry(one.item, one.item.message, one.repair or "", "repair") for one in intake.late
+        loose = [
+            Entry(one.item, one.item.message, one.repair or "said before", one.repair and "repair")
+            for one in intake.unanswered()
         ]
         bare = (*conversation.window().entries, *loose)
         if not bare:
@@ -615,13 +628,6 @@ def check_options(options: Mapping[str, object]) -> None:
         if name not in ContextOptions.__annotations__:
             known = ", ".join(ContextOptions.__annotations__)
             raise TypeError(f"{name!r} is not an option of a context; known: {known}")
-
-
-def _unanswered(call: ToolCall) -> Entry:
-    """What stands for the result of a call that the list ends with."""
-    message = tool(call, NO_RESULT)
-    item = Item(f"open:{call.id}", message, message.role)
-    return Entry(item, message, "a call without a result", "repair")
 
 
 def _is_json(value: object) -> bool:

@@ -238,7 +238,9 @@ class _Session:
         self.taken: list[Taken] = []
         """What each place of the index holds."""
         self._chats: list[Chat] = []
-        self._intake = Intake()
+        self._intake = Intake(waits=False)
+        self._revised: dict[int, Message | None] = {}
+        """What became of messages because of what was said after them, by their places."""
         self._list: FormList | None = None
         self._form: FormName | None = None
         self._own: dict[str, int] = {}
@@ -261,6 +263,9 @@ class _Session:
             self.given.append(copied(chat))
         for taken in self._list.flush() if self._list else ():
             self._add(taken)
+        for one in self._intake.revised():
+            if (at := self._places.get(one.ident)) is not None:
+                self._revised[at] = one.message
 
     def _list_takes(self, chat: Chat) -> list[Taken]:
         assert self._list is not None
@@ -312,9 +317,13 @@ class _Session:
         """The messages at these places, in the form of the session."""
         if self._list is None:
             return [self._chat(place) for place in places]
-        items = [self.taken[place].item for place in places]
-        objects = self._list.written(Entry(item, item.message, "") for item in items)
-        return [one.sent for one in objects]
+        entries: list[Entry] = []
+        for place in places:
+            item = self.taken[place].item
+            message = self._revised.get(place, item.message)
+            if message is not None:
+                entries.append(Entry(item, message, ""))
+        return [one.sent for one in self._list.written(entries)]
 
     def _chat(self, place: int) -> Chat:
         """The message at a place as the caller gave it; mended where it had to be."""

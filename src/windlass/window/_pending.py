@@ -35,6 +35,7 @@ from windlass.window.entries import (
 )
 from windlass.window.kinds import Kind, Touched, kind_of, touched
 from windlass.window.window_rules import WindowRules
+from windlass.wire.responses_calls import is_keys, shows_screen
 
 Derived = TypeVar("Derived")
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
@@ -259,13 +260,22 @@ class PendingEdits:
         return max(self.made.pins.get(at, 0), self._standing.pins.get(at, 0)) >= self.turn
 
     def exchange(self, at: int) -> tuple[int, ...]:
-        """The positions of an assistant message and of the results of its calls."""
-        return (at, *self.results(at))
+        """The positions of an assistant message and of the results of its calls.
+
+        Also those of the messages in which its calls to a provider's tools go on.
+        """
+        places = self._transcript.tied.get(at)
+        if places is None:
+            return (at, *self.results(at))
+        return tuple(sorted({one for each in places for one in (each, *self.results(each))}))
 
     def is_whole(self, at: int) -> bool:
-        """Whether an assistant message is shown with its calls, and every call has its result."""
+        """Whether an assistant message is shown with its calls, and every call has its result.
+
+        Also, whether no other message holds a part of it.
+        """
         entry = self.entry(at)
-        if entry is None or not entry.message.tool_calls:
+        if entry is None or not entry.message.tool_calls or at in self._transcript.tied:
             return False
         return len(self.results(at)) == len(entry.message.tool_calls)
 
@@ -383,6 +393,8 @@ class PendingEdits:
             return False  # a window that is handed back: its original is not here to refer to
         if _signed(now) != _signed(message) and (_signed(message) or self._in_open_loop(at)):
             return False
+        if _signed(now) != _signed(message) and at in self._transcript.tied:
+            return False  # another message needs them
         if _signed(now) and self._in_open_loop(at):
             return False
         self._commit(Replace(entry.item.id, message, because, reason), (at,), less)
@@ -426,8 +438,9 @@ class PendingEdits:
             if entry is None:
                 continue
             caller = self.caller(at)
-            torn = (
-                caller is not None and caller not in inside and self.entry(caller) is not None
+            others = [*([] if caller is None else [caller]), *self._transcript.tied.get(at, ())]
+            torn = any(
+                other not in inside and self.entry(other) is not None for other in others
             ) or any(result not in inside for result in self.results(at))
             open_call = len(self.results(at)) < len(entry.message.tool_calls)
             signed = _signed(entry.message) and self._in_open_loop(at)
@@ -471,6 +484,8 @@ def _stands_for(message: Message, now: Message) -> bool:
         return False
     if not message.parts and not message.tool_calls:
         return False
+    if shows_screen(now) and not message.pictures:
+        return False  # the output of a computer call is its picture
     for call, before in zip(message.tool_calls, now.tool_calls, strict=True):
         if call.arguments != before.arguments:
             try:
@@ -488,6 +503,7 @@ def _signed(message: Message) -> tuple[Opaque, ...]:
             for part in message.parts
             if isinstance(part, Opaque)
             and (part.kind in _THINKING or not part.kind.startswith(("with", "part:")))
+            and not (message.role == "tool" and is_keys(part))
         ]
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from windlass.messages import Message, ToolCall
 from windlass.window.entries import Item
+from windlass.wire.inner_calls import calls_made, calls_named
 
 
 class Transcript:
@@ -22,6 +23,11 @@ class Transcript:
         """The position of the reply that made the call, by that of its result."""
         self.results_of: dict[int, list[int]] = {}
         """The positions of the results, by that of the reply that made the calls."""
+        self.tied: dict[int, list[int]] = {}
+        """The positions of replies and items that hold the two ends of one call, by each of them.
+
+        Such calls stand in opaque parts: a reply may bring the result of a call of the one before.
+        """
         self.calls = 0
         """How many calls were made."""
         self.first_user = self.last_user = -1
@@ -30,6 +36,8 @@ class Transcript:
         """The positions of the messages that came with pictures, in order."""
         self._starts = [0]
         self._open: dict[str, tuple[int, ToolCall]] = {}
+        self._inner: dict[str, int] = {}
+        """Where the calls in opaque parts stand, by their ids."""
 
     @property
     def sent(self) -> int:
@@ -69,7 +77,17 @@ class Transcript:
                 self.first_user = at
         if message.pictures:
             self.pictured.append(at)
+        for id_ in calls_named(message):
+            self._tie(self._inner.get(id_), at)
+        self._inner |= dict.fromkeys(calls_made(message), at)
         return at
+
+    def _tie(self, first: int | None, at: int) -> None:
+        """Note that a call stands at `first` and is answered, or goes on, at `at`."""
+        if first is None or at in (places := self.tied.get(first, [first])):
+            return
+        places += [each for each in self.tied.get(at, [at]) if each not in places]
+        self.tied |= dict.fromkeys(places, places)
 
     def call_made(self) -> None:
         """The next turn begins: a call has seen all that there is."""

@@ -2,8 +2,10 @@
 
 What is mended, each with a reason for the record:
 
+- what is said between a call and its result stands behind the result;
 - a call without a result gets one that says so (an interrupted run leaves such calls);
-- a result that answers no call here becomes a user message with the same text;
+- a result that no call waits for becomes a user message with the same text;
+- a call to a tool of the provider's that it did not answer is left out;
 - a call id that was used before, or is empty, gets a number, and so does its result;
 - a result without an id answers the one call that is open;
 - a message that says nothing and calls nothing is left out;
@@ -25,13 +27,24 @@ from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import is_not
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from windlass.errors import SequenceError
 from windlass.messages import Message, Opaque, Part, Text, ToolCall, canonical_json, tool
 from windlass.window.entries import Item
-from windlass.wire.calls import NO_RESULT, ORPHAN, images_of, without_pictures
+from windlass.wire.calls import (
+    ABOVE,
+    AGAIN,
+    BELOW,
+    LATE,
+    NO_RESULT,
+    ORPHAN,
+    images_of,
+    without_pictures,
+)
+from windlass.wire.inner_calls import Revised, ServerTools, calls_made
 from windlass.wire.openai import from_openai
+from windlass.wire.responses_calls import WHOLE_ITEM, check_missing
 
 OWN_KEYS: Final = frozenset({"id", "at", "usage"})
 """Keys of a chat dict that are Windlass's: what the occurrence is called, when it was said, and
@@ -62,12 +75,28 @@ class Taken:
     left_out: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    """What became of a call id.
+
+    `missed`: its call was answered by `item` when the next reply came. `lone`: a result of it came
+    before any call.
+    """
+
+    what: Literal["unknown", "answered", "missed", "lone"] = "unknown"
+    call: ToolCall | None = None
+    item: Item | None = None
+
+
+_UNKNOWN: Final = _Fate()
+
+
 class Intake:
     """Takes messages one by one, in order; remembers ids and open calls.
 
     `prefix` goes before the names of occurrences, where several lists share one. `refused` are
     types of parts that the provider refuses. `pictures_of_users`: whether only users' messages
-    hold pictures.
+    hold pictures. `waits`: what is said while calls are open waits for their results.
     """
 
     def __init__(
@@ -76,15 +105,25 @@ class Intake:
         refused: Collection[str] = (),
         *,
         pictures_of_users: bool = False,
+        waits: bool = True,
     ) -> None:
         self._prefix = prefix
+        self._waits = waits
         self._refused = refused
         self._pictures_of_users = pictures_of_users
         self._count = 0
         self._ids: set[str] = set()
         self._numbers: Counter[str] = Counter()
         self._open: dict[str, deque[ToolCall]] = {}
+        self._caller = Message("assistant")
+        """The reply that made the open calls."""
         self._late: list[Taken] = []
+        self._fates: dict[str, _Fate] = {}
+        """What became of the calls that are not open, and of the results without any."""
+        self._inner: set[str] = set()
+        """The calls in opaque parts."""
+        self._server_tools = ServerTools()
+        self._revised: list[Revised] = []
         self._met: dict[str, int] = {}
         self._named: set[str] = set()
 
@@ -150,31 +189,78 @@ class Intake:
         said = list(mended or ())
         if message.role == "tool":
             return self._result(message, position, ident, said, apart=apart)
-        if self._open and _is_output(message):
-            self._late.append(Taken(self._item(message, ident), position))
-            return []
-        taken = self.close() if self._open or self._late else []
+        changes: list[str] = []
+        if message.role == "assistant":
+            message, changes = self._server_tools.mended(message)
+            said += changes
         if _says_nothing(message):
-            item = self._item(message, ident)
-            return [*taken, Taken(item, position, "it says nothing", left_out=True)]
+            why = "; ".join(changes) or "it says nothing"
+            return [Taken(self._item(message, ident), position, why, left_out=True)]
+        if message.role == "assistant":
+            return [*self.close(position), self._reply(message, position, ident, said)]
+        taken = Taken(self._item(message, ident), position, "; ".join(said) or None)
+        if not message.is_system:
+            self._revised += self._server_tools.spoke()
+        if not self._waits:
+            return [*self.close(position), taken]
+        if self._open:
+            self._late.append(taken)  # nothing may stand between a call and its results
+            return []
+        return [taken]
+
+    def _reply(self, message: Message, position: int, ident: str | None, said: list[str]) -> Taken:
+        """A reply, whose calls are open from here on."""
         if before := message.tool_calls:
             message = self._with_new_ids(message)
+            self._caller = message
             for old, call in zip(before, message.tool_calls, strict=True):
                 self._open.setdefault(old.id, deque()).append(call)
                 if old.id != call.id:
                     said.append(f"call id {old.id!r} is {'used before' if old.id else 'empty'}")
-        return [*taken, Taken(self._item(message, ident), position, "; ".join(said) or None)]
+        self._inner.update(calls_made(message))
+        item = self._item(message, ident)
+        self._revised += self._server_tools.replied(item.id, message)
+        return Taken(item, position, "; ".join(said) or None)
 
-    def close(self) -> list[Taken]:
-        """What must stand before anything but a result: answers to the calls that have none."""
-        missing = [
-            Taken(self._item(tool(call, NO_RESULT), None), None, "a call without a result")
-            for calls in self._open.values()
-            for call in calls
-        ]
+    def revised(self) -> list[Revised]:
+        """What became of earlier messages since this was asked last."""
+        revised, self._revised = self._revised, []
+        return revised
+
+    def close(self, position: int) -> list[Taken]:
+        """What must stand before the next reply: answers to the calls that have none.
+
+        Raises SequenceError, naming the position of that, for a call whose answer cannot be made
+        up.
+        """
+        missing: list[Taken] = []
+        for call in self.open_calls:
+            check_missing(self._caller, call, f"message {position}")
+        for old, calls in self._open.items():
+            for call in calls:
+                text, why = NO_RESULT, "a call without a result before the next reply"
+                if self._fates.get(old, _UNKNOWN).what == "lone":
+                    text, why = ABOVE, f"the result of call {old!r} stands before it"
+                item = self._item(tool(call, text), None)
+                self._fates[old] = _Fate("missed", call, item)
+                missing.append(Taken(item, None, why))
         late, self._late = self._late, []
         self._open = {}
         return missing + late
+
+    def unanswered(self) -> list[Taken]:
+        """What stands at the end of a list whose last calls are open; nothing is closed by it.
+
+        Raises SequenceError for a call whose answer cannot be made up.
+        """
+        where = next((one.source for one in self._late if one.source is not None), None)
+        missing: list[Taken] = []
+        for call in self.open_calls:
+            place = "the end of the list" if where is None else f"message {where}"
+            check_missing(self._caller, call, place)
+            item = Item(f"open:{call.id}", message := tool(call, NO_RESULT), message.role)
+            missing.append(Taken(item, None, "a call without a result"))
+        return [*missing, *self._late]
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
@@ -196,24 +282,23 @@ class Intake:
         apart: bool,
     ) -> list[Taken]:
         key = message.tool_call_id
+        if key in self._inner and key not in self._open:
+            self._server_tools.resulted()
+            self._inner.discard(key)
+            self._fates[key] = _Fate("answered")
+            return [Taken(self._item(message, ident), position, "; ".join(said) or None)]
         if not key and len(self.open_calls) == 1:
             key = next(iter(self._open))
             said.append("a result without an id, for the one call that is open")
         if key is None or key not in self._open:
-            said.append(f"answers call {key!r}, which is not open")
-            kept, lost = _besides_text(message)
-            if lost:
-                said.append(f"{', '.join(lost)} left out")
-            text = Text(f"{ORPHAN}\n{message.text}" if message.text else ORPHAN)
-            orphan = Message("user", (text, *kept))
-            taken = Taken(self._item(orphan, ident), position, "; ".join(said))
-            if self._open:
-                self._late.append(taken)  # nothing may stand between a call and its results
-                return []
-            return [taken]
+            return self._unasked(message, position, ident, said)
+        self._server_tools.resulted()
+        if any(one.source not in (None, position) for one in self._late):
+            said.append("moved to its call, before what was said in between")
         call = self._open[key].popleft()
         if not self._open[key]:
             del self._open[key]
+            self._fates[key] = _Fate("answered")
         if message.tool_call_id != call.id:
             if message.tool_call_id:
                 said.append(f"call id {key!r} is used before")
@@ -231,6 +316,44 @@ class Intake:
             return [taken_now]
         late, self._late = self._late, []
         return [taken_now, *late]
+
+    def _unasked(
+        self, message: Message, position: int, ident: str | None, said: list[str]
+    ) -> list[Taken]:
+        """A result that no open call waits for, as a user's message."""
+        key = message.tool_call_id
+        fate = self._fates.get(key or "", _UNKNOWN)
+        head = ORPHAN
+        match fate.what:
+            case "answered":
+                head = AGAIN
+                said.append(f"another result of call {key!r}, which has one")
+            case "missed" if fate.item is not None and fate.call is not None:
+                head = LATE.format(name=fate.call.name)
+                said.append(f"the result of call {key!r}, which came after the next reply")
+                below = fate.item.message.with_parts(Text(BELOW))
+                why = f"the result of call {key!r} came after the next reply"
+                self._revised.append(Revised(fate.item.id, below, why))
+                self._fates[key or ""] = _Fate("answered")
+            case _:
+                said.append(f"answers call {key!r}, which is not open")
+                self._fates[key or ""] = _Fate("lone")
+        kept, lost = _besides_text(message)
+        if lost:
+            said.append(f"{', '.join(lost)} left out")
+        texts = [message.text] if message.text else []
+        texts += [
+            part.data
+            for part in message.parts
+            if isinstance(part, Opaque) and part.kind.startswith(WHOLE_ITEM)
+        ]
+        self._revised += self._server_tools.spoke()
+        lone = Message("user", (Text("\n".join([head, *texts])), *kept))
+        taken = Taken(self._item(lone, ident), position, "; ".join(said))
+        if self._open:
+            self._late.append(taken)
+            return []
+        return [taken]
 
     def _with_new_ids(self, message: Message) -> Message:
         """The message with ids that were not used before."""
@@ -265,7 +388,7 @@ def _besides_text(message: Message) -> tuple[list[Part], list[str]]:
         if isinstance(part, Opaque):
             if part.kind == "with":  # further keys of what stands before it
                 is_kept = is_kept and bool(kept)
-            elif part.kind.startswith(("with", "keys", "key:")):
+            elif part.kind.startswith(("with", "keys", "key:", WHOLE_ITEM)):
                 is_kept = False
                 if '"parts"' in part.data:
                     lost["parts"] = None
@@ -294,17 +417,6 @@ def _without_marks(message: Message) -> Message:
         if bare:
             parts.append(replace(part, data=canonical_json(bare)))
     return message.with_parts(*parts) if marked else message
-
-
-def _is_output(message: Message) -> bool:
-    """Whether it answers a call that only its provider understands, beside other results."""
-    return (
-        message.role == "user"
-        and bool(message.parts)
-        and all(
-            isinstance(part, Opaque) and part.kind.startswith("item:") for part in message.parts
-        )
-    )
 
 
 def _in_words(message: Message) -> Message:

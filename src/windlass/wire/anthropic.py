@@ -3,8 +3,9 @@
 Rules (platform.claude.com, Messages API; anthropics/skills): the first message is
 the user's; roles alternate (the API merges repeats, gateways refuse them); each
 `tool_use` is answered in the next user message, all results in that one, before
-its text; no text block is empty or mere white space; a final assistant text has
-no trailing white space; ids do not repeat. `thinking` blocks go back unmodified,
+its text; a reply that waits for tools of the API's own goes back as the last message;
+no text block is empty or mere white space; a final assistant text has no trailing
+white space; ids do not repeat. `thinking` blocks go back unmodified,
 at their place, to the model that made them. Keys are those of SDK 2.12.
 """
 
@@ -14,7 +15,9 @@ import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from itertools import dropwhile
+from operator import is_not
 from typing import Any, Final, TypeGuard
 
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
@@ -44,6 +47,7 @@ from windlass.wire.calls import (
     words,
 )
 from windlass.wire.editing import compactions, read_edits
+from windlass.wire.inner_calls import is_paused, with_whole_pairs
 from windlass.wire.marks import mark_blocks
 from windlass.wire.thinking import claude_version
 from windlass.wire.tools import write_tools
@@ -78,6 +82,9 @@ def body(
     request: Request, *, stream: bool = False, system_anywhere: bool = False
 ) -> dict[str, Any]:
     """The JSON body of `/v1/messages`."""
+    whole = with_whole_pairs(request.messages)
+    if len(whole) != len(request.messages) or any(map(is_not, whole, request.messages)):
+        request = replace(request, messages=tuple(whole), breakpoints=())
     names = wire_names(request)
     messages = with_wire_ids(request.messages)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
@@ -162,6 +169,8 @@ def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]
 def _needs_answer(turns: Sequence[Mapping[str, Any]], model: str) -> bool:
     if not turns or turns[-1]["role"] == "user":
         return not turns
+    if is_paused(turns[-1]["content"]):
+        return False
     takes_words = turns[-1]["role"] == "assistant" and claude_version(model) < ADAPTIVE
     return not (takes_words and turns[-1]["content"][-1]["type"] == "text")
 

@@ -36,8 +36,14 @@ ANSWERED: Final = f'the list does not end with the user: "{GO_ON}" stands behind
 CALL: Final = "call"
 """Opaque kind: the place of the tool call with this number; other calls come at the end."""
 NO_RESULT: Final = "[No result of this call was recorded.]"
-ORPHAN: Final = "[Result of a tool call that is not part of this conversation]"
-"""What is sent for a missing result, and before a result whose call is missing."""
+"""What is sent for a missing result."""
+ABOVE: Final = "[The result of this call stands above it.]"
+BELOW: Final = "[The result of this call came later; it stands below.]"
+"""What is sent in the place of a result that stands elsewhere."""
+ORPHAN: Final = "[Result of a tool call that does not stand before it]"
+LATE: Final = "[Result of the call of {name} above, which came later]"
+AGAIN: Final = "[Another result of a call that has one]"
+"""What is sent before a result that no call waits for."""
 MOST_TOKENS: Final = 10**12
 """The most tokens of one call; a report of more is rejected."""
 _LONGEST_NAME: Final = 64

@@ -14,13 +14,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from windlass.errors import SequenceError
-from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
+from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
 from windlass.text.pictures import picture
 from windlass.wire.base import Request
 from windlass.wire.calls import (
     CALL,
-    NO_RESULT,
-    ORPHAN,
     FileData,
     file_for,
     opaque,
@@ -30,30 +28,29 @@ from windlass.wire.calls import (
     with_wire_ids,
 )
 from windlass.wire.forms import ListReading
+from windlass.wire.responses_calls import (
+    CALLS,
+    KEYS,
+    KEYS_OF_CALL,
+    OUTPUTS,
+    PROVIDER,
+    WHOLE_ITEM,
+    kind_of_call,
+    read_call,
+    read_output,
+    write_output,
+)
 from windlass.wire.tools import write_tools
 
 NOT_SENT: Final = frozenset({"at", "usage"})
-_PROVIDER: Final = "responses"
 _WITH: Final = "with"
 """Opaque kind: further keys of the text or picture before it."""
 _PART: Final = "part:"
 """Opaque kind: a whole part of the content; its type follows."""
-_ITEM: Final = "item:"
-"""Opaque kind: a whole item; its type follows."""
-_KEYS: Final = "keys"
-"""Opaque kind: keys of the item that begins here: a message's, a result's."""
-_OF_CALL: Final = "keys:"
-"""Opaque kind: keys of a call's item; its number follows."""
 _CALLS: Final[Mapping[str, str]] = {"function_call": "arguments", "custom_tool_call": "input"}
 _RESULTS: Final = ("function_call_output", "custom_tool_call_output")
-_OF_MACHINES: Final = {
-    "computer_call": "computer_call_output",
-    "shell_call": "shell_call_output",
-    "local_shell_call": "local_shell_call_output",
-    "apply_patch_call": "apply_patch_call_output",
-}
-"""Calls besides functions that the caller's loop answers, and their outputs."""
-_OF_CLIENT: Final = ("additional_tools", "configuration_update", "mcp_approval_response")
+_OF_CLIENT: Final = ("additional_tools", "configuration_update")
+_APPROVED: Final = "mcp_approval_response"
 _ROLES: Final = ("system", "developer", "user", "assistant")
 _OF_OTHERS: Final = (
     *("text", "image_url", "video_url", "file", "image", "document", "thinking"),
@@ -81,11 +78,24 @@ def body(request: Request) -> dict[str, Any]:
         "model": request.model,
         "input": _listed(with_wire_ids(request.messages), names, request),
     }
-    if request.tools:
-        payload["tools"] = write_tools(request.tools, names, "responses")
+    if tools := _defined(request):
+        payload["tools"] = write_tools(tools, names, "responses")
     if request.cache_key is not None:
         payload["prompt_cache_key"] = request.cache_key
     return payload
+
+
+def _defined(request: Request) -> list[ToolSpec]:
+    """The tools without those that nobody defined and only calls of other types name."""
+    names = {kind.removesuffix("_call") for kind in CALLS}
+    if any(spec.own is None and spec.name in names for spec in request.tools):
+        names -= {
+            call.name
+            for message in request.messages
+            for call in message.tool_calls
+            if kind_of_call(message, call.id) not in CALLS
+        }
+    return [spec for spec in request.tools if spec.own is not None or spec.name not in names]
 
 
 def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:  # noqa: ARG001
@@ -110,26 +120,21 @@ def _listed(
         if message.role == "assistant":
             caller = message
         if message.role == "tool":
-            items.append(_output(message, request, _kind_of_output(message, caller)))
+            items += _results(message, request, kind_of_call(caller, message.tool_call_id))
         else:
             items += _items(message, names, request)
     return items
 
 
-def _kind_of_output(message: Message, caller: Message | None) -> str:
-    """The type of the item that answers a call: a custom call has one of its own."""
-    if caller is not None:
-        custom = {
-            int(part.kind.removeprefix(_OF_CALL))
-            for part in caller.parts
-            if isinstance(part, Opaque)
-            and part.provider == _PROVIDER
-            and part.kind.startswith(_OF_CALL)
-            and json.loads(part.data).get("type") == "custom_tool_call"
-        }
-        if any(caller.tool_calls[at].id == message.tool_call_id for at in custom):
-            return "custom_tool_call_output"
-    return "function_call_output"
+def _results(message: Message, request: Request, kind: str) -> list[dict[str, Any]]:
+    """The items of a result, which answers a call of this type."""
+    if kind in CALLS or any(_is_item(part) for part in message.parts):
+        return write_output(message, kind, request)
+    return [_output(message, request, f"{kind}_output")]
+
+
+def _is_item(part: Part) -> bool:
+    return isinstance(part, Opaque) and part.kind.startswith(WHOLE_ITEM)
 
 
 def _items(message: Message, names: Mapping[str, str], request: Request) -> list[dict[str, Any]]:
@@ -162,21 +167,21 @@ def _items(message: Message, names: Mapping[str, str], request: Request) -> list
                 content.append(_image(part, request))
             case Opaque(provider, kind, data) if provider == "openai" and kind == "part:refusal":
                 content.append(json.loads(data))
-            case Opaque(provider) if provider != _PROVIDER:
-                if file := file_for(part, _PROVIDER, message.role):
+            case Opaque(provider) if provider != PROVIDER:
+                if file := file_for(part, PROVIDER, message.role):
                     content.append(_file(file))
             case Opaque(_, kind, data) if kind == _WITH and content:
                 content[-1] |= json.loads(data)
             case Opaque(_, kind, data) if kind.startswith(_PART):
                 content.append(json.loads(data))
-            case Opaque(_, kind, data) if kind == _KEYS:
+            case Opaque(_, kind, data) if kind == KEYS:
                 close()
                 keys = json.loads(data)
-            case Opaque(_, kind, data) if kind.startswith(_ITEM):
+            case Opaque(_, kind, data) if kind.startswith(WHOLE_ITEM):
                 close()
                 items.append(json.loads(data))
-            case Opaque(_, kind, data) if kind.startswith(_OF_CALL):
-                at = int(kind.removeprefix(_OF_CALL))
+            case Opaque(_, kind, data) if kind.startswith(KEYS_OF_CALL):
+                at = int(kind.removeprefix(KEYS_OF_CALL))
                 if at in calls:
                     calls[at] = _with_keys(calls[at], json.loads(data))
             case Opaque(_, kind, data) if kind == CALL:
@@ -201,6 +206,8 @@ def _call(call: ToolCall, names: Mapping[str, str]) -> dict[str, Any]:
 
 def _with_keys(item: dict[str, Any], keys: dict[str, Any]) -> dict[str, Any]:
     kind = keys.get("type", item["type"])
+    if kind in CALLS:
+        return {"type": kind, "call_id": item["call_id"], **keys}
     fields = {key: value for key, value in item.items() if key not in ("type", "arguments")}
     return {"type": kind, **fields, _CALLS[kind]: item["arguments"], **keys}
 
@@ -222,15 +229,15 @@ def _output(message: Message, request: Request, type_: str) -> dict[str, Any]:
                 output.append({"type": "input_text", "text": text})
             case Picture():
                 output.append(_image(part, request))
-            case Opaque(provider, kind, data) if provider == _PROVIDER:
-                if kind == _KEYS:
+            case Opaque(provider, kind, data) if provider == PROVIDER:
+                if kind == KEYS:
                     keys = json.loads(data)
                 elif kind == _WITH and output:
                     output[-1] |= json.loads(data)
                 elif kind.startswith(_PART):
                     output.append(json.loads(data))
             case Opaque():
-                if file := file_for(part, _PROVIDER, "tool"):
+                if file := file_for(part, PROVIDER, "tool"):
                     output.append(_file(file))
     plain = len(output) < 2 and all(part.keys() == {"type", "text"} for part in output)  # noqa: PLR2004
     content: Any = (output[0]["text"] if output else "") if plain else output
@@ -253,33 +260,8 @@ def _image(part: Picture, request: Request) -> dict[str, Any]:
 class ResponsesList:
     """Reads the items of a list, one by one."""
 
-    def __init__(self) -> None:
-        self._open: Mapping[str, str] = {}
-        """The calls of shells, patches and computers that wait for their outputs: their types."""
-
     def read(self, given: Mapping[str, Any], where: str) -> ListReading:
         """An item in Windlass's form; items of one response join."""
-        kind = given.get("type", "message")
-        ident = str(given.get("call_id") or given.get("id") or "")
-        if kind in _OF_MACHINES:
-            self._open = {**self._open, ident: str(kind)}
-        elif kind in _OF_MACHINES.values():
-            if ident not in self._open:
-                text = Text(f"{ORPHAN}\n{json.dumps(dict(given), ensure_ascii=False)}")
-                why = f"answers call {ident!r}, which is not open"
-                return ListReading((Message("user", (text,)),), (why,))
-            self._open = {id_: call for id_, call in self._open.items() if id_ != ident}
-        reading = self._read(given, where)
-        if not self._open or kind != "message" or given.get("role") == "assistant":
-            return reading
-        missing = [(id_, _missing(id_, call, where)) for id_, call in self._open.items()]
-        self._open = {}
-        outputs = (opaque(_PROVIDER, _ITEM + output["type"], output) for _, output in missing)
-        messages = (*(Message("user", (output,)) for output in outputs), *reading.messages)
-        why = ", ".join(f"call {id_!r} has no result" for id_, _ in missing)
-        return ListReading(messages, (*reading.mended, why))
-
-    def _read(self, given: Mapping[str, Any], where: str) -> ListReading:
         kind = given.get("type", "message")
         given = {key: value for key, value in given.items() if key not in NOT_SENT}
         if not isinstance(kind, str):
@@ -288,31 +270,24 @@ class ResponsesList:
             return _read_message(given, where)
         if kind in _CALLS:
             return ListReading((_read_call(given, kind, where),), joins=True)
+        if kind in CALLS:
+            return ListReading((read_call(given),), joins=True)
         if kind in _RESULTS:
             return ListReading((_read_output(given, where),))
-        part = opaque(_PROVIDER, _ITEM + kind, given)
-        if kind.endswith(("_output", "_response")) or kind in _OF_CLIENT:
+        if kind in OUTPUTS:
+            return ListReading((read_output(given, where),))
+        part = opaque(PROVIDER, WHOLE_ITEM + kind, given)
+        if kind == _APPROVED:
+            ident = str(given.get("approval_request_id") or "")
+            return ListReading((Message("tool", (part,), (), ident),))
+        if kind.endswith("_output") and given.get("call_id"):
+            return ListReading((Message("tool", (part,), (), str(given["call_id"])),))
+        if kind.endswith("_output") or kind in _OF_CLIENT:
             return ListReading((Message("user", (part,)),))
         return ListReading((Message("assistant", (part,)),), joins=True)
 
 
 list_reader = ResponsesList
-
-
-def _missing(ident: str, kind: str, where: str) -> dict[str, Any]:
-    """The output item of a call that has none."""
-    output = {"type": _OF_MACHINES[kind]}
-    match kind:
-        case "shell_call":
-            outcome = {"type": "exit", "exit_code": 1}
-            result = {"stdout": "", "stderr": NO_RESULT, "outcome": outcome}
-            return {**output, "call_id": ident, "output": [result]}
-        case "apply_patch_call":
-            return {**output, "call_id": ident, "status": "failed", "output": NO_RESULT}
-        case "local_shell_call":
-            return {**output, "id": ident, "output": NO_RESULT}
-        case _:  # a picture of the screen cannot be made up
-            raise SequenceError(f"{where}: {kind} {ident!r} before it has no {output['type']}")
 
 
 def joined(before: Message, after: Message) -> Message:
@@ -329,8 +304,10 @@ def _renumbered(part: Part, count: int) -> Part:
     match part:
         case Opaque(_, kind, data) if kind == CALL:
             return replace(part, data=str(int(data) + count))
-        case Opaque(_, kind, _) if kind.startswith(_OF_CALL):
-            return replace(part, kind=f"{_OF_CALL}{int(kind.removeprefix(_OF_CALL)) + count}")
+        case Opaque(_, kind, _) if kind.startswith(KEYS_OF_CALL):
+            return replace(
+                part, kind=f"{KEYS_OF_CALL}{int(kind.removeprefix(KEYS_OF_CALL)) + count}"
+            )
         case _:
             return part
 
@@ -344,12 +321,12 @@ def _read_message(given: Mapping[str, Any], where: str) -> ListReading:
     own_keys = ("type", "role", "content")
     keys = {key: value for key, value in given.items() if key not in own_keys}
     if keys:
-        parts.append(opaque(_PROVIDER, _KEYS, keys))
+        parts.append(opaque(PROVIDER, KEYS, keys))
     if isinstance(content, str):
         parts += [Text(content)] if content or keys else []
     else:
         parts += _read_content(content, where, mended, assistant=role == "assistant")
-    if all(isinstance(part, Opaque) and part.kind == _KEYS for part in parts):
+    if all(isinstance(part, Opaque) and part.kind == KEYS for part in parts):
         parts = []  # the keys of a message that says nothing
     message = Message(role, tuple(parts))
     return ListReading((message,), tuple(mended), joins=role == "assistant" and "type" in given)
@@ -386,10 +363,10 @@ def _read_content(
                 further.pop("image_url")
                 parts.append(_read_image(url, str(detail), place))
             case _:
-                parts.append(opaque(_PROVIDER, _PART + kind, part))
+                parts.append(opaque(PROVIDER, _PART + kind, part))
                 continue
         if further:
-            parts.append(opaque(_PROVIDER, _WITH, further))
+            parts.append(opaque(PROVIDER, _WITH, further))
     return parts
 
 
@@ -423,9 +400,9 @@ def _read_call(given: Mapping[str, Any], kind: str, where: str) -> Message:
         *(["type"] if kind == "function_call" else []),
     )
     keys = {key: value for key, value in given.items() if key not in own_keys}
-    parts: list[Part] = [opaque(_PROVIDER, f"{_OF_CALL}0", keys)] if keys else []
+    parts: list[Part] = [opaque(PROVIDER, f"{KEYS_OF_CALL}0", keys)] if keys else []
     return Message(
-        "assistant", (*parts, Opaque(_PROVIDER, CALL, "0")), (ToolCall(id_ or "", name, arguments),)
+        "assistant", (*parts, Opaque(PROVIDER, CALL, "0")), (ToolCall(id_ or "", name, arguments),)
     )
 
 
@@ -434,7 +411,7 @@ def _read_output(given: Mapping[str, Any], where: str) -> Message:
     if id_ is not None and not isinstance(id_, str):
         raise SequenceError(f"{where}: call_id {id_!r} is not text")
     keys = {key: value for key, value in given.items() if key not in ("type", "call_id", "output")}
-    parts: list[Part] = [opaque(_PROVIDER, _KEYS, keys)] if keys else []
+    parts: list[Part] = [opaque(PROVIDER, KEYS, keys)] if keys else []
     if output is None or isinstance(output, str):
         parts += [Text(output)] if output else []
     else:

@@ -13,6 +13,7 @@ from windlass.window._survive import outcome, summarised
 from windlass.window.entries import Entry
 from windlass.window.failures import with_failure
 from windlass.window.policies.shared import ERROR_CHARS
+from windlass.wire.responses_calls import is_keys
 
 OnExceed: TypeAlias = Literal["warn", "prune", "summarise", "fail"]
 
@@ -75,7 +76,9 @@ class TokenBudget:
                 ending = outcome(message)
                 line = f"[{ending}; {size}; {pending.recall_hint(at)}]"
                 line = with_failure(line, message, self.error_chars, ending)
-                yield Proposal((at,), "prune", reason, message.with_parts(Text(line)), must=True)
+                keys = [part for part in message.parts if is_keys(part)]
+                short = message.with_parts(*keys, Text(line))
+                yield Proposal((at,), "prune", reason, short, must=True)
 
     def _turns(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:
         for span in self._spans(pending):
@@ -93,7 +96,9 @@ class TokenBudget:
             if at in (pending.first_user, pending.last_user):
                 continue
             span = pending.exchange(at)
-            if not any(pending.fixed(each) for each in span):
+            first = min(each for each in span if pending.entry(each) is not None)
+            is_old = span[-1] < pending.fresh.start
+            if at == first and is_old and not any(map(pending.fixed, span)):
                 yield span
 
     def _summary(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:

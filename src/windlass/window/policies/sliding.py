@@ -12,7 +12,8 @@ from windlass.window._pending import PendingEdits, Proposal
 class Sliding:
     """Shows the newest `keep_recent_turns` whole turns, the system messages and the task.
 
-    A turn is an assistant message with all results of its calls, and what users said before it. The
+    A turn is an assistant message with all results of its calls, and what users said before it;
+    where a later turn goes on with its calls, it stays as long as that. The
     task is the first user message; the latest request also stays, and so do the first messages of
     the current phase, if messages carry phases. One turn leaves at each call, so that a window
     never moves by more than it must.
@@ -36,7 +37,8 @@ class Sliding:
             if pending.entry(at) is None or at == pending.first_user:
                 continue
             span = pending.exchange(at)
-            if at == pending.last_user or _opens_phase(pending, at):
+            goes_on = min(map(pending.seen, span)) < min(age, pending.seen(at))
+            if at == pending.last_user or _opens_phase(pending, at) or goes_on:
                 pending.again(self.name, at, pending.turn + 1)
             elif not pending.put_off(self.name, at, 1, span):
                 yield Proposal(span, "prune", reason, None, must=True)
