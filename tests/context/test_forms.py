@@ -264,6 +264,28 @@ class TestPlaces:
         assert response[1]["inlineData"]["data"] == PNG
         assert PNG in str(window.wire("responses"))
 
+    @pytest.mark.parametrize("beside", [{}, {"willContinue": False}])
+    def test_a_gemini_response_of_one_text_is_cut_as_text_and_keeps_its_key(
+        self, beside: dict[str, Any]
+    ) -> None:
+        """`result` is what google-genai itself and most frameworks write."""
+
+        def cut(key: str, more: dict[str, Any]) -> Any:
+            text = "\n".join(f"line {at}: order {at * 97} left" for at in range(2_000))
+            listed = gemini(3)
+            (answered, *_) = [one for one in listed if "functionResponse" in one["parts"][0]]
+            answered["parts"][0]["functionResponse"] |= {"response": {key: text}, **more}
+            return windlass.bound(listed, "gemini/gemini-2.5-flash").wire("gemini")["contents"]
+
+        plain, other = cut("output", {}), cut("result", beside)
+        response = other[2]["parts"][0]["functionResponse"]
+        shown = plain[2]["parts"][0]["functionResponse"]["response"]["output"]
+        reference = re.compile(r"result_\w{8}")
+        assert response["response"].keys() == {"result"}
+        assert reference.sub("", response["response"]["result"]) == reference.sub("", shown)
+        assert len(shown) < 20_000
+        assert response.items() >= beside.items()
+
     def test_one_list_has_one_form(self) -> None:
         with pytest.raises(SequenceError, match="message 3: is in Gemini's form"):
             windlass.bound([*anthropic(1), gemini(1)[1]])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import anthropic
+import httpx
 import httpx2
 import openai
 import pytest
@@ -41,7 +42,7 @@ RESOURCES: dict[str, Callable[[Any], Any]] = {
     "openai": lambda client: client.chat.completions,
     "responses": lambda client: client.responses,
 }
-ERRORS = (anthropic.AnthropicError, openai.OpenAIError, httpx2.HTTPError, ValueError)
+ERRORS = (anthropic.AnthropicError, openai.OpenAIError, httpx.HTTPError, httpx2.HTTPError)
 
 
 @dataclass
@@ -97,6 +98,14 @@ ASYNC_DOORS: dict[str, Callable[[Any, dict[str, Any], dict[str, Any]], Any]] = {
 def door(answer: Callable[[Any, dict[str, Any], dict[str, Any]], Any]) -> None:
     doors = ASYNC_DOORS if asyncio.iscoroutinefunction(answer) else DOORS
     doors[answer.__name__] = answer
+
+
+def for_helper(
+    request: dict[str, Any], more: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Without `stream`, and without tools, which some helpers want to be strict."""
+    given = {key: one for key, one in request.items() if key != "tools"}
+    return given, {key: one for key, one in more.items() if key != "stream"}
 
 
 @door
@@ -167,7 +176,7 @@ def streamed_twice(asked: Any, request: dict[str, Any], more: dict[str, Any]) ->
 
 @door
 def helper(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    more = {key: one for key, one in more.items() if key != "stream"}
+    request, more = for_helper(request, more)
     with asked.stream(**request, **more) as events:
         return [getattr(one, "type", "") for one in events]
 
@@ -204,7 +213,7 @@ async def lines_async(asked: Any, request: dict[str, Any], more: dict[str, Any])
 
 @door
 async def helper_async(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    more = {key: one for key, one in more.items() if key != "stream"}
+    request, more = for_helper(request, more)
     async with asked.stream(**request, **more) as events:
         return [getattr(one, "type", "") async for one in events]
 
@@ -614,6 +623,17 @@ class TestClients:
             made.beta.messages.with_raw_response.create(**REQUESTS["anthropic"])
             made.with_options(timeout=5).with_raw_response.messages.create(**REQUESTS["anthropic"])
         assert [request.outcome for request in listener.requests] == [None] * 3
+
+    def test_what_is_set_on_a_wrapped_client_holds(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        listener = Listener()
+        with vendors(monkeypatch) as server, openai.OpenAI() as client:
+            made = with_post(client, listener)
+            made.api_key = "sk-another-0123456789"
+            for one in (made, made.with_options(timeout=9.0), client):
+                one.chat.completions.create(**REQUESTS["openai"])
+            keys = [asked.headers["authorization"].split("-")[1] for asked in server.asked]
+        assert keys == ["another", "another", "test"]
+        assert [request.outcome for request in listener.requests] == [None] * 2
 
     def test_what_is_no_question_is_heard_by_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
         with vendors(monkeypatch) as server, anthropic.Anthropic() as client:

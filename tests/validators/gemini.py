@@ -13,6 +13,7 @@ _IMAGES = {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 _FILES = ("audio/", "video/", "text/", "application/pdf")
 _CONFIG = {
     "maxOutputTokens",
+    "responseModalities",
     "temperature",
     "thinkingConfig",
     "responseMimeType",

@@ -13,7 +13,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager, suppress
 from functools import partial
-from types import new_class
+from types import MethodType, new_class
 from typing import Any, Final, Protocol, get_origin
 
 from windlass.errors import ProviderError
@@ -211,10 +211,13 @@ def _is_last(event: Any) -> bool:
 
 
 def with_post(client: Any, wrapper: Wrapper) -> Any:
-    """A copy of a client whose requests are posted through `wrapper`."""
+    """A copy of a client whose requests are posted through `wrapper`.
+
+    It posts them itself, so that what is set on it later (`api_key`, `max_retries`) holds.
+    """
     made = copy.copy(client)
     own = vars(made)
-    inner = client.post
+    inner = client.post if "post" in own else MethodType(type(client).post, made)
 
     def prepared(path: str, options: dict[str, Any]) -> _Hearing | None:
         options["body"], hearing = _asked(wrapper, path, options.get("body"))
@@ -245,7 +248,7 @@ def with_post(client: Any, wrapper: Wrapper) -> Any:
         return answer
 
     def copied(**options: Any) -> Any:
-        return with_post(client.copy(**options), wrapper)
+        return with_post(type(client).copy(made, **options), wrapper)
 
     own["post"] = post_async if inspect.iscoroutinefunction(inner) else post
     own["copy"] = own["with_options"] = copied

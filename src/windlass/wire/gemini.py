@@ -50,6 +50,8 @@ _CALL: Final = "call"
 """Opaque kind: `{"index": n, "keys": {…}}`: the place of call n; its part also has these keys."""
 RESPONSE_KEYS: Final = "with:response"
 """Opaque kind: the text is the response itself, not plain output; extra keys of the part."""
+RESPONSE_KEY: Final = "with:response_key"
+"""Opaque kind: `{"key": name, "keys": {…}}`: the text is all that the response holds, at `key`."""
 NO_ID: Final = "no_id_"
 """The beginning of ids that a list did not have; they are not written."""
 _UNSIGNED: Final = "skip_thought_signature_validator"
@@ -254,9 +256,13 @@ def _response(
         "response": {"error" if message.failed else "output": text},
     }
     for part in message.parts:
-        if isinstance(part, Opaque) and part.provider == PROVIDER and part.kind == RESPONSE_KEYS:
-            response |= json.loads(part.data)
-            response["response"] = _object(text, failed=message.failed)
+        match part:
+            case Opaque(provider, kind, data) if (provider, kind) == (PROVIDER, RESPONSE_KEYS):
+                response |= json.loads(data)
+                response["response"] = _object(text, failed=message.failed)
+            case Opaque(provider, kind, data) if (provider, kind) == (PROVIDER, RESPONSE_KEY):
+                held = json.loads(data)
+                response |= {**held["keys"], "response": {held["key"]: text}}
     files = (file_for(part, PROVIDER, "tool") for part in message.parts)
     return [
         {"functionResponse": response},

@@ -21,6 +21,7 @@ from windlass.wire.gemini import (
     KEYS_BESIDE,
     NO_ID,
     PROVIDER,
+    RESPONSE_KEY,
     RESPONSE_KEYS,
     WHOLE_PART,
     opening,
@@ -130,13 +131,15 @@ class GeminiList:
         response = rest.pop("response", None)
         response = {} if response is None else response
         failed = isinstance(response, Mapping) and response.keys() == {"error"}
-        match response:
-            case {"output": str(text)} | {"error": str(text)} if len(response) == 1 and not rest:
-                return Message("tool", (Text(text),), (), id_, name, failed)
+        marks: list[Part] = []
+        match list(response.items()) if isinstance(response, Mapping) else ():
+            case [(key, str(text))]:  # `output`, or what a framework calls it
+                if key not in ("output", "error") or rest:
+                    marks.append(opaque(PROVIDER, RESPONSE_KEY, {"key": key, "keys": rest}))
             case _:
                 text = json.dumps(response, ensure_ascii=False)
-                keys = opaque(PROVIDER, RESPONSE_KEYS, rest)
-                return Message("tool", (Text(text), keys), (), id_, name, failed)
+                marks.append(opaque(PROVIDER, RESPONSE_KEYS, rest))
+        return Message("tool", (Text(text), *marks), (), id_, name, failed)
 
 
 list_reader = GeminiList
