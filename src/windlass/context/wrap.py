@@ -18,12 +18,12 @@ from windlass.context._bodies import Opened, form_of_request, opened, usage_of, 
 from windlass.context._threads import Asked, Call, Thread, Threads
 from windlass.context._transports import with_models, with_post
 from windlass.context.context import Context
+from windlass.context.recall import answer_call
 from windlass.errors import UsageError
+from windlass.messages import Message
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL
 from windlass.wire.base import Usage
 from windlass.wire.thinking import refuses_thinking
-from windlass.wire.tools import read_tools
 from windlass.wire.usage import read_usage
 
 Client = TypeVar("Client")
@@ -90,6 +90,15 @@ class WrapReport:
             told = told or context.recall(ref, grep, lines, path, part)
         return told or f"The reference {ref!r:.200} names no message: {_UNKNOWN}"
 
+    def answer(self, block: Any) -> Any:
+        """The result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
+        return answer_call(block, self)
+
+    def original(self, ref: str) -> Message | None:
+        """The message behind a reference in any of the conversations (None: in none)."""
+        originals = (context.original(ref) for context in self._contexts())
+        return next((one for one in originals if one is not None), None)
+
     def __str__(self) -> str:
         threads = len({call.thread for call in self.calls})
         sums = f"{self.tokens:,} tokens sent, {self.saved_tokens:,} left out, {money(self.cost)}"
@@ -115,8 +124,9 @@ def wrap(
     provider counts is planned by. A request that cannot be read is sent as it is. The attribute
     `windlass` of the new client is a `WrapReport`. The client that was handed over is not changed.
 
-    Where the tools of a request have one called `recall`, shortened results name it, and
-    `client.windlass.recall(...)` answers its calls. None is added.
+    Where the tools of a request have `recall_tool(...)`, shortened results name it, and
+    `client.windlass.answer(...)` answers its calls. Otherwise only results are shortened that a
+    tool gives again, and say which.
 
     Args:
         client: `Anthropic`, `OpenAI`, `genai.Client`, their async forms, and those derived.
@@ -168,7 +178,6 @@ class _Wrapper:
             prices=self._prices,
             tools=asked.tools,
             max_input_tokens=self._most,
-            recall=any(tool.name == RECALL.name for tool in read_tools(asked.tools)[1]),
         )
         if asked.head is not None:
             context.append(asked.head)
