@@ -23,6 +23,7 @@ __all__ = [
     "fork_sync",
     "import_sessions",
     "query_unified",
+    "recall_tool",
     "replay",
     "resume",
     "resume_sync",
@@ -54,6 +55,7 @@ _HOMES = {
     "fork_sync": "windlass.api.functions",
     "import_sessions": "windlass.api.recordings",
     "query_unified": "windlass.api.functions",
+    "recall_tool": "windlass.context.recall",
     "replay": "windlass.api.recordings",
     "resume": "windlass.api.functions",
     "resume_sync": "windlass.api.functions",
@@ -90,6 +92,7 @@ if TYPE_CHECKING:
     from windlass.cascade.model import Cascade, Phase
     from windlass.context.bound import bound
     from windlass.context.context import Context
+    from windlass.context.recall import recall_tool
     from windlass.context.select import select
     from windlass.context.wrap import wrap
     from windlass.errors import WindlassError

@@ -32,9 +32,10 @@ def shown(
     """
     if CACHED is None:
         policy = {"profile": profile, "commit": "at_once", **options}
-        return windlass.bound(messages, policy=policy).messages
+        return windlass.bound(messages, policy=policy, way_back="").messages
     policy = {"profile": profile, "commit": "priced", **options}
-    return windlass.bound([LONG, *messages], policy=policy, prices=CACHED).messages[1:]
+    window = windlass.bound([LONG, *messages], policy=policy, prices=CACHED, way_back="")
+    return window.messages[1:]
 
 
 def told(text: str, name: str = "peek", **arguments: Any) -> str:
@@ -135,7 +136,7 @@ class TestLargeResults:
             said = [user("word " * before), asked(1), result(1, PLAIN + PLAIN[:3_000])]
             compress = {"above_chars": 10_000, **compress}
             policy = {"commit": "at_once", "cuts": None, "compress": compress}
-            window = windlass.bound(said, model, policy, prices=charged(0.1, 1_024))
+            window = windlass.bound(said, model, policy, prices=charged(0.1, 1_024), way_back="")
             return len(window.messages[-1]["content"])
 
         whole = len(PLAIN) + 3_000

@@ -85,7 +85,7 @@ def test_a_failed_result_keeps_each_line_that_tells_of_it(
 def test_a_context_keeps_it_call_by_call(profile: str) -> None:
     text = "Exit code: 1\nthread main\n" + "at com.shop.Main\n" * 60 + "java.lang.Exception: no"
     policy = {"profile": profile, "commit": "at_once"}
-    context = windlass.Context("anthropic/claude-sonnet-4-5", policy=policy)
+    context = windlass.Context("anthropic/claude-sonnet-4-5", policy=policy, recall=True)
     for message in [user("Go."), asked(1, "run"), result(1, text), *idle(6)]:
         context.append(message)
     shown = str(context.window().messages[2]["content"])
@@ -107,7 +107,9 @@ def test_calls_that_fail_in_other_words_are_told_as_such() -> None:
             {**asked(1, "run", "", command="go"), "content": None},
             result(1, f"Error: attempt {number} refused by {'a very busy host ' * 20}"),
         ]
-    told = str(windlass.bound(said, policy={"commit": "at_once"}).messages[1]["content"])
+    told = str(
+        windlass.bound(said, policy={"commit": "at_once"}, recall=True).messages[1]["content"]
+    )
     assert "3 times the same call, and another failure; the last" in told
     assert "3 times the same:" not in told
 

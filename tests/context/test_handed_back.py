@@ -93,17 +93,17 @@ class TestHandedBack:
         messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
         for _ in range(3):
             messages += [{"role": "assistant", "content": words}, {"role": "user", "content": "on"}]
-        window = check(messages)
+        window = check(messages, recall=True)
         assert "truncated for context efficiency" in window.messages[1]["content"]
 
     def test_what_comes_later_is_shortened(self) -> None:
         messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
         for number in range(4):
             messages += bash(number, "\n".join(f"line {n} of {number}" for n in range(300)))
-        messages = [*windlass.bound(messages).messages]
+        messages = [*windlass.bound(messages, recall=True).messages]
         for number in range(4, 8):
             messages += bash(number, "\n".join(f"line {n} of {number}" for n in range(300)))
-            messages = [*windlass.bound(messages).messages]
+            messages = [*windlass.bound(messages, recall=True).messages]
         whole = [one for one in messages if one["role"] == "tool" and len(one["content"]) > 2_000]
         assert whole == messages[-1:]
 

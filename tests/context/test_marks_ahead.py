@@ -35,7 +35,7 @@ def turn(number: int, *texts: str) -> list[dict[str, Any]]:
 
 def context(policy: Any = "default", **more: Any) -> windlass.Context:
     """A conversation with a task."""
-    made = windlass.Context(CLAUDE, policy, prices=CACHE, **more)
+    made = windlass.Context(CLAUDE, policy, prices=CACHE, way_back="", **more)
     for message in (RULES, {"role": "user", "content": "Look after the jobs."}):
         made.append(message)
     return made
@@ -77,7 +77,7 @@ class TestMarksAhead:
         said[0]["tool_calls"][1]["function"] = reads
 
         def second_call(model: str) -> list[dict[str, Any]]:
-            loop = windlass.Context(model, prices=CACHE)
+            loop = windlass.Context(model, prices=CACHE, way_back="")
             for message in (RULES, {"role": "user", "content": "Go."}, *said, *turn(2, "Done.")):
                 loop.append(message)
             return loop.window().messages

@@ -89,7 +89,7 @@ def test_the_reason_of_a_repeat_is_true_when_its_source_is_a_digest() -> None:
             {"role": "assistant", "content": None, "tool_calls": calls},
             {"role": "tool", "tool_call_id": f"c{number}", "content": text if number < 2 else "ok"},
         ]
-    entries = windlass.bound(said, policy={"commit": "at_once"}).entries
+    entries = windlass.bound(said, policy={"commit": "at_once"}, recall=True).entries
     repeat = next(each for each in entries if each.because == "repeat")
     assert repeat.reason == "it repeats what an earlier result showed"
     assert next(each for each in entries if each.because == "digest")

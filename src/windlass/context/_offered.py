@@ -23,8 +23,12 @@ class OfferedTools:
 
     def __init__(self, given: Sequence[Chat], *, recall: bool) -> None:
         self._given, specs = read_tools(given)
-        self.adds_recall = recall and not any(one.name == RECALL.name for one in specs)
+        own = next((one for one in specs if one.name == RECALL.name), None)
+        self.adds_recall = recall and own is None
         """Whether `recall` is offered beside the caller's tools."""
+        taken = own.parameters.get("properties") if own else None
+        self.recalls = recall or "ref" in (taken or ())
+        """Whether the loop offers `recall`, added or among the caller's tools."""
         self.specs = (*specs, RECALL) if self.adds_recall else specs
         """Their definitions."""
         self.needed = self.specs

@@ -6,11 +6,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from windlass.caching.rates import cost, many, money
 from windlass.context.context import Context
+from windlass.context.recall import answer_call
 from windlass.context.window import ChatWindow
+from windlass.messages import Message
 from windlass.text.intervals import Interval, difference_of_means
 from windlass.window.entries import Drop, Edit
 from windlass.window.originals import reference
@@ -206,6 +208,15 @@ class WrapReport:
             told = told or context.recall(ref, grep, lines, path, part)
         return told or f"The reference {ref!r:.200} names no message: {_UNKNOWN}"
 
+    def answer(self, block: Any) -> Any:
+        """The result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
+        return answer_call(block, self)
+
+    def original(self, ref: str) -> Message | None:
+        """The message behind a reference in any of the conversations (None: in none)."""
+        originals = (context.original(ref) for context in self._contexts())
+        return next((one for one in originals if one is not None), None)
+
     def __str__(self) -> str:
         calls = self.answered
         threads = len({call.thread for call in calls})
@@ -248,7 +259,7 @@ def describe(
         if shown.get(at) is edit:
             continue
         shown[at] = edit
-        before, position = window.original(at)
+        before, position = window.as_said(at)
         after = 0 if isinstance(edit, Drop) else edit.replacement.chars
         changes.append(
             Change(

@@ -22,6 +22,7 @@ from windlass.context._appended import AppendedList
 from windlass.context._chats import Chats, with_block_parts
 from windlass.context._offered import OfferedTools
 from windlass.context._reports import Reports, prices_for
+from windlass.context.recall import answer_call
 from windlass.context.window import Chat, ChatWindow, WindowParts
 from windlass.errors import SequenceError, UsageError
 from windlass.messages import Message, ToolSpec, tool, user
@@ -31,8 +32,9 @@ from windlass.window.driver import AskedCall, Driver, NextCall
 from windlass.window.entries import Drop, Entry, Replace
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
-from windlass.window.originals import matching, meant, part_of, reference
+from windlass.window.originals import RECALL, matching, meant, part_of, reference
 from windlass.window.policies.server_clear import ServerClearOptions
+from windlass.window.reruns import Reruns
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.window_rules import WindowRules
 from windlass.wire.base import Format, Usage
@@ -60,10 +62,11 @@ class ContextOptions(TypedDict, total=False):
     max_input_tokens: int | None
     """Most tokens of a window (None: no limit)."""
     recall: bool
-    """Whether the loop offers the tool `recall`; placeholders name it then."""
-    way_back: str
-    """What a placeholder says before a reference, where something else than the tool `recall`
-    gets an original back: a command such as `windlass recall`."""
+    """Whether the loop offers the tool `recall`, beside `tools` or among them; notes name it."""
+    way_back: str | None
+    """What a note says before a reference, where something else than the tool `recall` gets an
+    original back: a command such as `windlass recall`; empty: the reference says enough. None:
+    nothing does, and only what a tool gives again is shortened."""
     calibration: float | None
     """What the model's own count is divided by ours; see `Context.report`."""
     supplied: Mapping[str, str] | None
@@ -94,11 +97,17 @@ class Context:
         # Where prices are given without a model, marks are those of Anthropic, the strictest.
         self._cache = CacheState(model or "anthropic/claude", prices, assumed)
         self.reports = Reports(self._cache, options.get("calibration") or 1.0)
-        self._tools = OfferedTools(options.get("tools") or (), recall=options.get("recall", False))
+        tools = OfferedTools(options.get("tools") or (), recall=options.get("recall", False))
+        self._tools = tools
         chosen = Policy.of(policy)
         if (limit := options.get("max_input_tokens")) is not None:
             chosen = chosen.with_options(max_input_tokens=limit)
         self.policy = chosen
+        way_back = options.get("way_back")
+        if way_back is None and tools.recalls:
+            way_back = RECALL.name
+        if way_back is None and chosen.profile == "spec":
+            way_back = ""  # it does what its document says, whatever the tools
         self.pins = frozenset(map(_as_pin, options.get("pins", ())))
         self._counter = FamilyCounter(self.model)
         self._list = AppendedList(
@@ -130,7 +139,8 @@ class Context:
             WindowRules(
                 # Counting takes longer than deciding: only a limit needs the model's own count.
                 count=self._weighed if chosen.max_input_tokens else size,
-                recall_hint=_hint(options.get("way_back", "")),
+                recall_hint=_hint(way_back or ""),
+                reruns=Reruns({one.name: one for one in tools.specs}) if way_back is None else None,
                 settles=True,
                 bound=bound_thinking(chosen, self._cache.model),
             ),
@@ -400,8 +410,7 @@ class Context:
 
     def knows(self, ref: str) -> bool:
         """Whether a reference means one of the messages."""
-        hashes = [taken.item.message.content_hash for taken in self._list.taken]
-        return isinstance(ref, str) and len(matching(ref, hashes)) == 1
+        return self.original(ref) is not None
 
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
@@ -429,6 +438,16 @@ class Context:
             return part_of(original, part, grep=grep, lines=lines, path=path)
         except ValueError as error:
             return f"Nothing is found: {error}"
+
+    def answer(self, block: Any) -> Any:
+        """The result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
+        return answer_call(block, self)
+
+    def original(self, ref: str) -> Message | None:
+        """The message behind a reference (None: none, or several)."""
+        originals = {one.item.message.content_hash: one.item.message for one in self._list.taken}
+        known = matching(ref, originals) if isinstance(ref, str) else []
+        return originals[known[0]] if len(known) == 1 else None
 
     # ---- for windows and the memo -------------------------------------------------------
 

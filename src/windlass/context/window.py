@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
 from windlass.context._reports import PlannedCall
+from windlass.context.recall import Originals, answer_call
 from windlass.errors import UsageError, did_you_mean
 from windlass.messages import Message, Opaque, ToolSpec
 from windlass.window.assemble import tools_needed
@@ -81,7 +82,7 @@ class WindowParts:
         return self.next_call.entries
 
 
-class Counts(Protocol):
+class Counts(Originals, Protocol):
     """What a window asks of the context that made it."""
 
     model: str
@@ -114,12 +115,6 @@ class Counts(Protocol):
 
     def ident_at(self, position: int) -> str:
         """The id of the message at a position of the conversation."""
-        ...
-
-    def recall(
-        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
-    ) -> str:
-        """The original behind a reference, or the part of it that is asked for."""
         ...
 
 
@@ -168,7 +163,7 @@ class ChatWindow:
         """The edits in force, by position in the conversation."""
         return self._parts.edits
 
-    def original(self, at: int) -> tuple[Message, int | None]:
+    def as_said(self, at: int) -> tuple[Message, int | None]:
         """The message at a position of the conversation, and its place in the caller's list."""
         ident = self._context.ident_at(at)
         taken = next(one for one in self._parts.taken if one.item.id == ident)
@@ -332,6 +327,16 @@ class ChatWindow:
         with a sentence for it. Raises UsageError where an argument is not what JSON can hold.
         """
         return self._context.recall(ref, grep, lines, path, part)
+
+    def answer(self, block: Any) -> Any:
+        """The result of a model's call of `recall`, in the form of the call, to be appended.
+
+        `block` is the call as its client or its JSON has it: a block `tool_use` of Anthropic's, a
+        tool call of a chat completion, an item `function_call` of OpenAI's Responses, a
+        `FunctionCall` of Gemini's or the part that holds it. None for anything else, such as a
+        call of another tool, which is yours to answer. Raises UsageError for a list or a text.
+        """
+        return answer_call(block, self._context)
 
 
 def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:

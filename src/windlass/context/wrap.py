@@ -35,10 +35,8 @@ from windlass.context._wrapped_calls import WrappedCall, WrapReport, describe
 from windlass.context.context import Context
 from windlass.errors import UsageError, WindlassError
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL
 from windlass.wire.base import Usage
 from windlass.wire.thinking import refuses_thinking, thinking_rules
-from windlass.wire.tools import read_tools
 from windlass.wire.usage import read_usage
 
 Client = TypeVar("Client")
@@ -70,8 +68,9 @@ def wrap(
     cannot be read, or that the vendor would refuse, is sent as it is. The attribute `windlass` of
     the new client is a `WrapReport`: what each call did, and what it cost beside the plain request.
 
-    Where the tools of a request have one called `recall`, shortened results name it, and
-    `client.windlass.recall(...)` answers its calls. None is added.
+    Where the tools of a request have `recall_tool(...)`, shortened results name it, and
+    `client.windlass.answer(...)` answers its calls. Otherwise only results are shortened that a
+    tool gives again, and say which.
 
     Args:
         client: `Anthropic`, `OpenAI`, `genai.Client`, their async forms, and those derived.
@@ -172,7 +171,6 @@ class _Wrapper:
             prices=model.prices,
             tools=request.tools,
             max_input_tokens=self._most,
-            recall=any(tool.name == RECALL.name for tool in read_tools(request.tools)[1]),
         )
         for message in request.head:
             context.append(message)

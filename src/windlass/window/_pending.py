@@ -34,6 +34,7 @@ from windlass.window.entries import (
     changed,
 )
 from windlass.window.kinds import Kind, Touched, kind_of, touched
+from windlass.window.reruns import AskedCalls, Span
 from windlass.window.window_rules import WindowRules
 from windlass.wire.responses_calls import is_keys, shows_screen
 
@@ -41,6 +42,10 @@ Derived = TypeVar("Derived")
 _PLACEHOLDER = re.compile(r"\[[^\]\n]{0,300}\bresult_[0-9a-f]{8,16}\b")
 _PLACEHOLDER_CHARS = 1 + 300 + len("result_")
 """The reference of a placeholder begins within this many characters."""
+_KEEPING = frozenset({"encode", "repeat", "expand", "repair", "strip"})
+"""Edits after which everything that was said is still in view."""
+_OWN_WORDS = frozenset({"truncate", "supersede"})
+"""Edits of what a model wrote, which no tool gives again."""
 _THINKING = ("part:thinking", "part:redacted_thinking")
 """Anthropic's thinking blocks, in a chat message that has them among its parts."""
 
@@ -341,9 +346,40 @@ class PendingEdits:
         inserted = sum(self.size(insert.item.message) for insert in self.made.inserts)
         return tokens.came() - tokens.saved - self.made.saved + inserted
 
-    def recall_hint(self, at: int) -> str:
-        """How to get the original back, for a placeholder: its reference, or a path."""
-        return self._rules.recall_hint(self.original(at))
+    def recall_hint(
+        self, at: int, *, part: bool = False, lines: Callable[[], Span | None] = lambda: None
+    ) -> str:
+        """How to get the original back, for a placeholder: its reference, or a path.
+
+        Where nothing does, how to call the tool again: `part` says that a part of its result is
+        shown, `lines` gives the lines that are not, where they are known.
+        """
+        original = self.original(at)
+        hint, call, reruns = self._rules.recall_hint(original), self.call(at), self._rules.reruns
+        if reruns is None or call is None or not self.gives_again(at):
+            return hint
+        text = original.text
+        again = reruns.hint(call, self.kind(at, text), text, part=part, lines=lines())
+        return f"{again}, {hint}"
+
+    def gives_again(self, at: int) -> bool:
+        """Whether what the message said can be had again, by whatever way."""
+        reruns = self._rules.reruns
+        return reruns is None or reruns.give_again(self.call(at))
+
+    def asked_again(self, at: int) -> bool:
+        """Whether it answers a call that is repeated because its result is not shown whole.
+
+        Only where nothing but the tool gives it again.
+        """
+        call = self.call(at)
+        if self._rules.reruns is None or call is None:
+            return False
+        asked = self.derived(AskedCalls)
+        asked.grow((place, self.call(place)) for place in range(asked.upto, self.fresh.start))
+        before = asked.place_of(call)
+        edit = None if before is None else self.edit(before)
+        return edit is not None and edit.because not in _KEEPING
 
     def derived(self, kind: type[Derived]) -> Derived:
         """What a policy derives from the messages that calls have seen, cached for speed.
@@ -426,6 +462,16 @@ class PendingEdits:
     def insert(self, item: Item, because: Because, reason: str) -> None:
         """Show `item` after all current messages."""
         self.made.inserts.append(Insert(item, because, reason))
+
+    def has_way_back(self, proposal: Proposal) -> bool:
+        """Whether what a proposal hides can be had again; it is no matter where settings ask it."""
+        if self._rules.reruns is None or proposal.must or proposal.because in _KEEPING:
+            return True
+        own_words = proposal.because in _OWN_WORDS
+        return all(
+            self.gives_again(at) if role == "tool" else role == "assistant" and not own_words
+            for at, role in ((at, self.original(at).role) for at in proposal.span)
+        )
 
     # ---- what every edit must keep -----------------------------------------------------
 

@@ -30,6 +30,20 @@ SAME: Final = re.compile(r"\[Same as .{0,300}, (result_\w++)\]")
 """A text that stands for another result's whole text."""
 
 _ORIGINAL: Final = re.compile(r"result_[0-9a-f]{8,16}\b")
+_INSIDE: Final = r"[^\[\]\n]{0,400}"
+_MARK: Final = re.compile(
+    rf"\[\.\.\. (?:lines? \d|[\d,]+ (?:line|character)){_INSIDE}\]"
+    rf"|\[(?:Cut from|Truncated|Stored as|Tool [\w ]{{1,30}},) {_INSIDE}\]"
+    rf"|\[\d+ (?:(?:more )?char|of \d+ lines left out|lines left out){_INSIDE}\]"
+)
+"""What windows write of themselves: gaps, sizes, how an original is got back."""
+_NAMED: Final = re.compile(r"result_[0-9a-f]{8,64}\b(?:\.json)?")
+_LEAD: Final = re.compile(
+    r"(?:\b\d+ characters; )?"
+    r"(?:\b(?:call|run it|read (?:it|lines [\d-]+)) [^\[\];\n]+, |\bwindlass recall [^\[\]\n]*)?"
+    r"[^\s\[\](){},;:'\"]*$"
+)
+"""What may stand before the name of an original in a line of other words."""
 _BACK: Final = 300
 """Characters before the reference to an original in which its mark begins."""
 _OF_WORDS: Final = re.compile(r"\d characters[,;]|\d more characters;")
@@ -115,8 +129,17 @@ def referred_to(text: str) -> set[str]:
     return {one.ref for one in references_in(text)} | set(SAME.findall(text))
 
 
-def without_references(text: str) -> str:
-    """The text without its references: what they name is no finding of its own."""
-    if not may_refer(text):
-        return text
-    return SAME.sub("", REFERENCE.sub("", text))
+def without_marks(text: str) -> str:
+    """The text without references and marks of windows: what they name is no finding of its own."""
+    if may_refer(text):
+        text = SAME.sub("", REFERENCE.sub("", text))
+    if "[... " in text or "result_" in text:
+        text = _MARK.sub(" ", text)
+    kept: list[str] = []
+    done = 0
+    for match in _NAMED.finditer(text) if "result_" in text else ():
+        first = max(done, match.start() - _BACK)
+        lead = _LEAD.search(text[first : match.start()])
+        kept += [text[done : first + (lead.start() if lead else 0)], " "]
+        done = match.end()
+    return "".join([*kept, text[done:]])

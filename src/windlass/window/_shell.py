@@ -7,7 +7,7 @@ here-documents, `>` and `sed -i`. Any other command is a `command` that touches 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
@@ -54,6 +54,27 @@ _KINDS: Final[dict[str, ShellKind]] = {
 _FILTERS: Final = frozenset({"head", "tail", "sort", "uniq", "wc", "cut", "tr", "tee", "cat", "nl"})
 """What, at the end of a pipe, shows what went in."""
 _SILENT: Final = frozenset({"cd", "export", "source", ".", "set", "pwd", "true", "mkdir"})
+_READERS: Final = (
+    _KINDS.keys() | _FILTERS | {"cd", "pwd", "true", "stat", "file", "jq", "echo", "git", "sed"}
+) - {"tee"}
+"""Programs that change nothing, but by the options below."""
+_GIT_READS: Final = frozenset(
+    {"log", "diff", "show", "status", "blame", "grep", "ls-files", "ls-tree", "cat-file"}
+)
+_OPTIONS_OF: Final[Mapping[str, str]] = {
+    "find": r"-(?:delete|exec(?:dir)?|ok(?:dir)?|fprint\w*|fls)",
+    "fd": r"-[xX].*|--exec.*",
+    **dict.fromkeys(("rg", "ag", "ack", "bat"), r"--(?:pager|pre|hostname-bin)(?:=.*)?"),
+    "sort": r"-\w*[oR].*|--[ocr].*",
+    "tail": r"-\w*[fF]|--(?:follow|retry).*",
+    "tree": r"-\w*[oR].*",
+    "journalctl": r"-\w*f|--(?:follow|vacuum|rotate|flush|sync|relinquish|setup).*",
+    "dmesg": r"-\w*[cCDEnw].*|--(?:clear|read-clear|console|follow).*",
+    "git": r"--(?:output|ext-diff|open-files-in-pager).*|-O.*",
+    "less": r"-[oO].*|--(?:log-file|LOG-FILE).*",
+    "file": r"-C|--compile",
+}
+"""Options by which a reader writes, runs a program, waits for more, or leaves things to chance."""
 
 
 @lru_cache(maxsize=512)
@@ -83,6 +104,35 @@ def read_shell(command: str) -> Shell:
     wrote = next((one for one in reversed(shown) if one.writes), _PLAIN)
     kind = kinds.pop() if len(kinds) == 1 else "command"
     return Shell(kind, writes=wrote.writes, whole=wrote.whole)
+
+
+@lru_cache(maxsize=512)
+def only_reads(command: str) -> bool:
+    """Whether every program of a command reads and does nothing else, as far as its words show."""
+    if len(command) > _MAX_CHARS or any(sign in command for sign in ("<<", "$(", "`", "<(", ">(")):
+        return False
+    jobs = _jobs(command.strip())
+    return jobs is not None and all(_reads(words) for pipe in jobs for words in pipe)
+
+
+def _reads(words: list[str]) -> bool:
+    verb, *others = words
+    verb = verb.rsplit("/", 1)[-1]
+    if verb not in _READERS or any(">" in word for word in words):
+        return False
+    if any(word.startswith("/dev/") and word != "/dev/null" for word in others):
+        return False  # what a device gives is gone, or is chance
+    if verb == "sed":
+        return _is_sed(words) and _cut(words[:3]) is not None
+    if verb == "uniq" and len([word for word in others if not word.startswith("-")]) > 1:
+        return False  # the second is a file that it writes
+    if verb == "git":
+        while others[:1] in (["-C"], ["--no-pager"]):
+            del others[: 2 if others[0] == "-C" else 1]
+        if not _GIT_READS.issuperset(others[:1] or [""]):
+            return False
+    effects = _OPTIONS_OF.get(verb)
+    return effects is None or not any(re.fullmatch(effects, word) for word in others)
 
 
 def with_body(command: str, change: Callable[[str], str]) -> str:

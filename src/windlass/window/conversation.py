@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from windlass.caching.pauses import Pauses
 from windlass.messages import Message, Text
@@ -28,6 +28,9 @@ from windlass.window.originals import RECALL
 from windlass.window.planner import CallPlan, LastRequest, Planner, Planning, carry_out
 from windlass.window.window_rules import WindowRules
 from windlass.wire.editing import holds_compaction
+
+_ASKED_FOR: Final = frozenset({"arguments", "decay", "folding", "masking", "subtasks"})
+"""Policies that no profile but `spec` has."""
 
 
 class WindowPolicy(Protocol):
@@ -155,6 +158,7 @@ class Conversation:
         for _, at, turn in made.looks:
             if turn in looks:
                 looks[turn].append(at)
+        looks = {turn: [*filter(step.gives_again, places)] for turn, places in looks.items()}
         soon = [min(places) for places in looks.values() if places]
         soon[1:1] = [offer.first for offer in plan.ledger.waiting[:1]]
         if self._holds_thinking:
@@ -162,7 +166,7 @@ class Conversation:
         if made.entries and not soon:  # what is edited at an age is edited turn by turn
             turn = transcript.births[min(made.entries)]
             later = (transcript.results_in(turn + ahead) for ahead in range(1, calls + 1))
-            soon += [results.start for results in later if results]
+            soon += [results.start for results in later if any(map(step.gives_again, results))]
         gone = self._gone_by_now(step)
         return [at - bisect_left(gone, at) for at in soon]
 
@@ -176,7 +180,11 @@ class Conversation:
         if self._holds_thinking:
             return None
         then = plan.step.following()
-        proposals = (each for policy in self.policies for each in policy.propose(then))
+        proposals = (
+            each
+            for policy in self.policies
+            for each in filter(then.has_way_back, policy.propose(then))
+        )
         fresh = plan.step.fresh
         new = [(each, each.message(then)) for each in proposals if min(each.span) in fresh]
         first = plan.unwritten_from(new)
@@ -290,7 +298,7 @@ class Conversation:
         step = PendingEdits(self.rules, self.transcript, self.standing, self._notes)
         planning = self._planning(step)
         for policy in self.policies:
-            for proposal in policy.propose(step):
+            for proposal in _proposals(policy, step):
                 first = min(proposal.span)
                 if first < step.settled and not proposal.must:
                     continue
@@ -352,6 +360,15 @@ class Conversation:
             if self.rules.uses_names:
                 standing.names.put({len(self.items) - 1: ShownNames(one.item.message)})
         self.transcript.call_made()
+
+
+def _proposals(policy: WindowPolicy, step: PendingEdits) -> Iterable[Proposal]:
+    """What a policy proposes; where nothing gets originals back, of what can be had again.
+
+    What is off unless a user asks for it is done as it was asked for.
+    """
+    proposals = policy.propose(step)
+    return proposals if policy.name in _ASKED_FOR else filter(step.has_way_back, proposals)
 
 
 def _is_shortened(message: Message) -> bool:

@@ -8,6 +8,7 @@ recognise is `text`, and touches nothing.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from windlass.messages import ToolCall
 from windlass.safety.foreign import parse_json
-from windlass.window._shell import Shell, read_shell
+from windlass.window._shell import Shell, only_reads, read_shell
 
 Kind: TypeAlias = Literal[
     "search",
@@ -139,6 +140,22 @@ _TOOLS: Final[Mapping[str, _Tool]] = {
     name: tool for tool, names in _NAMES for name in names.split()
 }
 _JOINT: Final = re.compile(r"__|\.|/|:")
+_SHELLS: Final = re.compile(r"bash|shell|terminal|exec|command|cmd|ssh|console")
+"""Found in the name of a tool that is not known and runs shell commands."""
+_SQL: Final = ("sql", "query", "statement")
+_SQL_READS: Final = re.compile(
+    r"\s*\(*\s*(?:select|with|show|describe|desc|explain|values)\b", re.IGNORECASE
+)
+_SQL_EFFECTS: Final = re.compile(
+    r"\b(?:insert|update|delete|merge|create|drop|alter|truncate|grant|call|exec|execute|into|copy"
+    r"|nextval|random|rand|newid|uuid\w*|gen_random_uuid|lock|attach|vacuum)\b|;\s*\S",
+    re.IGNORECASE,
+)
+_ANY_METHOD: Final = frozenset({"http_request", "call_api"})
+GETS: Final = ("", "GET", "HEAD")
+"""Methods of requests to web servers that only read; where none is given it is GET."""
+_SENT: Final = ("body", "data", "json", "payload", "files", "form")
+"""Arguments of a request to a web server by which it sends something."""
 COMMANDS: Final = ("command", "cmd", "script")
 """Arguments that hold a shell command."""
 _EDITOR_VERBS: Final = frozenset({"view", "create", "str_replace", "insert", "undo_edit"})
@@ -199,10 +216,63 @@ def touched(call: ToolCall | None, facts: Facts | None = None) -> Touched:
     return Touched(read, written_path or None, whole)
 
 
+@lru_cache(maxsize=256)
+def reads_only(call: ToolCall) -> bool | None:
+    """Whether the call only reads, so that the same one may be made again; None: not known."""
+    name = plain_name(call.name)
+    tool, arguments = _TOOLS.get(name), arguments_of(call)
+    if command := command_of(call):
+        return only_reads(command)
+    if tool is None:
+        return None
+    match tool.kind:
+        case "file":
+            return bool(tool.reads) or arguments.get("command") == "view"
+        case "api":
+            method = str(arguments.get("method") or "").upper()
+            sends = any(arguments.get(name) for name in _SENT)
+            return method in GETS and not sends and (bool(method) or name not in _ANY_METHOD)
+        case "table":
+            text = _text_of(arguments, _SQL)
+            return bool(_SQL_READS.match(text)) and not _SQL_EFFECTS.search(text)
+        case _:
+            return tool.kind in ("listing", "search")
+
+
+@lru_cache(maxsize=256)
+def command_of(call: ToolCall) -> str:
+    """The command that a call of a shell runs; empty: the tool is none, or runs none."""
+    name = plain_name(call.name)
+    tool = _TOOLS.get(name)
+    is_shell = tool.is_shell or tool.kind == "listing" if tool else _SHELLS.search(name)
+    arguments = arguments_of(call)
+    given = arguments.get("action") or arguments  # OpenAI's own shells
+    if not is_shell:
+        return ""
+    if not isinstance(given, Mapping):
+        return ""
+    for name in (*COMMANDS, "commands"):
+        match given.get(name):
+            case str(command):
+                return command
+            case ["bash" | "sh" | "zsh" | "/bin/bash" | "/bin/sh", "-c" | "-lc", str(command)]:
+                return command
+            case [*words] if words and all(isinstance(word, str) for word in words):
+                return "\n".join(words) if name == "commands" else shlex.join(words)
+            case _:
+                continue
+    return ""
+
+
 @lru_cache(maxsize=512)
 def plain_name(name: str) -> str:
     """A tool's name without its server (`mcp__files__read_file`: `read_file`), in small letters."""
-    return _JOINT.split(name)[-1].casefold().replace("-", "_")
+    return bare_name(name).casefold().replace("-", "_")
+
+
+def bare_name(name: str) -> str:
+    """A tool's name without its server, as it is written."""
+    return _JOINT.split(name)[-1]
 
 
 @lru_cache(maxsize=256)

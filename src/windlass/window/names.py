@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from windlass.messages import Message
-from windlass.window._references import without_references
+from windlass.window._references import without_marks
 from windlass.window.encode.legend import is_count, is_head
 
 MIN_CHARS: Final = 4
@@ -96,17 +96,17 @@ def unescaped(text: str) -> str:
 def names_said(text: str) -> Mapping[str, None]:
     """The names in what a message says, in order.
 
-    JSON is read without its escapes, and lines that refer to another result are left out.
+    JSON is read without its escapes, and what windows write of themselves is left out.
     """
     text = looked_at(text)
     if text[:5] == "[JSON" and is_head(text.partition("\n")[0]):
-        return _names_among(dict.fromkeys(map(_of_pair, _words(without_references(text)))))
+        return _names_among(dict.fromkeys(map(_of_pair, _words(without_marks(text)))))
     return whole_names(_own_words(text))
 
 
 def _own_words(text: str) -> str:
     """A text without what stands for others in it, and JSON without its escapes."""
-    text = without_references(text)
+    text = without_marks(text)
     return unescaped(text) if text[:1] in ("{", "[") else text
 
 

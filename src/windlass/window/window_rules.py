@@ -9,6 +9,7 @@ from windlass.messages import Message
 from windlass.text.tokens import size
 from windlass.window.kinds import Facts
 from windlass.window.originals import reference
+from windlass.window.reruns import Reruns
 from windlass.window.thoughts import Thinking
 
 
@@ -20,6 +21,8 @@ class WindowRules:
         count: Tokens of a message; default the neutral count.
         facts: What is declared of tools, by name.
         recall_hint: How the original of a message is got back, in words for a placeholder.
+        reruns: What calling a tool again gives, where nothing else gets an original back: only
+            that is shortened then (None: something does).
         uses_names: Whether any policy asks which names are still in view.
         settles: Whether the list may be a window that is handed back. What stands before the last
             mark of one stays then as it is, but for what settings ask for.
@@ -31,6 +34,7 @@ class WindowRules:
     count: Callable[[Message], int] = size
     facts: Mapping[str, Facts] = field(default_factory=dict[str, Facts])
     recall_hint: Callable[[Message], str] = reference
+    reruns: Reruns | None = None
     uses_names: bool = True
     settles: bool = False
     bound: Thinking | None = None

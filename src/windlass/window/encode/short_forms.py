@@ -255,7 +255,15 @@ def tail_start(text: str, most: int) -> int:
     return line + 1 if line >= 0 else _between(text, at, 1)
 
 
-def cut(text: str, most: int, *, head: float, errors: int, recall_hint: str) -> str:
+def cut(
+    text: str,
+    most: int,
+    *,
+    head: float,
+    errors: int,
+    recall_hint: str,
+    longer: int = 0,
+) -> str:
     """The text in `most` characters: head, error lines of what is left out, tail, way back.
 
     Args:
@@ -264,16 +272,17 @@ def cut(text: str, most: int, *, head: float, errors: int, recall_hint: str) -> 
         head: The share of the kept characters that the head takes; the tail takes the others.
         errors: Characters that error lines of the part that is left out may take.
         recall_hint: How the original is got back.
+        longer: Characters that the original has more than the text, which is written shorter.
     """
     if len(text) <= most:
         return text
-    notice = f"{truncated(len(text))} Full data: {recall_hint}"
+    notice = f"{truncated(len(text) + longer)} Full data: {recall_hint}"
     room = max(0, most - len(notice) - 2)
     lost = text[head_end(text, int(room * head)) : tail_start(text, int(room * (1 - head)))]
     kept = error_lines(lost, min(errors, room // 2)) if errors else ""
     room = max(0, room - len(kept) - 1) if kept else room
     first, last = head_end(text, int(room * head)), tail_start(text, int(room * (1 - head)))
-    notice = f"{truncated(last - first)} Full data: {recall_hint}"
+    notice = f"{truncated(last - first + longer)} Full data: {recall_hint}"
     before, after = text[:first].rstrip("\n"), text[last:]
     return "\n".join(part for part in (before, notice, kept, after) if part)
 

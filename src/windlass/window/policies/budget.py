@@ -63,7 +63,8 @@ class TokenBudget:
         yield from self._turns(pending, goal)
 
     def _lines(self, pending: PendingEdits, goal: int) -> Iterator[Proposal]:
-        for at in range(pending.fresh.start):
+        # What a tool gives again goes before what nothing does.
+        for at in sorted(range(pending.fresh.start), key=lambda at: not pending.gives_again(at)):
             if pending.tokens <= goal:
                 return
             entry = pending.entry(at)

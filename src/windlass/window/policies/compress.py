@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import is_not
 from typing import Final
 
 from windlass.messages import Message, Part, Text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._pending import PendingEdits, Proposal
+from windlass.window.encode import is_encoded
 from windlass.window.encode import short_forms as forms
 from windlass.window.encode.command_output import without_passed
 from windlass.window.encode.short_forms import cut
@@ -23,6 +25,7 @@ from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.originals import reference
 from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero
+from windlass.window.reruns import lines_left_out
 
 _RECALL: Final = "recall"
 _LEAST_SHARE: Final = 0.5
@@ -102,7 +105,8 @@ class Compress:
             if entry is None or entry.item.message.role != "tool" or pending.pinned(at):
                 continue
             call = pending.call(at)
-            if call is not None and plain_name(call.name) == _RECALL:
+            recalled = call is not None and plain_name(call.name) == _RECALL
+            if recalled or pending.asked_again(at):
                 continue
             large = entry.message.chars >= self.options.above_chars * _LEAST_SHARE
             if not large and (not self.options.passed_lines or entry.message.chars < _LEAST_CHARS):
@@ -160,15 +164,27 @@ class Compress:
         most = max(most - lines, min(most, _LEAST_CHARS))
         if self.options.by_kind:
             return Text(self._form(pending, at, part.text, most, lines))
-        recall_hint = pending.recall_hint(at)
-        return Text(cut(part.text, most, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint))
+        return Text(self._cut(pending, at, part.text, most))
+
+    def _cut(self, pending: PendingEdits, at: int, text: str, most: int) -> str:
+        """The head, the tail and error lines of a text."""
+        original = pending.original(at).text
+        longer = 0 if text in original else max(0, len(original) - len(text))
+        hint = pending.recall_hint(at, part=True)
+        shown = cut(text, most, head=_HEAD, errors=_ERROR_CHARS, recall_hint=hint, longer=longer)
+        lines = text.count("\n") + 1
+        if is_encoded(text) or original.count("\n") + 1 != lines:
+            return shown  # written shorter, its lines are others than those of the result
+        left_out = partial(lines_left_out, text, shown, range(1, lines + 1))
+        return shown.replace(hint, pending.recall_hint(at, part=True, lines=left_out))
 
     def _form(self, pending: PendingEdits, at: int, text: str, most: int, lines: int) -> str:
         """The form of the kind of the text, with so many characters less for error lines."""
-        recall_hint, entry = pending.recall_hint(at), pending.entry(at)
+        recall_hint, entry = pending.recall_hint(at, part=True), pending.entry(at)
         # A form is made of what was said, not of the shorter way in which it is shown.
-        encoded = entry is not None and entry.because == "encode" and text in entry.message.text
-        original = pending.original(at).text if encoded else text
+        shorter = entry is not None and entry.because in ("encode", "repeat")
+        of_entry = entry is not None and shorter and text in entry.message.text
+        original = pending.original(at).text if of_entry else text
         kind = pending.kind(at, original)
         if kind == "table":
             original = text  # its rows are lines only now
@@ -183,7 +199,7 @@ class Compress:
         reads = pending.touched(at).reads
         form = self._of_kind(kind, original, inner, reads.path if reads else "")
         if form is None:
-            return cut(text, room, head=_HEAD, errors=_ERROR_CHARS, recall_hint=recall_hint)
+            return self._cut(pending, at, text, room)
         if len(original) > self.options.max_result_tokens * CHARS_A_TOKEN:
             ref = reference(pending.original(at))
             form = f"[Stored as {ref} - {_thousands(len(original))} chars]\n{form}"

@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from windlass.messages import Part, Text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._cutting import cut, query_of
 from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._references import without_marks
 from windlass.window._shown_lines import starts_of
 from windlass.window.digests import ORDER, PATHS_FIRST, digest
 from windlass.window.encode import is_encoded
@@ -24,6 +26,7 @@ from windlass.window.entries import Entry
 from windlass.window.kinds import DATA, Kind, plain_name
 from windlass.window.names import names_said
 from windlass.window.originals import RECALL
+from windlass.window.reruns import lines_left_out
 
 Cut: TypeAlias = Literal["mild", "firm"]
 
@@ -81,7 +84,7 @@ class Cuts:
                 continue
             call = pending.call(at)
             recalled = call is not None and plain_name(call.name) == RECALL.name
-            if recalled or entry.message.chars <= self._least:
+            if recalled or pending.asked_again(at) or entry.message.chars <= self._least:
                 continue
             parts = [self._part(pending, at, entry, part) for part in entry.message.parts]
             if any(new is not old for new, old in zip(parts, entry.message.parts, strict=True)):
@@ -96,18 +99,15 @@ class Cuts:
         if not above or len(text) <= above * CHARS_A_TOKEN:
             return part
         room = keep * CHARS_A_TOKEN
-        shown = cut(
-            text,
-            room,
-            _query(pending, at),
-            output=kind in _PROGRAMS,
-            starts=None if is_encoded(text) else starts_of(entry, text),
-        )
+        starts = None if is_encoded(text) else starts_of(entry, text)
+        shown = cut(text, room, _query(pending, at), output=kind in _PROGRAMS, starts=starts)
         order = PATHS_FIRST if kind == "listing" else ORDER
         names = _names(pending, at, kind, text, shown)
         also = f" Also in it: {digest(names, _NAMES.get(kind, 1) * room, order=order)}"
         chars = pending.original(at).chars
-        end = f"[Cut from {chars:,} characters: {pending.recall_hint(at)}]"
+        left_out = partial(lines_left_out, text, shown, starts)
+        hint = pending.recall_hint(at, part=True, lines=left_out)
+        end = f"[Cut from {chars:,} characters: {hint}]"
         made = f"{shown.rstrip()}\n{end}{also * bool(names)}"
         return Text(made) if len(made) <= _WORTH * len(text) else part
 
@@ -123,7 +123,7 @@ def _names(pending: PendingEdits, at: int, kind: _Kind, text: str, shown: str) -
     """The names that a cut leaves out, and that nothing else in view holds."""
     there = names_said(shown)
     # Of a table the first cells of its rows: a cell tells nothing without its row.
-    read = "\n".join(_FIRST_CELL.findall(text)) if kind == "table" else text
+    read = "\n".join(_FIRST_CELL.findall(without_marks(text))) if kind == "table" else text
     names = [name for name in names_said(read) if name not in there]
     if kind not in _RECORDS:  # of what programs write no numbers and dates
         names = [name for name in names if name.lower() != name.upper()]

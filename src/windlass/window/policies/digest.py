@@ -183,7 +183,8 @@ class Digest:
         text, kind = message.text, pending.kind(at, message.text)
         names = pending.names_held_only((at,), names_said(text))
         kept = digest_of(pending, at, names, self._room(kind, len(text)), self.error_chars)
-        head = HEAD.format(chars=len(text), recall_hint=pending.recall_hint(at))
+        chars = len(pending.original(at).text)
+        head = HEAD.format(chars=chars, recall_hint=pending.recall_hint(at))
         return message.with_parts(*rewritten_parts(message, f"{head}\n{kept}" if kept else head))
 
 

@@ -73,8 +73,9 @@ class Repeats:
             return
         used: dict[int, ShownText] = {}
         alone = sum(isinstance(part, Text) for part in entry.message.parts) == 1
+        again = pending.asked_again(at)
         parts = tuple(
-            self._part(pending, part, indexes, used, entry, alone=alone)
+            self._part(pending, part, indexes, used, entry, alone=alone, again=again)
             for part in entry.message.parts
         )
         if used:
@@ -108,13 +109,16 @@ class Repeats:
         entry: Entry,
         *,
         alone: bool,
+        again: bool,
     ) -> Part:
         if not isinstance(part, Text):
             return part
         encoded = entry.because == "encode" and legend_of(part.text) is None
         text = widened(part.text) if encoded else part.text
         for index in indexes if alone else ():
-            source = index.whole(pending, text) or index.whole_cut(pending, entry.item.message.text)
+            source = index.whole(pending, text)
+            if source is None and not again:
+                source = index.whole_cut(pending, entry.item.message.text)
             if source is not None:
                 line = f"[Same as {_told(pending, source.at)}, {_reference(pending, source.at)}]"
                 if len(part.text) - len(line) >= self.min_gain:

@@ -1,0 +1,156 @@
+"""The tool `recall` of a loop: its definition in each form, and answers to calls of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Final, Protocol
+
+from windlass.errors import UsageError, did_you_mean
+from windlass.messages import Message, Text
+from windlass.safety.foreign import parse_json
+from windlass.window.originals import RECALL
+from windlass.wire.forms import LIST_MODULES, FormName
+from windlass.wire.tools import write_tools
+
+_WITH_PICTURES: Final = ("anthropic", "responses")
+"""Forms in which a result has a place for pictures."""
+_PARTS: Final = ("part", "grep", "lines", "path")
+"""Arguments that ask for less than an original."""
+
+
+class Originals(Protocol):
+    """What a call of `recall` asks."""
+
+    def recall(
+        self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
+    ) -> str:
+        """The original behind a reference, or the part of it that is asked for."""
+        ...
+
+    def original(self, ref: str) -> Message | None:
+        """The message behind a reference (None: none, or several)."""
+        ...
+
+
+def recall_tool(form: FormName) -> Any:
+    """The definition of the tool `recall`, which gives a model the originals of shortened messages.
+
+    Put it among the tools of your requests, and answer its calls with `answer` of
+    `client.windlass`, a `Context` or a window. Notes of shortened results name it then.
+
+    Args:
+        form: `anthropic`, `openai` (chat completions), `responses` or `gemini`.
+
+    Gives a dict that the official clients take beside their own types. Raises UsageError for
+    another form.
+    """
+    if form not in LIST_MODULES:
+        raise UsageError(f"unknown form {form!r}; {did_you_mean(str(form), LIST_MODULES)}")
+    (tool,) = write_tools((RECALL,), {RECALL.name: RECALL.name}, form)
+    return tool
+
+
+def answer_call(block: Any, originals: Originals) -> Any:
+    """The result of a model's call of `recall`, in the form of the call; None: it is no such call.
+
+    Raises UsageError for what is neither an object of a client nor its JSON.
+    """
+    if block is None or isinstance(block, str | bytes | int | float | list | tuple):
+        raise UsageError(
+            "answer takes one call of a model, as its client or its JSON has it,"
+            f" not {type(block).__name__}"
+        )
+    call = _call_in(block)
+    if call is None or call.name != RECALL.name:
+        return None
+    return call.result(*_recalled(call, originals))
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call in one of the forms. `arguments` are an object, or its text."""
+
+    form: FormName
+    id: str | None
+    name: str
+    arguments: Any
+
+    def result(self, text: str, original: Message | None) -> dict[str, Any]:
+        """A result that says this, with the pictures of an original where the form has a place."""
+        output: Any = text
+        if original is not None and original.pictures and self.form in _WITH_PICTURES:
+            message = Message("tool", (Text(text), *original.pictures), tool_call_id=self.id)
+            (output,) = import_module(LIST_MODULES[self.form]).write([message])
+            output = (
+                output["output"] if self.form == "responses" else output["content"][0]["content"]
+            )
+        match self.form:
+            case "anthropic":
+                return {"type": "tool_result", "tool_use_id": self.id, "content": output}
+            case "openai":
+                return {"role": "tool", "tool_call_id": self.id, "content": output}
+            case "responses":
+                return {"type": "function_call_output", "call_id": self.id, "output": output}
+            case "gemini":
+                ident = {"id": self.id} if self.id else {}
+                response = {**ident, "name": self.name, "response": {"output": output}}
+                return {"functionResponse": response}
+
+
+def _recalled(call: _Call, originals: Originals) -> tuple[str, Message | None]:
+    """What a call asks for, and the original where all of it is asked for.
+
+    What a model wrote wrongly is answered with a sentence for it.
+    """
+    given = call.arguments
+    try:
+        given = parse_json(given or "{}") if isinstance(given, str) else given
+    except ValueError as error:
+        return f"{RECALL.name}: the arguments are no JSON ({error})", None
+    if not isinstance(given, Mapping):
+        return f"{RECALL.name}: the arguments are no object, but {str(given)[:80]!r}", None
+    asked = {str(name): value for name, value in given.items() if value is not None}
+    if unknown := [name for name in asked if name not in ("ref", *_PARTS)]:
+        return f"{RECALL.name} takes ref and part, not {unknown[0][:80]!r}", None
+    if "ref" not in asked:
+        return f"{RECALL.name} takes ref, a reference such as result_0123abcd", None
+    whole = not any(asked.get(name) for name in _PARTS)
+    return originals.recall(**asked), originals.original(asked["ref"]) if whole else None
+
+
+def _call_in(block: Any) -> _Call | None:
+    """The call that an object or its JSON is; None: it is something else."""
+    inner = _held(block, "functionCall", "function_call")
+    if inner is not None:
+        return _of_gemini(inner)
+    kind, name, ident = (_held(block, key) for key in ("type", "name", "id"))
+    function = _held(block, "function")
+    if function is not None:
+        return _call("openai", ident, _held(function, "name"), _held(function, "arguments"))
+    call_id, given = _held(block, "call_id"), _held(block, "input")
+    if kind == "function_call" or (kind is None and call_id is not None):
+        return _call("responses", call_id, name, _held(block, "arguments"))
+    if kind == "tool_use" or (kind is None and given is not None):
+        return _call("anthropic", ident, name, given)
+    return _of_gemini(block) if kind is None else None
+
+
+def _of_gemini(call: Any) -> _Call | None:
+    return _call("gemini", _held(call, "id"), _held(call, "name"), _held(call, "args") or {})
+
+
+def _call(form: FormName, ident: Any, name: Any, arguments: Any) -> _Call | None:
+    if not isinstance(name, str):
+        return None
+    return _Call(form, None if ident is None else str(ident), name, arguments)
+
+
+def _held(holder: Any, *names: str) -> Any:
+    """The first of these that an object or a dict has."""
+    for name in names:
+        one = holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+        if one is not None:
+            return one
+    return None
