@@ -41,8 +41,8 @@ WHOLE = {
 LOOPS = {
     "loop": 0.0522,
     "loop, bound": 0.0577,
-    "loop, chat": 0.0308,
-    "loop, responses": 0.0316,
+    "loop, chat": 0.0299,
+    "loop, responses": 0.0279,
     "loop, gemini": 0.0105,
 }
 """The most that a wrapped client may cost in loops without marks of the user's."""

@@ -24,6 +24,7 @@ Shape: TypeAlias = Literal[
     "questions",
     "branches",
     "interleaved",
+    "parallel",
     "edited",
     "trimmed",
     "breaks",
@@ -51,9 +52,9 @@ class Setup:
         tools: Offered as they are, another list at each call, or none.
         shape: `loop` (an agent), `documents` (single calls, each with a document of its own),
             `questions` (single calls), `branches` (several ways on from a common beginning),
-            `interleaved` (three loops in turn), `edited` (old results are cleared in place),
-            `trimmed` (the oldest turns are cut off), `breaks` (ten minutes before every fifth
-            call), `searches` (the vendor's own tool, which pauses).
+            `interleaved` (three loops in turn), `parallel` (twelve calls a turn), `edited`
+            (old results are cleared in place), `trimmed` (the oldest turns are cut off), `breaks`
+            (ten minutes before every fifth call), `searches` (the vendor's own tool, which pauses).
         results: What the tool gives: logs of up to 60,000 characters, or always some 700.
         transport: How a request is sent.
         calls: How many.
@@ -104,6 +105,7 @@ class Setup:
             self.form != "listed" or self.api != "gemini",
             self.form != "listed" or not claude or self.model.startswith("claude-sonnet-5"),
             self.shape != "searches" or (claude and self.tools == "fixed" and self.steady),
+            self.shape != "parallel" or self.tools != "none",
             self.transport != "raw" or self.api != "gemini",
             self.results == "long" or self.shape not in ("documents", "questions"),
         )
@@ -194,6 +196,11 @@ SETUPS: Final[Mapping[str, Setup]] = {
     "branches, unmarked": Setup(NEW, shape="branches", transport="raw"),
     "interleaved": Setup(OLD, marks="last", shape="interleaved", calls=27),
     "interleaved, responses": Setup("gpt-5", "responses", shape="interleaved", calls=27),
+    "parallel calls": Setup(OLD, marks="last", shape="parallel", results="short"),
+    "parallel calls, bound": Setup(
+        NEW, form="blocks", tokens=5_000, marks="system+last", shape="parallel", results="short"
+    ),
+    "parallel calls, chat": Setup("gpt-6-sol", "chat", shape="parallel", results="short"),
     "results cleared in place": Setup(OLD, marks="last", shape="edited"),
     "results cleared, chat": Setup("gpt-5", "chat", shape="edited", transport="streamed"),
     "history cut off": Setup(OLD, marks="last", shape="trimmed"),
@@ -245,7 +252,7 @@ _ATTRIBUTES: Final[Mapping[str, tuple[Any, ...]]] = {
     "ttl": ("5m", "1h", "both"),
     "tools": ("fixed", "changing", "none"),
     "shape": (
-        *("loop", "documents", "questions", "branches", "interleaved"),
+        *("loop", "documents", "questions", "branches", "interleaved", "parallel"),
         *("edited", "trimmed", "breaks", "searches"),
     ),
     "results": ("long", "short"),

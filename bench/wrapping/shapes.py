@@ -14,6 +14,7 @@ from tests.providers.thinking_server import Say
 TASK: Final = "Read all logs and say which order is late."
 _BREAK: Final = 600.0
 _KEPT: Final = 4
+_MANY: Final = 12
 _SHORT: Final = (
     "Log {0}: the ship left on day {0} with nine orders. Two of them came back in the same week:"
     " one for the wrong colour, the other because nobody was at home. The clerk wrote to both"
@@ -49,9 +50,10 @@ class User:
     def _thinking(self) -> tuple[str, ...]:
         return ("",) if self.thinks else ()
 
-    def turn(self, steps: list[list[Any]], number: int) -> None:
-        """Ask, and add the log that the model wants: as a result, or as the user's message."""
-        wants = () if self.api.setup.tools == "none" else [("read_log", {"number": number})]
+    def turn(self, steps: list[list[Any]], number: int, calls: int = 1) -> None:
+        """Ask, and add the logs that the model wants: as results, or as the user's message."""
+        wants = [("read_log", {"number": number + at}) for at in range(calls)]
+        wants = [] if self.api.setup.tools == "none" else wants
         answer = self.ask(steps, Say(f"Next is log {number}.", wants))
         read = _SHORT.format if self.api.setup.results == "short" else log
         results = {call: read(call[1]) for call in self.api.calls(answer)}
@@ -102,6 +104,13 @@ def _interleaved(user: User, calls: int) -> None:
         user.turn(loops[number % 3], number)
 
 
+def _parallel(user: User, calls: int) -> None:
+    steps = user.begin()
+    for number in range(calls - 1):
+        user.turn(steps, number * _MANY, _MANY)
+    user.end(steps)
+
+
 def _edited(user: User, calls: int) -> None:
     steps = user.begin()
     for number in range(calls - 1):
@@ -145,6 +154,7 @@ SHAPES: Final[Mapping[str, Callable[[User, int], None]]] = {
     "questions": _questions,
     "branches": _branches,
     "interleaved": _interleaved,
+    "parallel": _parallel,
     "edited": _edited,
     "trimmed": _trimmed,
     "breaks": _breaks,

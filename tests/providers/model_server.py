@@ -18,7 +18,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
@@ -28,7 +28,15 @@ from tests.providers.exchanges import event
 from tests.providers.prefix_caches import MarkedCache, PrefixCache
 from tests.providers.server import Answer, Asked, streamed, whole
 from tests.providers.tariffs import Counts, tariff
-from tests.providers.thinking_server import Billed, Body, Refuse, Say, ThinkingServer, in_thread
+from tests.providers.thinking_server import (
+    Billed,
+    Body,
+    Clock,
+    Refuse,
+    Say,
+    ThinkingServer,
+    in_thread,
+)
 from tests.validators import gemini, openai, responses
 
 _GEMINI = re.compile(r".*/models/([^:]+):(stream)?[gG]enerateContent")
@@ -47,9 +55,15 @@ class ModelServer(ThinkingServer):
 
     def lead(self, patch: pytest.MonkeyPatch) -> None:
         """Have the official clients ask here, and Windlass read the clock of the caches."""
-        for name, module in list(sys.modules.items()):
-            if name.startswith("windlass.context") and getattr(module, "time", None) is time:
-                patch.setattr(module, "time", self.clock)
+        reads = [
+            module
+            for name, module in sys.modules.items()
+            if name.startswith("windlass.context")
+            and isinstance(getattr(module, "time", None), type(time) | Clock)
+        ]
+        assert reads or "windlass.context.wrap" not in sys.modules, "a wrapped client has no clock"
+        for module in reads:
+            patch.setattr(module, "time", self.clock)
         for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
             patch.setenv(f"{name}_API_KEY", "sk-test-0123456789")
         patch.setenv("ANTHROPIC_BASE_URL", self.url)
@@ -63,10 +77,12 @@ class ModelServer(ThinkingServer):
         if path.endswith("/messages"):
             return super().answer(asked)
         if path.endswith("/chat/completions"):
-            return self._answer(asked.body, openai.problems(asked.body), _chat)
+            wrong = [*_unknown(asked.body), *openai.problems(asked.body)]
+            return self._answer(asked.body, wrong, _chat)
         if path.endswith("/responses"):
             given = asked.body["input"]
-            wrong = [] if isinstance(given, str) else responses.problems(given)
+            wrong = list(_unknown(asked.body))
+            wrong += [] if isinstance(given, str) else responses.problems(given)
             return self._answer(asked.body, wrong, _responses)
         if found := _GEMINI.fullmatch(path):
             body = {**asked.body, "stream": bool(found[2])}
@@ -98,6 +114,20 @@ class ModelServer(ThinkingServer):
         model, asks = body["model"], tariff(body["model"])
         kept = MarkedCache(asks) if asks.write > 1 else PrefixCache(asks)
         return self.prefixes.setdefault(model, kept).send(body, self.clock.now)
+
+
+def _unknown(body: Body) -> Iterator[str]:
+    """Marks that a model of OpenAI does not know; a gateway may know them of others."""
+    if not body["model"].startswith("gpt"):
+        return
+    told = json.dumps(body.get("messages") or body.get("input"))
+    if '"cache_control":' in told:
+        yield "Unknown parameter: 'cache_control'."
+    if tariff(body["model"]).write == 1:
+        if "prompt_cache_options" in body:
+            yield "Unknown parameter: 'prompt_cache_options'."
+        if '"prompt_cache_breakpoint":' in told:
+            yield "Unknown parameter: 'prompt_cache_breakpoint'."
 
 
 def _chat(body: Body, say: Say, counts: Counts, number: int) -> tuple[Body, list[Body]]:

@@ -109,4 +109,5 @@ def _pieces(body: Body) -> Iterator[tuple[str, bool, bool]]:
         for at, part in enumerate(parts):
             bare = {name: one for name, one in part.items() if name != _MARK}
             text = part["text"] if part.get("text") else json.dumps(bare, sort_keys=True)
-            yield text, _MARK in part, takes and at == len(parts) - 1
+            marked = _MARK in part and item.get("role") != "assistant"  # it is not heeded there
+            yield text, marked, takes and at == len(parts) - 1

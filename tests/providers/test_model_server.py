@@ -11,6 +11,7 @@ import pytest
 from tests.providers.model_server import ModelServer, model_server
 from tests.providers.tariffs import Counts, bill
 from tests.providers.thinking_server import Say
+from windlass.caching.rates import cost
 
 LONG, TEXT = "You read logs. " * 600, "Read the log. " * 600
 TOOL = {"name": "look", "description": "Look.", "input_schema": {"type": "object"}}
@@ -200,6 +201,25 @@ class TestBills:
     def test_they_are_the_vendors(self, model: str, counts: Counts, dollars: float) -> None:
         assert bill(model, counts) == pytest.approx(dollars)
 
+    @pytest.mark.parametrize(
+        "name",
+        [
+            *(f"anthropic/claude-{one}" for one in ("fable-5-2", "mythos-5-1", "haiku-5-5")),
+            *(f"anthropic/claude-{one}" for one in ("opus-5-5", "opus-5", "opus-4-7")),
+            *(f"anthropic/claude-{one}" for one in ("sonnet-5-5", "sonnet-5", "sonnet-4-5")),
+            *(f"openai/{one}" for one in ("gpt-5", "gpt-5.6", "gpt-6-sol", "gpt-6.1-sol")),
+            *("anthropic/claude-haiku-4-5", "openai/gpt-4o", "gemini/gemini-4-argon"),
+            *("gemini/gemini-2.5-flash", "gemini/gemini-2.5-pro"),
+        ],
+    )
+    @pytest.mark.parametrize("tokens", [20_000, 290_000])
+    def test_they_agree_with_the_table_of_prices(self, name: str, tokens: int) -> None:
+        writes = "claude" in name or name.startswith(("openai/gpt-5.6", "openai/gpt-6"))
+        written, long = (4_000 if writes else 0), (2_000 if "claude" in name else 0)
+        told = cost(name, tokens, 0, 9_000, written + long, tokens_written_long=long)
+        billed = bill(name.partition("/")[2], Counts(tokens, 9_000, written, long))
+        assert billed == pytest.approx(told)
+
 
 def openai(server: ModelServer, *texts: Any, model: str = "gpt-5", **more: Any) -> Any:
     messages = [
@@ -268,6 +288,22 @@ class TestBreakpoints:
         for _ in range(2):
             openai(server, TEXT, model="gpt-6-sol", **EXPLICIT)
         assert counts(server) == [(0, 0, 0)] * 2
+
+    @pytest.mark.parametrize(
+        ("part", "more", "told"),
+        [
+            (MARK, {}, "prompt_cache_breakpoint"),
+            ({}, EXPLICIT, "prompt_cache_options"),
+            ({"cache_control": FIVE}, {}, "cache_control"),
+        ],
+    )
+    def test_older_models_know_none(
+        self, server: ModelServer, part: Any, more: Any, told: str
+    ) -> None:
+        parts = [{"type": "text", "text": TEXT, **part}]
+        assert (
+            told in openai(server, {"role": "user", "content": parts}, **more)["error"]["message"]
+        )
 
     def test_a_text_is_the_same_as_one_part_of_it(self, server: ModelServer) -> None:
         openai(server, TEXT, model="gpt-6-sol")

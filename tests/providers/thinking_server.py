@@ -111,6 +111,8 @@ class Clock:
         """The time."""
         return self.now
 
+    time = perf_counter = monotonic
+
 
 @dataclass(frozen=True)
 class Billed:

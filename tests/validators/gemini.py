@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-_NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}$")
+_NAME = re.compile(r"^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$")
 _IMAGES = {"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}
 _FILES = ("audio/", "video/", "text/", "application/pdf")
 _CONFIG = {

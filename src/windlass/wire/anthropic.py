@@ -85,8 +85,8 @@ def body(
     whole = with_whole_pairs(request.messages)
     if len(whole) != len(request.messages) or any(map(is_not, whole, request.messages)):
         request = replace(request, messages=tuple(whole), breakpoints=())
-    names = wire_names(request)
-    messages = with_wire_ids(request.messages)
+    names = wire_names(request, PROVIDER)
+    messages = with_wire_ids(request.messages, PROVIDER, request.model)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
     spoken = write_turns(messages[head:], request, names, system=system_anywhere)
     turns = _ended(_begun(spoken), request)
@@ -178,7 +178,7 @@ def _needs_answer(turns: Sequence[Mapping[str, Any]], model: str) -> bool:
 def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:
     """What `body` changes at the beginning and the end of messages, a sentence each."""
     request = Request(model, tuple(messages), 1)
-    names = wire_names(request)
+    names = wire_names(request, PROVIDER)
     spoken = list(dropwhile(lambda message: message.is_system, request.messages))
 
     def first(several: Iterable[Message]) -> list[dict[str, Any]]:
@@ -317,7 +317,7 @@ _HARMLESS: Final = frozenset(
 def read(answer: Mapping[str, Any], request: Request) -> Reply:
     """A `Message` object as a reply. Raises Refused or ValueError (see Format)."""
     _refuse_error(answer)
-    names = own_names(request)
+    names = own_names(request, PROVIDER)
     parts: list[Part] = []
     calls: list[ToolCall] = []
     marked = 0

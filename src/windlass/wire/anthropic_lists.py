@@ -69,7 +69,8 @@ def write(
     request = Request("", tuple(messages), 1)
     if side(messages[0]) == "system":
         return [{"role": "system", "content": plain_blocks([p for m in messages for p in m.parts])}]
-    return write_turns(with_wire_ids(messages), request, wire_names(request), system=False)
+    names = wire_names(request, PROVIDER)
+    return write_turns(with_wire_ids(messages, PROVIDER, ""), request, names, system=False)
 
 
 class AnthropicList:

@@ -47,14 +47,20 @@ AGAIN: Final = "[Another result of a call that has one]"
 MOST_TOKENS: Final = 10**12
 """The most tokens of one call; a report of more is rejected."""
 _LONGEST_NAME: Final = 64
-_LONGEST_ID: Final = 40
-"""OpenAI: `string too long. Expected a string with maximum length 40` for tool_calls[].id."""
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
-"""OpenAI and Anthropic: names and ids match `^[a-zA-Z0-9_-]+$`."""
+"""All take names that match `^[a-zA-Z0-9_-]{1,64}$`; at Anthropic ids match it, too."""
+_OWN_NAMES: Final = {
+    "anthropic": re.compile(r"[a-zA-Z0-9_-]{1,128}"),
+    "responses": re.compile(r"[a-zA-Z0-9_-]{1,128}"),
+    "gemini": re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}"),
+}
+"""What else some take, for tools that came in their form."""
+_LONGEST_IDS: Final = {"openai": 40, "responses": 64}
+"""OpenAI: `string too long. Expected a string with maximum length 40` for tool_calls[].id."""
 
 
-def wire_names(request: Request) -> dict[str, str]:
-    """Map tool names to names on the wire, for all tools that the request defines or calls.
+def wire_names(request: Request, form: str) -> dict[str, str]:
+    """Map tool names to names in a form, for all tools that the request defines or calls.
 
     `server.tool` becomes `server_tool`; of two that become the same, the later gets
     a number. Names that fit are never changed.
@@ -62,6 +68,9 @@ def wire_names(request: Request) -> dict[str, str]:
     names = dict.fromkeys(spec.name for spec in request.tools)
     names |= dict.fromkeys(call.name for each in request.messages for call in each.tool_calls)
     on_wire = {name: name for name in names if _fitted(name, _LONGEST_NAME) == name}
+    if own := _OWN_NAMES.get(form):
+        given = (spec.name for spec in request.tools if spec.own and spec.own.provider == form)
+        on_wire |= {name: name for name in given if own.fullmatch(name)}
     for name in names:
         if name not in on_wire:
             taken = on_wire.values()
@@ -69,13 +78,13 @@ def wire_names(request: Request) -> dict[str, str]:
     return on_wire
 
 
-def own_names(request: Request) -> dict[str, str]:
-    """Map names on the wire to the tools' own names, where the two differ."""
-    return {wire: own for own, wire in wire_names(request).items() if wire != own}
+def own_names(request: Request, form: str) -> dict[str, str]:
+    """Map names in a form to the tools' own names, where the two differ."""
+    return {wire: own for own, wire in wire_names(request, form).items() if wire != own}
 
 
-def _fitted(text: str, longest: int) -> str:
-    return _UNFIT.sub("_", text)[:longest] or "_"
+def _fitted(text: str, longest: int | None, unfit: re.Pattern[str] | None = _UNFIT) -> str:
+    return (unfit.sub("_", text) if unfit else text)[:longest] or "_"
 
 
 def _free(text: str, taken: Collection[str], longest: int | None = None) -> str:
@@ -87,23 +96,26 @@ def _free(text: str, taken: Collection[str], longest: int | None = None) -> str:
     return free
 
 
-def with_wire_ids(messages: Iterable[Message]) -> list[Message]:
-    """The messages with ids that fit and do not repeat; a result follows its call.
+def with_wire_ids(messages: Iterable[Message], form: str, model: str) -> list[Message]:
+    """The messages with ids that fit a form and do not repeat; a result follows its call.
 
-    Anthropic: `tool_use ids must be unique`. The phases of one conversation, or two
-    models of it, may have used the same one.
+    Anthropic: `tool_use ids must be unique`. The phases of one conversation, or two models of it,
+    may have used the same one. Other vendors' models get their ids back letter for letter: Kimi
+    reads `functions.look:0`, and routers put Gemini's signatures into long ones.
     """
+    longest = None if "gemini" in model else _LONGEST_IDS.get(form)
+    unfit = _UNFIT if form == "anthropic" or "claude" in model else None
     taken: set[str] = set()
 
     def fitted(id_: str) -> str:
-        free = _free(_fitted(id_, _LONGEST_ID), taken, _LONGEST_ID)
+        free = _free(_fitted(id_, longest, unfit), taken, longest)
         taken.add(free)
         return free
 
     return _with_ids(
         messages,
         lambda message: [fitted(call.id) for call in message.tool_calls],
-        lambda id_: _fitted(id_, _LONGEST_ID),
+        lambda id_: _fitted(id_, longest, unfit),
     )
 
 

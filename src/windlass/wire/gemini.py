@@ -89,8 +89,8 @@ def body(
     system_anywhere: bool = False,  # noqa: ARG001 - no model has a place for it
 ) -> dict[str, Any]:
     """The JSON body of `:generateContent` (the model is in the path)."""
-    names = wire_names(request)
-    messages = with_wire_ids(request.messages)
+    names = wire_names(request, PROVIDER)
+    messages = with_wire_ids(request.messages, PROVIDER, request.model)
     head = next((at for at, message in enumerate(messages) if not message.is_system), len(messages))
     contents = write_contents(messages[head:], request, names)
     if _needs_opening(contents):
@@ -187,7 +187,7 @@ def _needs_answer(contents: Sequence[Mapping[str, Any]]) -> bool:
 def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:
     """What `body` adds at the beginning and the end of messages, a sentence each."""
     request = Request(model, tuple(messages), 1)
-    names = wire_names(request)
+    names = wire_names(request, PROVIDER)
     spoken = list(dropwhile(lambda message: message.is_system, request.messages))
 
     def first(several: Iterable[Message]) -> list[dict[str, Any]]:
@@ -382,7 +382,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
 
 def read_parts(content: list[Any], request: Request) -> tuple[list[Part], list[ToolCall]]:
     """What a model said in the parts of a content, and its calls."""
-    names, number = own_names(request), next_call(request)
+    names, number = own_names(request, PROVIDER), next_call(request)
     parts: list[Part] = []
     calls: list[ToolCall] = []
     marked = 0

@@ -46,7 +46,8 @@ def write(
 ) -> list[dict[str, Any]]:
     """Messages of one side as a content."""
     request = Request(_LISTED, tuple(messages), 1)
-    return write_contents(with_wire_ids(messages), request, wire_names(request))
+    names = wire_names(request, PROVIDER)
+    return write_contents(with_wire_ids(messages, PROVIDER, ""), request, names)
 
 
 _LISTED: Final = "gemini-2"

@@ -57,7 +57,7 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
 
     OpenAI takes system messages anywhere; templates of some local models do not.
     """
-    names = wire_names(request)
+    names = wire_names(request, _PROVIDER)
     payload: dict[str, Any] = {
         "model": request.model,
         "messages": [
@@ -133,7 +133,7 @@ def _fitted(
     shown: list[Message] = []
     called: dict[str, str] = {}
     begun = False
-    for message in _own(with_wire_ids(marked(request)), request.model):
+    for message in _own(with_wire_ids(marked(request), _PROVIDER, request.model), request.model):
         if message.role != "tool":
             yield from shown
             shown = []
@@ -213,7 +213,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
         message = from_openai(filled, where="choices[0].message")
     except SequenceError as error:
         raise ValueError(str(error)) from error
-    names = own_names(request)
+    names = own_names(request, _PROVIDER)
     message = replace(
         message,
         parts=tuple(

@@ -73,10 +73,11 @@ def opening() -> list[dict[str, Any]]:
 
 def body(request: Request) -> dict[str, Any]:
     """The context of a request, `input` and `tools`, and its cache key."""
-    names = wire_names(request)
+    names = wire_names(request, PROVIDER)
+    messages = with_wire_ids(request.messages, PROVIDER, request.model)
     payload: dict[str, Any] = {
         "model": request.model,
-        "input": _listed(with_wire_ids(request.messages), names, request),
+        "input": _listed(messages, names, request),
     }
     if tools := _defined(request):
         payload["tools"] = write_tools(tools, names, "responses")
@@ -106,7 +107,8 @@ def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:  # noqa
 def write(messages: Sequence[Message], caller: Message | None = None) -> list[dict[str, Any]]:
     """Messages as items; the first of them may answer calls of `caller`."""
     request = Request("", tuple(messages), 1)
-    return _listed(with_wire_ids(messages), wire_names(request), request, caller)
+    names = wire_names(request, PROVIDER)
+    return _listed(with_wire_ids(messages, PROVIDER, ""), names, request, caller)
 
 
 def _listed(
