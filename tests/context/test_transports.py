@@ -21,7 +21,7 @@ from google.genai.errors import APIError
 import windlass
 from tests.context import loops
 from tests.providers.exchanges import anthropic_event, event
-from tests.providers.model_server import ModelServer, model_server, reads_logs
+from tests.providers.model_server import ModelServer, lead_clients, model_server, reads_logs
 from tests.providers.server import Answer, Server, streamed, whole
 from tests.providers.thinking_server import in_thread
 from windlass.context._transports import with_models, with_post
@@ -229,7 +229,7 @@ def vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 def scripted(monkeypatch: pytest.MonkeyPatch, *answers: Answer) -> Iterator[Server]:
     """A server with these answers, where all clients lead."""
     with in_thread(Server(list(answers))) as server:
-        ModelServer.lead(server, monkeypatch)  # type: ignore[arg-type]
+        lead_clients(monkeypatch, server.url)
         yield server
 
 

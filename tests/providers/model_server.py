@@ -42,6 +42,15 @@ from tests.validators import gemini, openai, responses
 _GEMINI = re.compile(r".*/models/([^:]+):(stream)?[gG]enerateContent")
 
 
+def lead_clients(patch: pytest.MonkeyPatch, url: str) -> None:
+    """Have the official clients ask at an address."""
+    for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
+        patch.setenv(f"{name}_API_KEY", "sk-test-0123456789")
+    patch.setenv("ANTHROPIC_BASE_URL", url)
+    patch.setenv("OPENAI_BASE_URL", f"{url}/v1")
+    patch.setenv("GOOGLE_GEMINI_BASE_URL", url)
+
+
 @dataclass
 class ModelServer(ThinkingServer):
     """What was asked, refused and billed."""
@@ -64,11 +73,7 @@ class ModelServer(ThinkingServer):
         assert reads or "windlass.context.wrap" not in sys.modules, "a wrapped client has no clock"
         for module in reads:
             patch.setattr(module, "time", self.clock)
-        for name in ("ANTHROPIC", "OPENAI", "GEMINI"):
-            patch.setenv(f"{name}_API_KEY", "sk-test-0123456789")
-        patch.setenv("ANTHROPIC_BASE_URL", self.url)
-        patch.setenv("OPENAI_BASE_URL", f"{self.url}/v1")
-        patch.setenv("GOOGLE_GEMINI_BASE_URL", self.url)
+        lead_clients(patch, self.url)
 
     def answer(self, asked: Asked) -> Answer:
         path = asked.path.partition("?")[0]
