@@ -51,6 +51,7 @@ _ABSENT: Final = ("Omit", "NotGiven")
 _PICTURES: Final = frozenset({"image", "image_url", "input_image", "inlineData", "inline_data"})
 _PICTURE_TOKENS: Final = 1_105
 _CHARS_A_TOKEN: Final = 4
+_KEY_TOKENS: Final = 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,8 +359,7 @@ def pieces_of(form: FormName, body: Mapping[str, Any]) -> Pieces:
         for _, value in _mark_of(block):
             marks[len(pieces)] = isinstance(value, Mapping) and value.get("ttl") == "1h"
         bare = _without_marks(block)
-        text = _bytes(bare)
-        pieces.append((holder.encode() + text, _tokens(bare, len(text))))
+        pieces.append((holder.encode() + _bytes(bare), _tokens(bare)))
 
     for tool in body.get("tools") or ():
         add("tool", tool)
@@ -381,14 +381,15 @@ def pieces_of(form: FormName, body: Mapping[str, Any]) -> Pieces:
     return Pieces.of(pieces, marks)
 
 
-def _tokens(block: Any, size: int) -> float:
-    """About how many tokens a block is that has so many bytes as JSON; pictures have their own."""
+def _tokens(block: Any) -> float:
+    """About how many tokens a block is: by the characters of its texts; pictures have their own."""
+    if isinstance(block, str):
+        return len(block) / _CHARS_A_TOKEN
     if isinstance(block, Mapping):
         if not _PICTURES.isdisjoint(block) or block.get("type") in _PICTURES:
             return _PICTURE_TOKENS
-        if isinstance(inner := block.get("content"), list):
-            return sum(_tokens(one, len(_bytes(one))) for one in inner)
-    return size / _CHARS_A_TOKEN
+        return _KEY_TOKENS * len(block) + sum(map(_tokens, block.values()))
+    return sum(map(_tokens, block)) if isinstance(block, list) else 1.0
 
 
 def usage_of(answer: Any) -> Mapping[str, Any] | None:

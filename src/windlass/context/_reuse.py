@@ -119,7 +119,8 @@ class Reuse:
         if lately and seen == keys:
             return None if self._mostly_go_on else behind
         text = " ".join(text for _, text in blocks)
-        hopes = request.offers_tools and not self._hopes and not _NEW_EACH_TIME.search(text)
+        own = any(mark.place < behind for mark in request.marks)  # they know what stays
+        hopes = request.offers_tools and not (own or self._hopes or _NEW_EACH_TIME.search(text))
         return behind if hopes else NOTHING
 
     @property

@@ -19,6 +19,8 @@ from windlass.window.originals import reference
 from windlass.wire.base import Usage
 
 _LOGGER: Final = logging.getLogger("windlass")
+AS_IT_CAME: Final = "as it came"
+"""The kind of note that the first request is which goes out as it came."""
 _UNKNOWN: Final = "no conversation so far"
 _FEWEST: Final = 2
 """Conversations on each side from which on they are compared."""
@@ -59,14 +61,14 @@ class Change:
 class WrappedCall:
     """A call that a wrapped client made.
 
-    `thread` is the number of its conversation, `messages` how many it had. `tokens` were sent by
-    our count, and sending everything would have been `saved_tokens` more. `changes` are what it was
-    first to show otherwise, `changed` how many messages it showed so. `own_marks` are the cache
-    marks of the caller, `added_marks` ours. `passed_because`: why the request went out as it came
-    (empty: a window was sent); `held_out`: its conversation is left as it is, for comparison.
-    `usage` is what the provider counted, `plain_usage` what it would have counted of the request as
-    it came (None: it did not say). `assumed` is what was not known, `failed` why there was no
-    answer (empty: there was one).
+    `thread` is the number of its conversation (0: it could not be read), `messages` how many it
+    had. `tokens` were sent by our count, and sending everything would have been `saved_tokens`
+    more. `changes` are what it was first to show otherwise, `changed` how many messages it showed
+    so. `own_marks` are the cache marks of the caller, `added_marks` ours. `passed_because`: why the
+    request went out as it came (empty: a window was sent); `held_out`: its conversation is left as
+    it is, for comparison. `usage` is what the provider counted, `plain_usage` what it would have
+    counted of the request as it came (None: it did not say). `assumed` is what was not known,
+    `failed` why there was no answer (empty: there was one).
     """
 
     number: int
@@ -219,7 +221,7 @@ class WrapReport:
 
     def __str__(self) -> str:
         calls = self.answered
-        threads = len({call.thread for call in calls})
+        threads = len({call.thread for call in calls} - {0})
         sums = f"{self.tokens:,} tokens sent, {self.saved_tokens:,} left out, {money(self.cost)}"
         if plain := self.plain_cost:
             sums += f" ({self.cost / plain:.0%} of {money(plain)} without windows)"
@@ -229,7 +231,8 @@ class WrapReport:
             lines.append(f"{many(failed, 'call')} failed, and no cost of theirs is known")
         if silent := sum(call.usage is None for call in calls):
             lines.append(f"the usage of {many(silent, 'call')} is not known, so is not in the cost")
-        return "\n".join([*lines, *self._groups(), *self.notes.values()])
+        notes = [text for kind, text in self.notes.items() if kind != AS_IT_CAME]
+        return "\n".join([*lines, *self._groups(), *notes])
 
     def _groups(self) -> Sequence[str]:
         """Conversations with windows beside those that are held out."""

@@ -31,7 +31,7 @@ from windlass.context._bodies import (
 from windlass.context._reuse import Reuse
 from windlass.context._threads import Call, Thread, Threads
 from windlass.context._transports import with_models, with_post
-from windlass.context._wrapped_calls import WrappedCall, WrapReport, describe
+from windlass.context._wrapped_calls import AS_IT_CAME, WrappedCall, WrapReport, describe
 from windlass.context.context import Context
 from windlass.errors import UsageError, WindlassError
 from windlass.window.options import Policy
@@ -235,7 +235,7 @@ class _Wrapper:
             record.held_out = True
             return "its conversation is held out"
         if repairs := thread.context.repairs:
-            return f"the vendor would refuse it, or mend it: {repairs[0]}"
+            return f"wrap mends no list, and not every vendor takes this one: {repairs[0]}"
         return ""
 
     def _cheapest(self, asking: _Asking, body: Any, at: float) -> Any:
@@ -266,7 +266,7 @@ class _Wrapper:
         record.passed_because = why
         if not record.held_out:
             self.report.passed[why] += 1
-            self.report.note("as it came", f"call {record.number} goes out as it came: {why}")
+            self.report.note(AS_IT_CAME, f"call {record.number} goes out as it came: {why}")
 
 
 def _reason(error: Exception) -> str:
