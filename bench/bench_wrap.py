@@ -22,8 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from bench.wrapping.measure import Cell, measured
-from bench.wrapping.setups import SETUPS, Setup, covering
+from bench.wrapping.measure import Cell, measure
+from bench.wrapping.setups import SETUPS, Setup, cover
 
 _FEW: Final = 10
 """Calls of each of the many set-ups of `--all`."""
@@ -81,7 +81,7 @@ def measure_all(setups: Iterable[tuple[str, Setup]]) -> Iterator[tuple[str, Cell
     heads = f"{'calls':>6}{'plain $':>10}{'wrapped $':>10}{'share':>9}  {'refused':>7}"
     print(f"{'set-up':34}{heads}")
     for name, setup in setups:
-        cell = measured(setup)
+        cell = measure(setup)
         print(line(name, cell), flush=True)
         yield name, cell
 
@@ -94,25 +94,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--calls", type=int)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--write", action="store_true")
-    given = parser.parse_args(arguments)
-    if unknown := [name for name in given.names if name not in SETUPS]:
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in SETUPS]:
         parser.error(f"no set-up {unknown[0]!r}; there are {', '.join(SETUPS)}")
-    if given.write and (given.names or given.calls):
+    if options.write and (options.names or options.calls):
         parser.error("--write needs all set-ups with all their calls")
-    chosen = {name: SETUPS[name] for name in given.names or SETUPS}
-    if given.calls:
-        chosen = {name: replace(one, calls=given.calls) for name, one in chosen.items()}
-    if given.all:
-        pairs = enumerate(covering(given.calls or _FEW), 1)
-        chosen |= {f"pairs {number}": setup for number, setup in pairs}
-    cells = dict(measure_all(chosen.items()))
+    setups = {name: SETUPS[name] for name in options.names or SETUPS}
+    if options.calls:
+        setups = {name: replace(one, calls=options.calls) for name, one in setups.items()}
+    if options.all:
+        pairs = enumerate(cover(options.calls or _FEW), 1)
+        setups |= {f"pairs {number}": setup for number, setup in pairs}
+    cells = dict(measure_all(setups.items()))
     worst = max(cells, key=lambda name: cells[name].share)
-    failing = [name for name, cell in cells.items() if cell.fails]
+    failures = [name for name, cell in cells.items() if cell.fails]
     print(f"\nworst: {worst}, {cells[worst].share:.1%} of plain")
-    print(f"{len(failing)} of {len(cells)} above 1.01 or refused: {'; '.join(failing) or 'none'}")
-    if given.write:
+    print(f"{len(failures)} of {len(cells)} above 1.01 or refused: {'; '.join(failures) or 'none'}")
+    if options.write:
         write_pages(cells)
-    return int(given.check and bool(failing))
+    return int(options.check and bool(failures))
 
 
 if __name__ == "__main__":

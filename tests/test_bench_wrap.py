@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from bench.bench_wrap import DOCS, PAGES, cells_of, line, main, write_pages
-from bench.wrapping.measure import BAR, Cell, measured
-from bench.wrapping.setups import SETUPS, Setup, covering, drawn
+from bench.wrapping.measure import BAR, Cell, measure
+from bench.wrapping.setups import SETUPS, Setup, cover, draw
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
@@ -76,19 +76,19 @@ def check(cell: Cell) -> None:
     )
 )
 def test_a_wrapped_client_costs_no_more(name: str) -> None:
-    check(measured(replace(SETUPS[name], calls=FEW)))
+    check(measure(replace(SETUPS[name], calls=FEW)))
 
 
 @each(WHOLE)
 def test_nor_does_it_with_all_calls(name: str) -> None:
-    cell = measured(SETUPS[name])
+    cell = measure(SETUPS[name])
     assert cell.plain == pytest.approx(WHOLE[name], abs=1e-4)
     check(cell)
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_loops_stay_as_cheap_as_they_were(name: str) -> None:
-    cell = measured(SETUPS[name])
+    cell = measure(SETUPS[name])
     assert cell.calls == 26
     assert round(cell.wrapped, 4) <= LOOPS[name]
 
@@ -99,24 +99,24 @@ def test_loops_stay_as_cheap_as_they_were(name: str) -> None:
 @given(st.integers(0, 2**32))
 @settings(max_examples=25, phases=(Phase.explicit, Phase.generate))
 def test_nor_does_it_in_any_other_set_up(seed: int) -> None:
-    setup = drawn(random.Random(seed), FEW)
+    setup = draw(random.Random(seed), FEW)
     note(str(setup))
-    check(measured(setup))
+    check(measure(setup))
 
 
 class TestSetups:
     def test_two_values_or_more_of_each_attribute_are_named(self) -> None:
         named = list(SETUPS.values())
         assert len(named) >= 14
-        assert all(setup.sense() for setup in named)
+        assert all(setup.makes_sense() for setup in named)
         assert len(set(named)) == len(named)
         for at in range(6):
             assert len({setup.columns[at] for setup in named}) > 2
 
     def test_the_others_have_each_pair_of_values(self) -> None:
-        few = set(covering(FEW))
-        assert all(setup.sense() for setup in few)
-        one = drawn(random.Random(5), FEW)
+        few = set(cover(FEW))
+        assert all(setup.makes_sense() for setup in few)
+        one = draw(random.Random(5), FEW)
         pairs = {(setup.model, setup.shape) for setup in few}
         assert (one.model, one.shape) in pairs
         assert {setup.transport for setup in few} == {"plain", "streamed", "raw", "async"}
@@ -133,7 +133,7 @@ class TestSetups:
         ],
     )
     def test_what_no_user_sends_makes_no_sense(self, setup: Setup) -> None:
-        assert not setup.sense()
+        assert not setup.makes_sense()
 
 
 class TestTables:
@@ -142,24 +142,24 @@ class TestTables:
     ) -> None:
         for wrapped, refused, status in ((1.0, (), 0), (1.02, (), 1), (0.5, ("no",), 1)):
             cell = Cell(SETUPS["loop"], 26, 1.0, wrapped, refused)
-            monkeypatch.setattr("bench.bench_wrap.measured", lambda _, cell=cell: cell)
+            monkeypatch.setattr("bench.bench_wrap.measure", lambda _, cell=cell: cell)
             assert main(["loop", "--check"]) == status
-            told = capsys.readouterr().out
-            assert ("!" in told.splitlines()[1]) == bool(status)
-            assert f"worst: loop, {wrapped:.1%}" in told
+            printed_text = capsys.readouterr().out
+            assert ("!" in printed_text.splitlines()[1]) == bool(status)
+            assert f"worst: loop, {wrapped:.1%}" in printed_text
         assert main(["loop"]) == 0
 
     def test_pages_have_all_rows_and_the_figures_of_today(self) -> None:
-        rows = {page: documented(page) for page in PAGES}
+        rows = {page: rows_of(page) for page in PAGES}
         for page, (names, heads) in PAGES.items():
             assert [len(row) for row in rows[page]] == [len(heads)] * len(names)
         names, heads = PAGES["figures.md"]
         by_name = dict(zip(names, rows["figures.md"], strict=True))
         for name in names:
-            described = (name, *SETUPS[name].columns)
-            assert by_name[name][: len(described)] == list(described)
+            description = (name, *SETUPS[name].columns)
+            assert by_name[name][: len(description)] == list(description)
         for name in CHEAP:
-            printed = cells_of(name, measured(SETUPS[name]))
+            printed = cells_of(name, measure(SETUPS[name]))
             assert by_name[name] == [printed[head] for head in heads]
         loops = PAGES["loop.md"]
         for name, row in zip(loops[0], rows["loop.md"], strict=True):
@@ -177,7 +177,7 @@ class TestTables:
                 assert text.splitlines()[-1] == (DOCS / page).read_text("utf-8").splitlines()[-1]
 
 
-def documented(page: str) -> list[list[str]]:
+def rows_of(page: str) -> list[list[str]]:
     """The rows of the table of a page, by columns."""
     text = (DOCS / page).read_text(encoding="utf-8")
     table = text.split("<!-- python -m bench.bench_wrap --write -->\n")[1].split("<!-- end -->")[0]

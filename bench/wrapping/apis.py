@@ -70,10 +70,10 @@ class Api(ABC):
 
     def close(self, client: Any) -> None:
         """Close a client."""
-        self.waited(client.close()) if self.setup.transport == "async" else client.close()
+        self.wait_for(client.close()) if self.setup.transport == "async" else client.close()
         self._loop.close()
 
-    def waited(self, coroutine: Any) -> Any:
+    def wait_for(self, coroutine: Any) -> Any:
         """What a coroutine gives."""
         return self._loop.run(coroutine)
 
@@ -90,11 +90,11 @@ class Api(ABC):
         """The answer of a client."""
 
     @abstractmethod
-    def said(self, answer: Any) -> list[Any]:
+    def messages_of(self, answer: Any) -> list[Any]:
         """What an answer adds to the list."""
 
     @abstractmethod
-    def calls(self, answer: Any) -> list[Call]:
+    def calls_of(self, answer: Any) -> list[Call]:
         """The calls of an answer."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class Api(ABC):
         """The messages of results."""
 
     @abstractmethod
-    def cleared(self, messages: list[Any]) -> None:
+    def clear(self, messages: list[Any]) -> None:
         """Clear the results among messages, in place."""
 
     def user(self, text: str) -> Any:
@@ -126,7 +126,7 @@ class Claude(Api):
         return kind(max_retries=0)
 
     def request(self, messages: list[Any], number: int) -> Json:
-        setup, listed = self.setup, list(messages)
+        setup, items = self.setup, list(messages)
         parts = system_parts(setup, number)
         request: Json = {"model": setup.model, "max_tokens": 1_000}
         tools: list[Json] = [{**one, "input_schema": _SCHEMA} for one in self.names(number)]
@@ -144,16 +144,16 @@ class Claude(Api):
                     blocks[at]["cache_control"] = self._mark(place)
             request["system"] = blocks
         elif setup.form == "listed":
-            listed.insert(1, {"role": "system", "content": "\n".join(parts)})
+            items.insert(1, {"role": "system", "content": "\n".join(parts)})
         if "last" in setup.places:
-            at = max(at for at, one in enumerate(listed) if one["role"] == "user")
-            content = listed[at]["content"]
+            at = max(at for at, one in enumerate(items) if one["role"] == "user")
+            content = items[at]["content"]
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
             marked = {**blocks[-1], "cache_control": self._mark("last")}
-            listed[at] = {**listed[at], "content": [*blocks[:-1], marked]}
+            items[at] = {**items[at], "content": [*blocks[:-1], marked]}
         if "top" in setup.places:
             request["cache_control"] = self._mark("top")
-        return {**request, "messages": listed}
+        return {**request, "messages": items}
 
     def _mark(self, place: str) -> Json:
         ttl = self.setup.ttl
@@ -168,14 +168,14 @@ class Claude(Api):
             case "raw":
                 return client.messages.with_raw_response.create(**request).parse()
             case "async":
-                return self.waited(client.messages.create(**request))
+                return self.wait_for(client.messages.create(**request))
             case _:
                 return client.messages.create(**request)
 
-    def said(self, answer: Any) -> list[Any]:
+    def messages_of(self, answer: Any) -> list[Any]:
         return [{"role": "assistant", "content": answer.content}]
 
-    def calls(self, answer: Any) -> list[Call]:
+    def calls_of(self, answer: Any) -> list[Call]:
         uses = [block for block in answer.content if block.type == "tool_use"]
         return [(use.id, use.input["number"]) for use in uses]
 
@@ -186,7 +186,7 @@ class Claude(Api):
         ]
         return [{"role": "user", "content": blocks}]
 
-    def cleared(self, messages: list[Any]) -> None:
+    def clear(self, messages: list[Any]) -> None:
         for message in messages:
             if message["role"] == "user" and isinstance(message["content"], list):
                 for block in message["content"]:
@@ -206,18 +206,18 @@ class Gpt(Api):
         """What makes the requests."""
 
     @abstractmethod
-    def collected(self, events: Any) -> Any:
+    def collect(self, events: Any) -> Any:
         """The answer of a stream."""
 
     def ask(self, client: Any, request: Json) -> Any:
         asked = self.resource(client)
         match self.setup.transport:
             case "streamed":
-                return self.collected(asked.create(**request, stream=True))
+                return self.collect(asked.create(**request, stream=True))
             case "raw":
                 return asked.with_raw_response.create(**request).parse()
             case "async":
-                return self.waited(asked.create(**request))
+                return self.wait_for(asked.create(**request))
             case _:
                 return asked.create(**request)
 
@@ -241,16 +241,16 @@ class Gpt(Api):
             blocks[steady_part(self.setup)] |= _BREAKPOINT
         return [{"role": "system", "content": blocks}]
 
-    def marked(self, listed: list[Any], kind: str) -> list[Any]:
+    def mark_last(self, items: list[Any], kind: str) -> list[Any]:
         """The list with a mark on the newest message of the user or of a tool."""
         if "last" not in self.setup.places:
-            return listed
+            return items
         key, at = max(
-            ((key, at) for at, one in enumerate(listed) for key in _taking(one)),
+            ((key, at) for at, one in enumerate(items) for key in _taking(one)),
             key=lambda one: one[1],
         )
-        part = {"type": kind, "text": listed[at][key], **_BREAKPOINT}
-        return [*listed[:at], {**listed[at], key: [part]}, *listed[at + 1 :]]
+        part = {"type": kind, "text": items[at][key], **_BREAKPOINT}
+        return [*items[:at], {**items[at], key: [part]}, *items[at + 1 :]]
 
 
 _BREAKPOINT: Final[Json] = {"prompt_cache_breakpoint": {"mode": "explicit"}}
@@ -272,11 +272,11 @@ class Chat(Gpt):
         return client.chat.completions
 
     def request(self, messages: list[Any], number: int) -> Json:
-        form, listed = self.setup.form, list(messages)
+        form, items = self.setup.form, list(messages)
         if form == "listed":
-            listed[1:1] = self.system(number, "text")
+            items[1:1] = self.system(number, "text")
         elif form != "none":
-            listed[:0] = self.system(number, "text")
+            items[:0] = self.system(number, "text")
         tools = [
             {"type": "function", "function": {**one, "parameters": _SCHEMA}}
             for one in self.names(number)
@@ -284,19 +284,19 @@ class Chat(Gpt):
         keys = {**self.keys(), **({"tools": tools} if tools else {})}
         if self.setup.transport == "streamed":
             keys["stream_options"] = {"include_usage": True}
-        return {**keys, "messages": self.marked(listed, "text")}
+        return {**keys, "messages": self.mark_last(items, "text")}
 
-    def collected(self, events: Any) -> Any:
+    def collect(self, events: Any) -> Any:
         chunks = [chunk for chunk in events if chunk.choices]
         return chunks[0]
 
-    def said(self, answer: Any) -> list[Any]:
+    def messages_of(self, answer: Any) -> list[Any]:
         message = _message(answer).model_dump(exclude_none=True)
         for call in message.get("tool_calls", []):
             call.pop("index", None)
         return [message]
 
-    def calls(self, answer: Any) -> list[Call]:
+    def calls_of(self, answer: Any) -> list[Call]:
         calls = _message(answer).tool_calls or []
         return [(call.id, json.loads(call.function.arguments)["number"]) for call in calls]
 
@@ -306,7 +306,7 @@ class Chat(Gpt):
             for call, text in results.items()
         ]
 
-    def cleared(self, messages: list[Any]) -> None:
+    def clear(self, messages: list[Any]) -> None:
         for message in messages:
             if message["role"] == "tool":
                 message["content"] = "[cleared]"
@@ -325,29 +325,29 @@ class Responses(Gpt):
         return client.responses
 
     def request(self, messages: list[Any], number: int) -> Json:
-        form, listed = self.setup.form, list(messages)
+        form, items = self.setup.form, list(messages)
         keys = self.keys()
         if form == "text":
             keys["instructions"] = "\n".join(system_parts(self.setup, number))
         elif form == "listed":
-            listed[1:1] = self.system(number, "input_text")
+            items[1:1] = self.system(number, "input_text")
         elif form == "blocks":
-            listed[:0] = self.system(number, "input_text")
+            items[:0] = self.system(number, "input_text")
         tools = [
             {"type": "function", **one, "parameters": _SCHEMA, "strict": False}
             for one in self.names(number)
         ]
         keys |= {"tools": tools} if tools else {}
-        return {**keys, "input": self.marked(listed, "input_text")}
+        return {**keys, "input": self.mark_last(items, "input_text")}
 
-    def collected(self, events: Any) -> Any:
+    def collect(self, events: Any) -> Any:
         (last,) = [event.response for event in events if event.type == "response.completed"]
         return last
 
-    def said(self, answer: Any) -> list[Any]:
+    def messages_of(self, answer: Any) -> list[Any]:
         return list(answer.output)
 
-    def calls(self, answer: Any) -> list[Call]:
+    def calls_of(self, answer: Any) -> list[Call]:
         calls = [item for item in answer.output if item.type == "function_call"]
         return [(call.call_id, json.loads(call.arguments)["number"]) for call in calls]
 
@@ -357,7 +357,7 @@ class Responses(Gpt):
             for call, text in results.items()
         ]
 
-    def cleared(self, messages: list[Any]) -> None:
+    def clear(self, messages: list[Any]) -> None:
         for message in messages:
             if isinstance(message, dict) and "output" in message:
                 message["output"] = "[cleared]"
@@ -371,7 +371,7 @@ class Gemini(Api):
 
     def close(self, client: Any) -> None:
         if self.setup.transport == "async":
-            self.waited(client.aio.aclose())
+            self.wait_for(client.aio.aclose())
         client.close()
         self._loop.close()
 
@@ -395,14 +395,14 @@ class Gemini(Api):
                 (answer,) = client.models.generate_content_stream(**request)
                 return answer
             case "async":
-                return self.waited(client.aio.models.generate_content(**request))
+                return self.wait_for(client.aio.models.generate_content(**request))
             case _:
                 return client.models.generate_content(**request)
 
-    def said(self, answer: Any) -> list[Any]:
+    def messages_of(self, answer: Any) -> list[Any]:
         return [answer.candidates[0].content]
 
-    def calls(self, answer: Any) -> list[Call]:
+    def calls_of(self, answer: Any) -> list[Call]:
         return [(str(call.id), call.args["number"]) for call in answer.function_calls or []]
 
     def results(self, results: Mapping[Call, str]) -> list[Any]:
@@ -412,7 +412,7 @@ class Gemini(Api):
         ]
         return [{"role": "user", "parts": parts}]
 
-    def cleared(self, messages: list[Any]) -> None:
+    def clear(self, messages: list[Any]) -> None:
         for message in messages:
             for part in message["parts"] if isinstance(message, dict) else ():
                 if "function_response" in part:

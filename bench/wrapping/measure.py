@@ -44,14 +44,14 @@ class Cell:
         return self.share > BAR or bool(self.refused)
 
 
-def measured(setup: Setup) -> Cell:
+def measure(setup: Setup) -> Cell:
     """A cell, by two servers of its own."""
-    plain, wrapped = _served(setup, wrap=False), _served(setup, wrap=True)
+    plain, wrapped = _serve(setup, wrap=False), _serve(setup, wrap=True)
     assert not plain.refused, (str(setup), plain.refused)
     return Cell(setup, len(wrapped.billed), plain.bill, wrapped.bill, tuple(wrapped.refused))
 
 
-def _served(setup: Setup, *, wrap: bool) -> ModelServer:
+def _serve(setup: Setup, *, wrap: bool) -> ModelServer:
     """The server, after all calls or the first that it refused."""
     users: list[User] = []
     refusals = anthropic.BadRequestError, openai.BadRequestError, errors.ClientError

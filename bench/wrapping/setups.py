@@ -2,8 +2,8 @@
 
 A set-up is five values beside its model: what the system prompt is and what changes in it, whose
 cache marks stand where and for how long, the tools, the shape of the work, and how a request is
-sent. `SETUPS` are the named ones. `covering` are as few as have each pair of values of different
-attributes that makes sense, `drawn` is any.
+sent. `SETUPS` are the named ones. `cover` are as few as have each pair of values of different
+attributes that makes sense, `draw` is any.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Setup:
         changed = self.changes != "nothing" or self.tools == "changing"
         return not changed and self.shape not in ("edited", "trimmed")
 
-    def sense(self) -> bool:
+    def makes_sense(self) -> bool:
         """Whether anybody would, and the vendor allows it."""
         marked, places = self.marks != "", self.places
         claude, writes = self.api == "anthropic", self.model.startswith(("gpt-5.6", "gpt-6"))
@@ -259,20 +259,23 @@ _ATTRIBUTES: Final[Mapping[str, tuple[Any, ...]]] = {
     "transport": ("plain", "streamed", "raw", "async"),
 }
 
+_USUAL: Final = 0.8
+"""How often a model is asked by its first API."""
 
-def drawn(rnd: random.Random, calls: int) -> Setup:
+
+def draw(rnd: random.Random, calls: int) -> Setup:
     """Any set-up that makes sense."""
     while True:
-        chosen = {name: rnd.choice(values) for name, values in _ATTRIBUTES.items()}
-        chosen["api"] = _APIS[chosen["model"]] if rnd.random() < 0.8 else chosen["api"]
-        if (setup := Setup(**chosen, calls=calls)).sense():
+        values = {name: rnd.choice(options) for name, options in _ATTRIBUTES.items()}
+        values["api"] = _APIS[values["model"]] if rnd.random() < _USUAL else values["api"]
+        if (setup := Setup(**values, calls=calls)).makes_sense():
             return setup
 
 
-def covering(calls: int, seed: int = 0) -> Iterator[Setup]:
+def cover(calls: int, seed: int = 0) -> Iterator[Setup]:
     """Set-ups that have each pair of values that any of thousands has."""
     rnd = random.Random(seed)
-    pool = list(dict.fromkeys(drawn(rnd, calls) for _ in range(3_000)))
+    pool = list(dict.fromkeys(draw(rnd, calls) for _ in range(3_000)))
     pairs = [_pairs(setup) for setup in pool]
     left = set[Any]().union(*pairs)
     while left:

@@ -40,10 +40,10 @@ class User:
     def ask(self, steps: list[list[Any]], reply: Say) -> Any:
         """Ask with all steps of a list, and add what was said."""
         self.reply = Say(reply.text, reply.calls, searches=reply.searches, thinking=self._thinking)
-        listed = [message for step in steps for message in step]
-        answer = self.api.ask(self.client, self.api.request(listed, self.number))
+        messages = [message for step in steps for message in step]
+        answer = self.api.ask(self.client, self.api.request(messages, self.number))
         self.number += 1
-        steps.append(self.api.said(answer))
+        steps.append(self.api.messages_of(answer))
         return answer
 
     @property
@@ -56,7 +56,7 @@ class User:
         wants = [] if self.api.setup.tools == "none" else wants
         answer = self.ask(steps, Say(f"Next is log {number}.", wants))
         read = _SHORT.format if self.api.setup.results == "short" else log
-        results = {call: read(call[1]) for call in self.api.calls(answer)}
+        results = {call: read(call[1]) for call in self.api.calls_of(answer)}
         steps[-1] += self.api.results(results) if results else [self.api.user(read(number))]
 
     def end(self, steps: list[list[Any]]) -> None:
@@ -116,7 +116,7 @@ def _edited(user: User, calls: int) -> None:
     for number in range(calls - 1):
         if number % 5 == 4:
             for step in steps[1:-_KEPT]:
-                user.api.cleared(step)
+                user.api.clear(step)
         user.turn(steps, number)
     user.end(steps)
 

@@ -34,7 +34,7 @@ def in_blocks(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "system": blocks(body.get("system") or []), "messages": turns}
 
 
-def _listed(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _blocks(body: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     found: list[tuple[str, dict[str, Any]]] = [("tools", one) for one in body.get("tools") or ()]
     found += [("system", one) for one in body.get("system") or ()]
     for turn in body["messages"]:
@@ -62,14 +62,14 @@ def _marks(block: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def blocks_of(body: dict[str, Any]) -> tuple[list[str], list[int]]:
     """The blocks of a body in the order of the cache, without marks; and which are marked."""
-    found = _listed(body)
+    found = _blocks(body)
     texts = [kind + json.dumps(_bare(block), sort_keys=True) for kind, block in found]
     return texts, [at for at, (_, block) in enumerate(found) if any(_marks(block))]
 
 
 def lives(body: dict[str, Any]) -> dict[int, float]:
     """The seconds that each marked block of a body asks for."""
-    found = _listed(body)
+    found = _blocks(body)
     marks = [(at, mark) for at, (_, block) in enumerate(found) for mark in _marks(block)]
     whole = body.get("cache_control")
     if whole and (last := _last(found)) is not None:
@@ -127,19 +127,19 @@ class Cache:
 
     def send(self, body: dict[str, Any], now: float) -> Read:
         texts, _ = blocks_of(body)
-        asked = lives(body)
-        assert len(asked) <= MOST
+        marks = lives(body)
+        assert len(marks) <= MOST
         prefixes, tokens = self._prefixes(body, texts)
         hit = -1
-        for mark in asked:
+        for mark in marks:
             for at in range(mark, max(-1, mark - LOOKBACK), -1):
                 if self._alive(prefixes[at], now):
                     hit = max(hit, at)
                     break
         long = [one >= self.minimum for one in tokens]
         shared = max((self._shared(texts, long, sent, now) for sent in self.requests), default=0)
-        written = {at: ttl for at, ttl in asked.items() if at > hit and long[at]}
-        for at in {*asked, hit} - {-1}:
+        written = {at: ttl for at, ttl in marks.items() if at > hit and long[at]}
+        for at in {*marks, hit} - {-1}:
             if self._alive(prefixes[at], now):
                 self.used[prefixes[at]] = now, self.used[prefixes[at]][1]
             elif at in written:
