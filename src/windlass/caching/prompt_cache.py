@@ -87,7 +87,8 @@ class PromptCache:
             place = self._alive(request, range(len(request.sums) - 1, -1, -1), at)
             read = 0.0 if place is None else request.sums[place]
             read = self._whole(read)
-            return CacheUse(request.tokens, read, request.tokens - read)
+            kept = request.tokens >= self._prices.minimum
+            return CacheUse(request.tokens, read, request.tokens - read if kept else 0.0)
         places = [self._alive(request, self._looked_at(mark), at) for mark in marks]
         longest = max((place for place in places if place is not None), default=None)
         read = 0.0 if longest is None else self._whole(request.sums[longest])
@@ -106,8 +107,9 @@ class PromptCache:
         rules = self._rules
         marks = self._marks(request)
         if rules is None or not marks:
-            if self._automatic:
-                self._entries |= dict.fromkeys(request.prefixes, at + ttl)
+            if self._automatic:  # with marks of its own kind, it sets one at the end
+                kept = request.prefixes if rules is None else request.prefixes[-1:]
+                self._entries |= dict.fromkeys(kept, at + ttl)
             return
         for mark in marks:
             place = self._alive(request, self._looked_at(mark), at)

@@ -48,6 +48,8 @@ _ELSEWHERE: Final[Mapping[str, str]] = {
 _MARKS: Final = ("cache_control", "prompt_cache_breakpoint")
 _ABSENT: Final = ("Omit", "NotGiven")
 """Classes by which clients say that an argument was not given."""
+_HOLDERS: Final = ("parts", "content", "output")
+"""Where the blocks of a message stand, by form."""
 _PICTURES: Final = frozenset({"image", "image_url", "input_image", "inlineData", "inline_data"})
 _PICTURE_TOKENS: Final = 1_105
 _CHARS_A_TOKEN: Final = 4
@@ -68,7 +70,11 @@ class OwnMark:
     @property
     def long(self) -> bool:
         """Whether it asks for the longer time."""
-        return isinstance(self.value, Mapping) and self.value.get("ttl") == "1h"
+        return _is_long(self.value)
+
+
+def _is_long(mark: Any) -> bool:
+    return isinstance(mark, Mapping) and mark.get("ttl") == "1h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +221,8 @@ def with_window(
     owns = window.own_breakpoints
     own_places = list(zip(request.marks, owns, strict=False))
     last_long = max((at for own, at in own_places if at and own.long), default=None)
+    if _is_long(request.body.get("cache_control")):
+        last_long = ahead + len(shown), 0
     for own, at in own_places:  # the window may show a marked message shortened
         if at is not None:
             put(at, own.key, own.value)
@@ -249,7 +257,10 @@ def _same(shown: Sequence[Any], messages: Sequence[Any]) -> bool:
 
 def _with_mark(message: Any, block: int, key: str, value: Any, form: FormName) -> Any | None:
     """A message with a mark on one of its blocks; None where it takes none, or has one."""
-    content = message.get("content") if isinstance(message, Mapping) else None
+    if not isinstance(message, Mapping):
+        return None
+    holder = "content" if "content" in message else "output"
+    content = message.get(holder)
     if isinstance(content, str) and content.strip():
         kind = "input_text" if form == "responses" else "text"
         content = [{"type": kind, "text": content}]
@@ -258,7 +269,9 @@ def _with_mark(message: Any, block: int, key: str, value: Any, form: FormName) -
     one = content[block]
     if not isinstance(one, Mapping) or _mark_of(one) or _is_thinking(one):
         return None
-    return {**message, "content": [*content[:block], {**one, key: value}, *content[block + 1 :]]}
+    if form == "responses" and not str(one.get("type")).startswith("input_"):
+        return None
+    return {**message, holder: [*content[:block], {**one, key: value}, *content[block + 1 :]]}
 
 
 def _is_thinking(block: Mapping[str, Any]) -> bool:
@@ -305,6 +318,8 @@ def _mark_of(block: Any) -> list[tuple[str, Any]]:
 
 def _marks_in(message: Any) -> Iterator[tuple[int, tuple[str, Any]]]:
     content = message.get("content") if isinstance(message, Mapping) else None
+    if content is None and isinstance(message, Mapping):
+        content = message.get("output")
     for at, block in enumerate(content if isinstance(content, list) else ()):
         for mark in _mark_of(block):
             yield at, mark
@@ -314,6 +329,8 @@ def _unmarked(message: Any) -> Any:
     """A message without cache marks; text that stands alone is a string then."""
     if not isinstance(message, Mapping):
         return message
+    if isinstance(output := message.get("output"), list):
+        message = {**message, "output": [_without_marks(block) for block in output]}
     content = message.get("content")
     if not isinstance(content, list):
         return _without_marks(message)
@@ -357,7 +374,7 @@ def pieces_of(form: FormName, body: Mapping[str, Any]) -> Pieces:
 
     def add(holder: str, block: Any) -> None:
         for _, value in _mark_of(block):
-            marks[len(pieces)] = isinstance(value, Mapping) and value.get("ttl") == "1h"
+            marks[len(pieces)] = _is_long(value)
         bare = _without_marks(block)
         pieces.append((holder.encode() + _bytes(bare), _tokens(bare)))
 
@@ -367,17 +384,22 @@ def pieces_of(form: FormName, body: Mapping[str, Any]) -> Pieces:
         if not isinstance(message, Mapping):
             add("", message)
             continue
-        holder = "parts" if "parts" in message else "content"
+        holder = next((key for key in _HOLDERS if key in message), "content")
         content = message.get(holder)
         rest = {key: one for key, one in message.items() if key not in (holder, *_MARKS)}
         about = _bytes(rest).decode(errors="surrogatepass")
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
+        first = len(pieces)
         for block in content if isinstance(content, list) and content else [content]:
             add(about, block)
+        pieces[first] = pieces[first][0], pieces[first][1] + _tokens(rest)
+    options = body.get("prompt_cache_options")
+    explicit = isinstance(options, Mapping) and options.get("mode") == "explicit"
+    if marks and form in ("openai", "responses") and not explicit:
+        marks.setdefault(len(pieces) - 1, False)  # the provider's own, at the newest message
     if "cache_control" in body and pieces:
-        value = body["cache_control"]
-        marks[len(pieces) - 1] = isinstance(value, Mapping) and value.get("ttl") == "1h"
+        marks[len(pieces) - 1] = _is_long(body["cache_control"])
     return Pieces.of(pieces, marks)
 
 

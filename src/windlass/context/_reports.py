@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from windlass.caching.claims import Trust
 from windlass.caching.model_cache import CacheState
@@ -17,6 +17,9 @@ from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import prices_of
 from windlass.wire.base import Usage
 from windlass.wire.usage import Counted, counted
+
+_CLEARLY: Final = 1.1
+"""How many times the shortest prefix that is kept is clearly long enough to be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,9 @@ class Reports:
             self.calibration = report.tokens_in / planned.tokens
         if planned.call < self._latest or report.cached is None:
             return True  # what the cache did since is known, or nothing is said of one
+        due = planned.expected * report.tokens_in / planned.tokens if planned.tokens > 0 else 0.0
+        if due < _CLEARLY * self._cache.prices.minimum and not report.cached:
+            return True  # so short a beginning may not be kept at all
         if planned.call > self._latest:  # of one call told twice the last word counts
             self._latest, self._before = planned.call, self._cache.trust
         self._cache.trust = self._before.heard(

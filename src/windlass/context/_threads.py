@@ -63,6 +63,8 @@ class Thread:
     unread: tuple[float, float] = (0.0, 0.0)
     """Until when its cache keeps what the last call wrote, in seconds, and what that cost more than
     the plain request, in fresh input tokens."""
+    plain: bool = False
+    """Whether its requests go out as they came, because the conversations before it cost more."""
     shown: dict[int, Edit] = field(default_factory=dict[int, Edit])
     """The edits that its calls showed so far, by position."""
 
@@ -89,8 +91,10 @@ class Thread:
     def call(self) -> Call:
         """What the next call sees; the same as the last one, where nothing was said since."""
         last = self.calls[-1] if self.calls else None
-        same = last is not None and last.count == len(self.keys)
-        window = last.window if last is not None and same else self.context.window()
+        if last is not None and last.count == len(self.keys):
+            window = self.context.window_again(last.window)
+        else:
+            window = self.context.window()
         call = Call(len(self.keys), window)
         self.calls.append(call)
         self.made += 1

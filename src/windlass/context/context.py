@@ -13,7 +13,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final, TypedDict, Unpack, cast
 
-from windlass.caching.breakpoints import Place
+from windlass.caching.breakpoints import Outlook, Place
 from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
@@ -388,6 +388,15 @@ class Context:
             self._marks = tuple(own), end, until
             self._last = None
 
+    def window_again(self, window: ChatWindow) -> ChatWindow:
+        """A window that was handed out for the next call, with the marks of this time."""
+        entries = window.next_call.entries
+        own, until = self._marks_in(entries)
+        outlook = Outlook(own=own, bound=until)
+        messages = [entry.message for entry in entries]
+        sent = self._cache.mark(messages, self._tools.needed, outlook)
+        return window.marked(sent, self._own_places(entries))
+
     def replace_head(self, position: int, message: Message) -> None:
         """Let a system message at a position of the list be another one from here on."""
         for at, taken in enumerate(self._list.taken):
@@ -552,10 +561,7 @@ class Context:
         def fits(messages: Sequence[Message]) -> bool:
             return most is None or self.corrected(self.counted(messages)) <= most
 
-        _, end, until = self._marks
-        own = [place for place in self._own_places(entries) if place is not None]
-        if end and entries:
-            own.append((len(entries) - 1, self._parts_of(entries[-1].message)[-1]))
+        own, until = self._marks_in(entries)
         return self._driver.next_call(
             AskedCall(
                 entries,
@@ -563,12 +569,20 @@ class Context:
                 gap=self._cache.pauses.gap,
                 block=self._block,
                 unmarked=loose,
-                own_marks=sorted(set(own)),
-                marks_until=until and self._first_place(entries, until),
+                own_marks=own,
+                marks_until=until,
             ),
             size=lambda text: self.conversation.rules.count(user(text)) if text else 0,
             fits=fits,
         )
+
+    def _marks_in(self, entries: Sequence[Entry]) -> tuple[list[Place], Place | None]:
+        """The caller's marks by entry and part, and where none of ours stands from."""
+        _, end, until = self._marks
+        own = [place for place in self._own_places(entries) if place is not None]
+        if end and entries:
+            own.append((len(entries) - 1, self._parts_of(entries[-1].message)[-1]))
+        return sorted(set(own)), until and self._first_place(entries, until)
 
     def _own_places(self, entries: Sequence[Entry]) -> tuple[Place | None, ...]:
         """The caller's cache marks by entry and part (None: what was marked is not shown)."""
@@ -611,7 +625,8 @@ class Context:
 
     def _parts_of(self, message: Message) -> list[int]:
         """The parts of a message that are blocks of its content in the form of the list."""
-        parts = content_parts(message) if self._list.in_chat_form else block_parts(message)
+        in_blocks = self._list.form == "anthropic"
+        parts = block_parts(message) if in_blocks else content_parts(message)
         return parts or [0]
 
     def _call_made(self, window: ChatWindow | None) -> None:

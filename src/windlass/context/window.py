@@ -6,12 +6,13 @@ Knows the context it was made by, for counts and originals; decides nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Final, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
+from windlass.caching.model_cache import Sent
 from windlass.context._reports import PlannedCall
 from windlass.context.recall import Originals, answer_call
 from windlass.errors import UsageError, did_you_mean
@@ -23,7 +24,7 @@ from windlass.window.intake import Taken
 from windlass.window.originals import reference
 from windlass.wire.base import Format, Request
 from windlass.wire.forms import MODULES, TITLES, FormName, aside, check_places
-from windlass.wire.marks import block_parts, in_chat
+from windlass.wire.marks import block_parts, content_parts, in_chat
 
 Chat: TypeAlias = Mapping[str, Any]
 """A message or a tool in one of the forms."""
@@ -152,6 +153,12 @@ class ChatWindow:
         """What it shows and marks."""
         return self._parts.next_call
 
+    def marked(self, sent: Sent, own_marks: tuple[Place | None, ...]) -> ChatWindow:
+        """The same window with other cache marks."""
+        call = replace(self._parts.next_call, sent=sent)
+        parts = replace(self._parts, next_call=call, own_marks=own_marks)
+        return ChatWindow(self._context, parts, self.messages, self._form, self._entries_of)
+
     def begins_with(self, count: int) -> bool:
         """Whether the first so many of the messages are a system message each."""
         entries = self._parts.entries[:count]
@@ -206,7 +213,7 @@ class ChatWindow:
 
         Parts are those of the content (a text is one), then the tool calls; a tool's message
         is marked as a whole. Message -1 is the list of tools. `wire` sets these marks. In
-        Anthropic's form parts are blocks; the other two forms take no marks.
+        Anthropic's form parts are blocks; Gemini's takes no marks.
         """
         return self._marked(self._parts.next_call.sent.places)
 
@@ -229,17 +236,22 @@ class ChatWindow:
             return place
         if self._form == "openai":
             return at, in_chat(self._parts.entries[at].message, part)
-        return self._in_blocks.get(place) if self._form == "anthropic" else None
+        return self._in_blocks.get(place) if self._form in ("anthropic", "responses") else None
 
     @cached_property
     def _in_blocks(self) -> Mapping[Place, Place]:
-        """The places of all blocks of Anthropic's messages, by entry and part."""
+        """The places of all blocks that take marks, by entry and part."""
         positions = {entry.item.id: at for at, entry in enumerate(self._parts.entries)}
         places: dict[Place, Place] = {}
         for number, entries in enumerate(self._entries_of):
             block = 0
             for entry in entries:
-                for part in block_parts(entry.message):
+                message = entry.message
+                if self._form == "anthropic":
+                    parts = block_parts(message)
+                else:  # what models said takes no marks, and is several items
+                    parts = [] if message.role == "assistant" else content_parts(message)
+                for part in parts:
                     places[positions[entry.item.id], part] = number, block
                     block += 1
         return places

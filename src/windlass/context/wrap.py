@@ -209,6 +209,9 @@ class _Wrapper:
         if (head := model.reuse.changing) and head.tokens >= _LEAST_NOTED:
             self.report.note("changing head", str(head))
         asking = _Asking(self, record, model, request, thread)
+        dearer = model.account.passes(self.threads.unread(at))
+        if thread.called_at is None and not thinking_rules(model.name).bound:
+            thread.plain = dearer
         thread.called_at = at
         if why := self._why_as_it_came(thread, record):
             self._pass(record, why)
@@ -220,7 +223,7 @@ class _Wrapper:
         asking.call = call = thread.call()
         body, record.added_marks = with_window(request, call.window, mark=model.marks)
         asking.expect(body, at)
-        if model.account.passes(self.threads.unread(at)):
+        if dearer:
             body = self._cheapest(asking, body, at)
         if body is not request.raw:
             describe(record, call.window, thread.shown, ahead=len(request.head))
@@ -234,6 +237,8 @@ class _Wrapper:
         if thread.drawn < self._holdout:
             record.held_out = True
             return "its conversation is held out"
+        if thread.plain:
+            return "the conversations before it cost more than they would have as they came"
         if repairs := thread.context.repairs:
             return f"wrap mends no list, and not every vendor takes this one: {repairs[0]}"
         return ""
