@@ -19,7 +19,7 @@ from windlass.messages import Message
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
 from windlass.wire.editing import is_compaction
-from windlass.wire.forms import LIST_MODULES, ListForm, ListReading
+from windlass.wire.forms import LIST_MODULES, FormName, ListForm, ListReading
 from windlass.wire.openai_responses import joined
 
 
@@ -41,7 +41,7 @@ class FormList:
         appended: What was appended, the caller's own objects; it grows.
     """
 
-    def __init__(self, name: str, intake: Intake, appended: list[Chat]) -> None:
+    def __init__(self, name: FormName, intake: Intake, appended: list[Chat]) -> None:
         self.name = name
         self._form = cast("ListForm", import_module(LIST_MODULES[name]))
         self._reader = self._form.list_reader()
@@ -117,6 +117,10 @@ class FormList:
     def own(self, ident: str, position: int) -> None:
         """Note that the object at a position is one occurrence, as it came."""
         self._origins[ident] = _Origin(position, position + 1, (ident,))
+
+    def opening(self) -> list[dict[str, Any]]:
+        """What the user says where the provider wants a word of theirs."""
+        return self._form.opening()
 
     def written(self, entries: Iterable[Entry]) -> list[dict[str, Any]]:
         """The entries in the form; the caller's own objects where nothing changed."""

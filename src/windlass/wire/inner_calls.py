@@ -70,6 +70,17 @@ def _answered(part: Part) -> str:
     return str(json.loads(part.data).get("tool_use_id") or "") if is_result else ""
 
 
+def waits(reply: Message) -> bool:
+    """Whether Anthropic goes on with a reply as it is: see `is_paused`."""
+    blocks: list[dict[str, Any]] = []
+    for part in reply.parts:
+        if not isinstance(part, Opaque):
+            blocks.append({"type": "text"})
+        elif part.kind.endswith((_USE, _RESULT, "thinking")):
+            blocks.append(json.loads(part.data))
+    return is_paused(blocks) and not reply.tool_calls
+
+
 def is_paused(blocks: list[dict[str, Any]]) -> bool:
     """Whether Anthropic goes on with a reply that ends in these blocks as it is.
 
@@ -77,8 +88,8 @@ def is_paused(blocks: list[dict[str, Any]]) -> bool:
     it is refused, or makes another turn of it.
     """
     answered = {b.get("tool_use_id") for b in blocks if str(b["type"]).endswith(_RESULT)}
-    waits = any(str(b["type"]).endswith(_USE) and b.get("id") not in answered for b in blocks)
-    return waits or str(blocks[-1]["type"]).endswith(_RESULT)
+    is_open = any(str(b["type"]).endswith(_USE) and b.get("id") not in answered for b in blocks)
+    return is_open or bool(blocks and str(blocks[-1]["type"]).endswith(_RESULT))
 
 
 @dataclass(frozen=True, slots=True)
