@@ -242,10 +242,10 @@ KEYS = {
 
 
 @st.composite
-def lists(draw: st.DrawFn) -> tuple[str, Objects]:
+def lists(draw: st.DrawFn, most: int = 3) -> tuple[str, Objects]:
     """A list in one of the forms, with every kind of part; its last word is the user's."""
     form = draw(st.sampled_from(sorted(FORMS)))
-    turns = range(draw(st.integers(1, 3)))
+    turns = range(draw(st.integers(1, most)))
     listed = [one for turn in turns for one in FORMS[form](draw, turn)]
     last = {"parts": [{"text": "on"}]} if form == "gemini" else {"content": "on"}
     return form, [*listed, {"role": "user", **last}]
@@ -405,6 +405,65 @@ def test_of_a_list_that_the_provider_refuses_a_repair_is_told(
         return
     # Repeated turns are merged by the API itself.
     assert told or [one for one in refused(form, listed) if "alternate" not in one] == []
+
+
+POLICIES: list[tuple[Any, dict[str, Any]]] = [
+    ("default", {}),
+    ("lean", {}),
+    ("spec", {}),
+    ({"profile": "default", "keep_recent_turns": 1}, {}),
+    ({"profile": "default", "keep_recent_turns": 2}, {}),
+    ({"profile": "lean", "fold_after": 1, "commit": "at_once"}, {}),
+    ({"profile": "spec", "decay": {"full": 1, "fold": 1}, "commit": "at_once"}, {}),
+    ({"enabled": False, "keep_recent_images": 1}, {}),
+    ("default", {"max_input_tokens": 900}),
+    ("lean", {"max_input_tokens": 2_000}),
+]
+
+
+def lengthened(value: Any, turn: str = "0") -> Any:
+    """The same with long outputs, no two alike, in the place of short ones."""
+    match value:
+        case "seen" | "made":
+            lines = [f"{turn}.{at} berth {at % 7} holds load {at * 37}" for at in range(90)]
+            return "\n".join(lines)
+        case str() if value.startswith('{"output"'):
+            return json.dumps(lengthened(json.loads(value), turn))
+        case dict():
+            return {key: lengthened(one, turn) for key, one in value.items()}
+        case list():
+            return [lengthened(one, f"{turn}{at}") for at, one in enumerate(value)]
+        case _:
+            return value
+
+
+@given(lists(most=6), st.sampled_from(POLICIES))
+def test_under_each_policy_nothing_is_sent_that_the_provider_refuses(
+    given_list: tuple[str, Objects], policy: tuple[Any, dict[str, Any]]
+) -> None:
+    form, listed = given_list
+    listed = lengthened(listed)
+    window = windlass.bound(listed, MODELS[form], policy[0], **policy[1])
+    assert refused(form, window.messages) == []
+    assert refused(form, window.wire(form)[KEYS[form]]) == []  # type: ignore[arg-type]
+    context = windlass.Context(MODELS[form], policy[0], **policy[1])
+    for one in listed:
+        context.append(one)
+    assert context.window().messages == window.messages
+
+
+@given(damaged(), st.sampled_from(POLICIES))
+def test_under_each_policy_damaged_lists_are_mended(
+    given_list: tuple[str, Objects], policy: tuple[Any, dict[str, Any]]
+) -> None:
+    form, listed = given_list
+    try:
+        window = windlass.bound(lengthened(listed), MODELS[form], policy[0], **policy[1])
+        body = window.wire(form)  # type: ignore[arg-type]
+    except SequenceError as error:
+        assert re.match(r"message \d+\b|the list of messages|the end", str(error))  # noqa: PT017
+        return
+    assert refused(form, body[KEYS[form]]) == []
 
 
 _AT_THE_ENDS = re.compile("has no name|max_|first message|last message|must end|prefill|begin with")

@@ -115,22 +115,30 @@ class ServerTools:
         """The calls that were left out."""
         self._shown: dict[str, Message] = {}
         """The messages of the open calls, as they are sent."""
+        self._used: set[str] = set()
+        """The calls so far."""
         self._resumed = False
         """Whether results of the caller's tools stand behind the last reply."""
 
     def mended(self, reply: Message) -> tuple[Message, list[str]]:
         """A reply with each result behind its call, and what was changed in it."""
-        own = set(filter(None, map(_use, reply.parts)))
+        waiting, used = set(self._open), set(self._used)
         parts: list[Part] = []
         changes: list[str] = []
         for part in reply.parts:
-            id_ = _answered(part)
-            if id_ and id_ not in own and id_ not in self._open:
+            if use := _use(part):
+                if use in used:
+                    changes.append(f"another call {use!r} is left out")
+                    continue
+                used.add(use)
+                waiting.add(use)
+            if (id_ := _answered(part)) and id_ not in waiting:
                 if id_ not in self._lost:
-                    changes.append(f"the result of {id_!r}, which nothing here calls, is left out")
+                    changes.append(f"a result of {id_!r}, which no call waits for, is left out")
                     continue
                 parts.append(self._lost.pop(id_))
                 changes.append(f"call {id_!r} stands here, before its result")
+            waiting.discard(id_)
             parts.append(part)
         return (reply.with_parts(*parts) if changes else reply), changes
 
@@ -139,6 +147,7 @@ class ServerTools:
         own = {
             id_: part for part in reply.parts if isinstance(part, Opaque) and (id_ := _use(part))
         }
+        self._used.update(own)
         for id_ in filter(None, map(_answered, reply.parts)):
             self._open.pop(id_, None)
             own.pop(id_, None)
