@@ -81,6 +81,10 @@ def _anthropic(draw: st.DrawFn, turn: int) -> Objects:
             ]
         )
     )
+    before = draw(st.sampled_from(["", "paused", "beside"]))
+    run = {"type": "mcp_tool_use", "id": f"m{turn}", "name": "run", "input": {}}
+    run |= {"server_name": "host"}
+    ran = {"type": "mcp_tool_result", "tool_use_id": f"m{turn}", "content": [], "is_error": False}
     count = draw(st.integers(1, 2))
     calls = [
         {"type": "tool_use", "id": f"t{turn}_{at}", "name": "look", "input": {"at": at}}
@@ -98,13 +102,54 @@ def _anthropic(draw: st.DrawFn, turn: int) -> Objects:
         {"type": "tool_result", "tool_use_id": one["id"], "content": content, **failed}
         for one in calls
     ]
-    answer = {"role": "assistant", "content": [{"type": "text", "text": f"done {turn}"}]}
+    done = [{"type": "text", "text": f"done {turn}"}]
+    reply = [*own, *([run] if before == "beside" else []), *calls]
+    listed: Objects = [user]
+    if before == "paused":  # and went on in the next request
+        listed.append({"role": "assistant", "content": [run]})
+        reply = [ran, *reply]
     return [
-        user,
-        {"role": "assistant", "content": [*own, *calls]},
+        *listed,
+        {"role": "assistant", "content": reply},
         {"role": "user", "content": results},
-        answer,
+        {"role": "assistant", "content": [*([ran] if before == "beside" else []), *done]},
     ]
+
+
+_OTHER_CALLS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (
+        {"type": "shell_call", "action": {"commands": ["cat a", "make"]}, "status": "completed"},
+        {
+            "type": "shell_call_output",
+            "max_output_length": 4_000,
+            "output": [
+                {"stdout": "seen", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}},
+                {"stdout": "made", "stderr": "no rule", "outcome": {"type": "timeout"}},
+            ],
+        },
+    ),
+    (
+        {"type": "local_shell_call", "id": "ls", "action": {"type": "exec", "command": ["ls"]}},
+        {"type": "local_shell_call_output", "output": '{"output": "seen", "exit_code": 2}'},
+    ),
+    (
+        {"type": "local_shell_call", "id": "ls", "action": {"type": "exec", "command": ["ls"]}},
+        {"type": "local_shell_call_output", "output": "[1,\n2]"},
+    ),
+    (
+        {"type": "apply_patch_call", "operation": {"type": "delete_file", "path": "a.py"}},
+        {"type": "apply_patch_call_output", "status": "failed", "output": "no such file"},
+    ),
+    (
+        {"type": "computer_call", "actions": [{"type": "screenshot"}], "status": "completed"},
+        {
+            "type": "computer_call_output",
+            "output": {"type": "computer_screenshot", "image_url": URL},
+        },
+    ),
+    ({"type": "lamp_call", "brightness": 3}, {"type": "lamp_call_output", "output": {"lit": 1}}),
+]
+"""Calls of the caller's machine, the last of a kind that there is not."""
 
 
 def _responses(draw: st.DrawFn, turn: int) -> Objects:
@@ -136,6 +181,10 @@ def _responses(draw: st.DrawFn, turn: int) -> Objects:
         {"type": f"{one['type']}_output", "call_id": one["call_id"], "output": "seen"}
         for one in calls
     ]
+    for at in range(draw(st.integers(0, 2))):
+        call, output = draw(st.sampled_from(_OTHER_CALLS))
+        calls.append({**call, "call_id": f"o{turn}{at}"})
+        outputs.append({**output, "call_id": f"o{turn}{at}"})
     text = {"type": "output_text", "text": f"reply {turn}", "annotations": []}
     answer = {"type": "message", "id": f"msg_{turn}", "role": "assistant", "content": [text]}
     return [*items, *calls, *outputs, {**answer, "status": "completed"}]
@@ -193,13 +242,24 @@ KEYS = {
 
 
 @st.composite
-def lists(draw: st.DrawFn) -> tuple[str, Objects]:
+def lists(draw: st.DrawFn, most: int = 3) -> tuple[str, Objects]:
     """A list in one of the forms, with every kind of part; its last word is the user's."""
     form = draw(st.sampled_from(sorted(FORMS)))
-    turns = range(draw(st.integers(1, 3)))
+    turns = range(draw(st.integers(1, most)))
     listed = [one for turn in turns for one in FORMS[form](draw, turn)]
     last = {"parts": [{"text": "on"}]} if form == "gemini" else {"content": "on"}
     return form, [*listed, {"role": "user", **last}]
+
+
+def in_turns(listed: Objects) -> Objects:
+    """The list with a reply that was paused and its continuation as the one turn that they are."""
+    turns: Objects = []
+    for one in listed:
+        if turns and one.get("role") == turns[-1].get("role") == "assistant" and "type" not in one:
+            turns[-1] = {**one, "content": [*turns[-1]["content"], *one["content"]]}
+        else:
+            turns.append(one)
+    return turns
 
 
 def pieces(value: Any) -> list[str]:
@@ -230,8 +290,9 @@ def refused(form: str, messages: Objects) -> list[str]:
 def test_the_same_form_gives_the_same(given_list: tuple[str, Objects]) -> None:
     form, listed = given_list
     window = windlass.bound(listed, policy={"enabled": False})
-    assert window.messages == listed
-    assert all(one is two for one, two in zip(window.messages, listed, strict=True))
+    assert window.messages == in_turns(listed)
+    whole = [one for one in listed if one in window.messages]
+    assert all(any(one is each for each in window.messages) for one in whole)
     written = json.dumps(window.wire(form)[KEYS[form]])  # type: ignore[arg-type]
     for one in listed:
         for piece in pieces(one):
@@ -310,6 +371,99 @@ def test_damaged_lists_hold_nothing_that_the_provider_refuses(
     wrong = [one for one in refused(form, window.messages) if not _AT_THE_ENDS.search(one)]
     assert wrong == []
     assert windlass.bound(window.messages, policy={"enabled": False}).messages == window.messages
+
+
+MODELS = {
+    "openai": "openai/gpt-5",
+    "responses": "openai/gpt-5",
+    "anthropic": "anthropic/claude-opus-4-6",
+    "gemini": "gemini/gemini-2.5-pro",
+}
+
+
+def repairs_of(form: str, listed: Objects) -> tuple[str, ...]:
+    context = windlass.Context(MODELS[form], {"enabled": False})
+    context.use_form(form)  # type: ignore[arg-type]
+    for one in listed:
+        context.append(one)
+    return context.repairs
+
+
+@given(lists())
+def test_a_list_that_the_provider_takes_needs_no_repair(given_list: tuple[str, Objects]) -> None:
+    assert repairs_of(*given_list) == ()
+
+
+@given(damaged())
+def test_of_a_list_that_the_provider_refuses_a_repair_is_told(
+    given_list: tuple[str, Objects],
+) -> None:
+    form, listed = given_list
+    try:
+        told = repairs_of(form, listed)
+    except SequenceError:
+        return
+    # Repeated turns are merged by the API itself.
+    assert told or [one for one in refused(form, listed) if "alternate" not in one] == []
+
+
+POLICIES: list[tuple[Any, dict[str, Any]]] = [
+    ("default", {}),
+    ("lean", {}),
+    ("spec", {}),
+    ({"profile": "default", "keep_recent_turns": 1}, {}),
+    ({"profile": "default", "keep_recent_turns": 2}, {}),
+    ({"profile": "lean", "fold_after": 1, "commit": "at_once"}, {}),
+    ({"profile": "spec", "decay": {"full": 1, "fold": 1}, "commit": "at_once"}, {}),
+    ({"enabled": False, "keep_recent_images": 1}, {}),
+    ("default", {"max_input_tokens": 900}),
+    ("lean", {"max_input_tokens": 2_000}),
+]
+
+
+def lengthened(value: Any, turn: str = "0") -> Any:
+    """The same with long outputs, no two alike, in the place of short ones."""
+    match value:
+        case "seen" | "made":
+            lines = [f"{turn}.{at} berth {at % 7} holds load {at * 37}" for at in range(90)]
+            return "\n".join(lines)
+        case str() if value.startswith('{"output"'):
+            return json.dumps(lengthened(json.loads(value), turn))
+        case dict():
+            return {key: lengthened(one, turn) for key, one in value.items()}
+        case list():
+            return [lengthened(one, f"{turn}{at}") for at, one in enumerate(value)]
+        case _:
+            return value
+
+
+@given(lists(most=6), st.sampled_from(POLICIES))
+def test_under_each_policy_nothing_is_sent_that_the_provider_refuses(
+    given_list: tuple[str, Objects], policy: tuple[Any, dict[str, Any]]
+) -> None:
+    form, listed = given_list
+    listed = lengthened(listed)
+    window = windlass.bound(listed, MODELS[form], policy[0], **policy[1])
+    assert refused(form, window.messages) == []
+    assert refused(form, window.wire(form)[KEYS[form]]) == []  # type: ignore[arg-type]
+    context = windlass.Context(MODELS[form], policy[0], **policy[1])
+    for one in listed:
+        context.append(one)
+    assert context.window().messages == window.messages
+
+
+@given(damaged(), st.sampled_from(POLICIES))
+def test_under_each_policy_damaged_lists_are_mended(
+    given_list: tuple[str, Objects], policy: tuple[Any, dict[str, Any]]
+) -> None:
+    form, listed = given_list
+    try:
+        window = windlass.bound(lengthened(listed), MODELS[form], policy[0], **policy[1])
+        body = window.wire(form)  # type: ignore[arg-type]
+    except SequenceError as error:
+        assert re.match(r"message \d+\b|the list of messages|the end", str(error))  # noqa: PT017
+        return
+    assert refused(form, body[KEYS[form]]) == []
 
 
 _AT_THE_ENDS = re.compile("has no name|max_|first message|last message|must end|prefill|begin with")

@@ -33,7 +33,7 @@ def problems(body: Mapping[str, Any]) -> list[str]:
         *_roles(messages),
         *_end(messages[-1], str(body.get("model"))),
         *_pairs(spoken, {tool.get("name") for tool in body.get("tools") or []}),
-        *_searches(spoken),
+        *_server_tools(spoken),
         *_marks(body),
         *(
             wrong
@@ -127,9 +127,13 @@ def _roles(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _end(last: Mapping[str, Any], model: str) -> Iterator[str]:
     if last.get("role") != "assistant" or paused(last):
         return
-    if _NEW.match(model):
+    blocks = _blocks(last)
+    results = {one.get("tool_use_id") for one in blocks}
+    waits = [one for one in blocks if _is_server_use(one) and one.get("id") not in results]
+    goes_on = bool(waits) or str(blocks[-1].get("type")).endswith("_tool_result")
+    if _NEW.match(model) and not goes_on:
         yield "this model does not support assistant message prefill: the last must be the user's"
-    block = _blocks(last)[-1]
+    block = blocks[-1]
     if block.get("type") == "text" and block["text"] != block["text"].rstrip():
         yield "final assistant content cannot end with trailing whitespace"
 
@@ -179,13 +183,36 @@ def paused(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in uses if one.get("id") not in answered]
 
 
-def _searches(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for at, message in enumerate(messages[:-1]):
-        for use in paused(message):
-            yield (
-                f"messages.{at}: `{use.get('name')}` tool use with id `{use.get('id')}` was found"
-                f" without a corresponding `{use.get('name')}_tool_result` block"
-            )
+def _server_tools(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A tool that the API runs has its result in the same turn, or in a later one of its own.
+
+    Only results of the caller's tools may come between.
+    """
+    waiting: dict[str, str] = {}
+    for at, message in enumerate(messages):
+        if message.get("role") != "assistant":
+            if waiting and not all(map(_is_result, _blocks(message))):
+                for id_, name in waiting.items():
+                    yield (
+                        f"messages[{at}]: `{name}` tool use with id `{id_}` was found without a"
+                        f" corresponding `{name}_tool_result` block"
+                    )
+                waiting = {}
+            continue
+        for block in _blocks(message):
+            if _is_server_use(block):
+                waiting[str(block.get("id"))] = str(block.get("name"))
+            elif str(block.get("type")).endswith("_tool_result"):
+                if str(block.get("tool_use_id")) not in waiting:
+                    yield (
+                        f"messages[{at}]: unexpected `tool_use_id` found in"
+                        f" `{block.get('type')}` blocks: {block.get('tool_use_id')}"
+                    )
+                waiting.pop(str(block.get("tool_use_id")), None)
+
+
+def _is_server_use(block: Mapping[str, Any]) -> bool:
+    return str(block.get("type")).endswith("_tool_use")
 
 
 def _is_result(block: Mapping[str, Any]) -> bool:

@@ -14,8 +14,10 @@ _OUTPUTS = {
     "custom_tool_call": "custom_tool_call_output",
     "computer_call": "computer_call_output",
     "shell_call": "shell_call_output",
+    "local_shell_call": "local_shell_call_output",
     "apply_patch_call": "apply_patch_call_output",
 }
+"""Calls that the caller answers; there are others with a `call_id`, and there will be more."""
 _CONTENT = {
     "assistant": {"output_text", "refusal"},
     "user": {"input_text", "input_image", "input_file"},
@@ -36,8 +38,19 @@ def problems(items: Sequence[Mapping[str, Any]]) -> list[str]:
 def _pairs(items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     waiting: dict[str, str] = {}
     met: set[str] = set()
+    others: set[str] = set()
     for at, item in enumerate(items):
-        kind, id_ = str(item.get("type")), item.get("call_id")
+        kind, id_ = str(item.get("type")), item.get("call_id") or item.get("id")
+        if kind == "mcp_approval_request":
+            others.add(str(id_))
+        elif kind == "mcp_approval_response":
+            if item.get("approval_request_id") not in others:
+                yield f"input[{at}]: no approval request {item.get('approval_request_id')}"
+        elif item.get("call_id") and kind not in (*_OUTPUTS, *_OUTPUTS.values()):
+            if not kind.endswith("_output"):
+                others.add(str(id_))
+            elif id_ not in others:
+                yield f"input[{at}]: no tool call found for {kind} with call_id {id_}"
         if kind in _OUTPUTS:
             if id_ in met:
                 yield f"input[{at}]: duplicate call_id {id_}"
@@ -89,8 +102,42 @@ def _item(item: Mapping[str, Any], where: str) -> Iterator[str]:
             yield from _parts(output, _CONTENT["user"], where)
         elif not isinstance(output, str):
             yield f"{where}: an output is text or a list of parts"
+    elif kind in _OUTPUTS.values():
+        yield from _output(item, kind, where)
     elif kind == "reasoning" and not isinstance(item.get("summary"), list):
         yield f"{where}: a reasoning item has a summary"
+
+
+def _output(item: Mapping[str, Any], kind: str, where: str) -> Iterator[str]:
+    output = item.get("output")
+    match kind:
+        case "shell_call_output":
+            for chunk in output if isinstance(output, list) else [None]:
+                match chunk:
+                    case {"stdout": str(), "stderr": str(), "outcome": {"type": "timeout"}}:
+                        pass
+                    case {
+                        "stdout": str(),
+                        "stderr": str(),
+                        "outcome": {"type": "exit", "exit_code": int()},
+                    }:
+                        pass
+                    case _:
+                        yield f"{where}: {chunk} is no output of a shell"
+        case "local_shell_call_output":
+            if not isinstance(output, str):
+                yield f"{where}: the output of a local shell is text"
+        case "apply_patch_call_output":
+            if item.get("status") not in ("completed", "failed"):
+                yield f"{where}: the status of a patch is completed or failed"
+            if not isinstance(output, str | None):
+                yield f"{where}: the output of a patch is text"
+        case _:
+            screen = output if isinstance(output, Mapping) else {}
+            if screen.get("type") != "computer_screenshot" or not (
+                screen.get("image_url") or screen.get("file_id")
+            ):
+                yield f"{where}: the output of a computer is a screenshot"
 
 
 def _message(item: Mapping[str, Any], where: str) -> Iterator[str]:

@@ -9,7 +9,9 @@ from windlass.context.window import Chat
 from windlass.errors import SequenceError
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
+from windlass.wire.calls import ANSWERED
 from windlass.wire.forms import TITLES, FormName, ListReading, form_of
+from windlass.wire.repairs import repaired_ends
 
 
 class AppendedList:
@@ -126,6 +128,16 @@ class AppendedList:
         """Whether the list can go on with these: not with more of a response that was taken."""
         return self._list is None or not messages or not self._list.joins(messages[0])
 
-    def written(self, entries: Sequence[Entry]) -> tuple[list[WrittenObject], str] | None:
-        """Entries in the form of the list, and its name; None where that is OpenAI's chat form."""
-        return None if self._list is None else (self._list.written(entries), self._list.name)
+    def written(
+        self, entries: Sequence[Entry], model: str
+    ) -> tuple[list[WrittenObject], str] | None:
+        """Entries in the form of the list, and its name; None where that is OpenAI's chat form.
+
+        The end is one that `provider/model` takes.
+        """
+        if self._list is None:
+            return None
+        objects, form = self._list.written(entries), self._list.name
+        if ANSWERED in repaired_ends(form, [entry.message for entry in entries], model):
+            objects += [WrittenObject(one, ()) for one in self._list.opening()]
+        return objects, form

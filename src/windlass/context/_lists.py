@@ -19,7 +19,7 @@ from windlass.messages import Message
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
 from windlass.wire.editing import is_compaction
-from windlass.wire.forms import LIST_MODULES, ListForm, ListReading
+from windlass.wire.forms import LIST_MODULES, FormName, ListForm, ListReading
 from windlass.wire.openai_responses import joined
 
 
@@ -52,7 +52,7 @@ class FormList:
     """
 
     def __init__(
-        self, name: str, intake: Intake, appended: list[Chat], *, apart: bool = False
+        self, name: FormName, intake: Intake, appended: list[Chat], *, apart: bool = False
     ) -> None:
         self.name = name
         self._apart = apart
@@ -130,6 +130,10 @@ class FormList:
     def own(self, ident: str, position: int) -> None:
         """Note that the object at a position is one occurrence, as it came."""
         self._origin_of[ident] = _Origin(position, position + 1, (ident,))
+
+    def opening(self) -> list[dict[str, Any]]:
+        """What the user says where the provider wants a word of theirs."""
+        return self._form.opening()
 
     def written(self, entries: Iterable[Entry]) -> list[WrittenObject]:
         """The entries in the form; the caller's own objects where nothing changed."""

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
-from typing import Any, Final, TypedDict, Unpack, cast
+from typing import Any, Final, TypedDict, Unpack
 
 from windlass.caching.breakpoints import Outlook, Place
 from windlass.caching.meter import Cleared
@@ -21,11 +20,12 @@ from windlass.caching.rates import window_tokens
 from windlass.context._appended import AppendedList
 from windlass.context._chats import Chats, with_block_parts
 from windlass.context._offered import OfferedTools
+from windlass.context._repairs import list_repairs
 from windlass.context._reports import Reports, prices_for
 from windlass.context.recall import answer_call
 from windlass.context.window import Chat, ChatWindow, WindowParts
 from windlass.errors import SequenceError, UsageError
-from windlass.messages import Message, ToolSpec, tool, user
+from windlass.messages import Message, ToolSpec, user
 from windlass.text.tokens import FamilyCounter, request_tokens, size
 from windlass.window.conversation import Conversation
 from windlass.window.driver import AskedCall, Driver, NextCall
@@ -37,10 +37,9 @@ from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.reruns import Reruns
 from windlass.window.steps import bound_thinking, planner_of, steps
 from windlass.window.window_rules import WindowRules
-from windlass.wire.base import Format, Usage
-from windlass.wire.calls import NO_RESULT
+from windlass.wire.base import Usage
 from windlass.wire.editing import cleared, read_edits
-from windlass.wire.forms import MODULES, FormName, as_json, has_objects
+from windlass.wire.forms import FormName, as_json, has_objects
 from windlass.wire.inner_calls import Revised
 from windlass.wire.marks import block_parts, content_parts
 
@@ -117,7 +116,7 @@ class Context:
             )
         )
         self._revised: list[str] = []
-        """What became of messages because of what was said after them."""
+        """What became of messages because of what was said after them, as sentences."""
         self._last: ChatWindow | None = None
         self._marks: tuple[tuple[Place, ...], bool, Place | None] = (), False, None
         """The caller's cache marks, as `use_marks` has them."""
@@ -347,31 +346,17 @@ class Context:
 
     @property
     def repairs(self) -> tuple[str, ...]:
-        """What mending changes in the list as it is so far, a sentence each.
+        """What sending the list changes in it that its provider would not have taken.
 
-        It tells what is added, moved, left out or written otherwise, by `append` or when the list
-        is written in its own form (that of the model's vendor, if it looks the same in several):
-        empty text, ids that do not fit, results without calls, calls without results, a list that
-        a reply begins or ends. Empty: the list can be sent as it is. What a policy shortens is
-        none of it.
+        A sentence for each change, whether `append` makes it or the writing of the request: empty
+        text, ids that do not fit, results without calls, calls without results, a reply at the
+        beginning or the end where none may stand. Empty: the list can be sent as it came. What a
+        policy shortens is none of it, nor what is only written in another way.
         """
         self._flush()
-        intake = self._list.intake
-        taken_in = [*self._list.taken, *intake.late]
-        told = [
-            one.repair if one.source is None else f"message {one.source}: {one.repair}"
-            for one in taken_in
-            if one.repair is not None
-        ]
-        told += self._revised
-        told += [f"call {call.id!r} of {call.name} has no result" for call in intake.open_calls]
-        messages = [one.item.message for one in self._list.taken if not one.left_out]
-        messages += [tool(call, NO_RESULT) for call in intake.open_calls]
-        messages += [one.item.message for one in intake.late]
-        vendor, _, model = self.model.partition("/")
-        name = self._list.form or (vendor if vendor in MODULES else "openai")
-        form = cast("Format", import_module(MODULES[name]))
-        return (*told, *form.repaired_ends(messages, model))
+        listed = self._list
+        told = list_repairs(listed.form, listed.taken, listed.intake, self.model, self.specs)
+        return (*self._revised, *told)
 
     def use_marks(self, own: Sequence[Place], *, end: bool, until: Place | None) -> None:
         """Set what the next windows know of the caller's cache marks.
@@ -546,7 +531,7 @@ class Context:
             assumed=self._assumed(),
             own_marks=self._own_places(call.entries),
         )
-        if (written := self._list.written(call.entries)) is not None:
+        if (written := self._list.written(call.entries, self.model)) is not None:
             objects, form = written
             messages = [one.sent for one in objects]
             return ChatWindow(self, parts, messages, form, [one.entries for one in objects])

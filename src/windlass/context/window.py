@@ -13,18 +13,21 @@ from typing import Any, Final, Protocol, TypeAlias, cast
 
 from windlass.caching.breakpoints import Place, cache_key
 from windlass.caching.model_cache import Sent
+from windlass.context._repairs import entry_repairs
 from windlass.context._reports import PlannedCall
 from windlass.context.recall import Originals, answer_call
 from windlass.errors import UsageError, did_you_mean
-from windlass.messages import Message, Opaque, ToolSpec
+from windlass.messages import Message, Opaque, ToolSpec, user
 from windlass.window.assemble import tools_needed
 from windlass.window.driver import NextCall
 from windlass.window.entries import INJECT, Edit, Entry, Fold, Want
 from windlass.window.intake import Taken
 from windlass.window.originals import reference
 from windlass.wire.base import Format, Request
+from windlass.wire.calls import ANSWERED, GO_ON, OPENED
 from windlass.wire.forms import MODULES, TITLES, FormName, aside, check_places
 from windlass.wire.marks import block_parts, content_parts, in_chat
+from windlass.wire.repairs import form_for
 
 Chat: TypeAlias = Mapping[str, Any]
 """A message or a tool in one of the forms."""
@@ -355,6 +358,9 @@ def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
     """What became of each message: those of the list, then those that nobody said."""
     shown = {entry.item.id: entry for entry in parts.entries}
     edits = {context.ident_at(at): edit for at, edit in parts.edits.items()}
+    written, added = entry_repairs(parts.entries, form, context.model, context.specs)
+    if OPENED in added:
+        yield _added(context, "opening", OPENED)
     for taken in parts.taken:
         ident, message = taken.item.id, taken.item.message
         entry, edit = shown.pop(ident, None), edits.get(ident)
@@ -363,7 +369,7 @@ def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
         because: str | None
         if edit is not None:
             action = "folded" if isinstance(edit, Fold) else "replaced" if entry else "dropped"
-            because, reason = edit.because, edit.reason
+            because, reason = edit.because, "; ".join(filter(None, [edit.reason, taken.repair]))
         elif taken.repair is not None:
             action, because = "dropped" if taken.left_out else "repaired", "repair"
             reason = taken.repair
@@ -375,8 +381,22 @@ def _became(context: Counts, parts: WindowParts, form: str) -> Iterator[Shown]:
                 because, reason = INJECT, f"as it was said, with {what} at its end"
             if left := aside(message):
                 reason += f"; {', '.join(left)} only in {TITLES[form]}"
+        if entry is not None and (sentences := written[ident]):
+            if action == "shown" and form_for(form, context.model) == form:
+                action, because = "repaired", because or "repair"
+                reason = reason.removeprefix("as it was said").removeprefix("; ")
+            reason = "; ".join(filter(None, [reason, *sentences]))
         yield Shown(ident, taken.source, action, because, reason, reference(message), before, after)
     for ident, entry in shown.items():
         after = context.tokens_of(entry.message)
         ref = reference(entry.message)
         yield Shown(ident, None, "inserted", entry.because, entry.reason, ref, 0, after)
+    if ANSWERED in added:
+        yield _added(context, "ending", ANSWERED)
+
+
+def _added(context: Counts, ident: str, reason: str) -> Shown:
+    """What the request says for the user at one of its ends."""
+    message = user(GO_ON)
+    tokens = context.tokens_of(message)
+    return Shown(ident, None, "inserted", "repair", reason, reference(message), 0, tokens)

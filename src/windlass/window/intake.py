@@ -38,6 +38,7 @@ from windlass.wire.calls import (
     BELOW,
     LATE,
     NO_RESULT,
+    NULLS,
     ORPHAN,
     images_of,
     without_pictures,
@@ -57,6 +58,8 @@ _LONGEST_INT: Final = 1_024
 _KEPT: Final = ("document", "search_result", "image", "part")
 """Parts of results that users' messages hold, too."""
 _MARK: Final = "cache_control"
+_NEVER_NULL: Final = frozenset({"tool_calls", "tool_call_id", "name"})
+"""Keys that the endpoint refuses where they hold null."""
 _OF_USERS: Final = frozenset({"part:input_audio", "part:file"})
 """Parts that OpenAI takes from users alone."""
 
@@ -467,8 +470,11 @@ def _as_meant(chat: Mapping[str, Any], where: str) -> tuple[Mapping[str, Any], l
     """The dict as the endpoint takes it, and what was changed: its meaning is the same."""
     changed: dict[str, Any] = {}
     said: list[str] = []
-    if None in chat.values() and any(chat[key] is None for key in chat if key != "content"):
-        said.append("keys that hold null are left out")  # `from_openai` leaves them out
+    nulls = [key for key, value in chat.items() if value is None and key != "content"]
+    if refused := [key for key in nulls if key in _NEVER_NULL]:
+        said.append(f"{', '.join(refused)} held null: left out")
+    if len(nulls) > len(refused):
+        said.append(NULLS)  # `from_openai` leaves them out
     content, calls = chat.get("content"), chat.get("tool_calls")
     if isinstance(content, list) and content:
         spoken = [part for part in content if not _is_empty_text(part)]

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from windlass.caching.model_cache import same_until
 from windlass.messages import Message, ToolSpec
 from windlass.window.entries import Entry
+from windlass.wire.inner_calls import waits
 from windlass.wire.thinking import thinks, without_thinking
 
 Thinking: TypeAlias = Literal["keep", "strip", "drop_block"]
@@ -72,8 +73,8 @@ class Thoughts:
         for at in range(self._same(messages, model, tools), len(messages)):
             self._keys.append(hash((self._keys[at], messages[at])))
         self._messages = messages
-        # A request that ends with a reply is sent with words that ask to go on.
-        asked = bool(messages) and messages[-1].role == "assistant"
+        # A request that ends with a reply is sent with words that ask to go on, or goes on itself.
+        asked = bool(messages) and messages[-1].role == "assistant" and not waits(messages[-1])
         self.born[ident] = hash((self._keys[-1], "go on")) if asked else self._keys[-1]
 
     def _same(self, messages: tuple[Message, ...], model: str, tools: Sequence[ToolSpec]) -> int:

@@ -44,6 +44,9 @@ ORPHAN: Final = "[Result of a tool call that does not stand before it]"
 LATE: Final = "[Result of the call of {name} above, which came later]"
 AGAIN: Final = "[Another result of a call that has one]"
 """What is sent before a result that no call waits for."""
+NULLS: Final = "keys that hold null are left out"
+UNREADABLE: Final = "unreadable_arguments"
+"""The key under which arguments stand that are no JSON object."""
 MOST_TOKENS: Final = 10**12
 """The most tokens of one call; a report of more is rejected."""
 _LONGEST_NAME: Final = 64
@@ -191,7 +194,7 @@ def arguments_object(call: ToolCall) -> dict[str, Any]:
         json.dumps(value, ensure_ascii=False).encode()
     except ValueError:
         value = None
-    return value if isinstance(value, dict) else {"unreadable_arguments": call.arguments}
+    return value if isinstance(value, dict) else {UNREADABLE: call.arguments}
 
 
 def arguments_text(value: Any) -> str:

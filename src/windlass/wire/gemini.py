@@ -54,7 +54,7 @@ RESPONSE_KEY: Final = "with:response_key"
 """Opaque kind: `{"key": name, "keys": {…}}`: the text is all that the response holds, at `key`."""
 NO_ID: Final = "no_id_"
 """The beginning of ids that a list did not have; they are not written."""
-_UNSIGNED: Final = "skip_thought_signature_validator"
+UNSIGNED: Final = "skip_thought_signature_validator"
 """What Google says to send for a call that another model made (thought signatures, FAQ)."""
 _VERSION: Final = re.compile(r"gemini-(\d+)")
 _SIGNS: Final = 3
@@ -74,7 +74,8 @@ def path(model: str, *, stream: bool) -> str:
     return f"/models/{model}:{method}"
 
 
-def _is_new(model: str) -> bool:
+def signs_calls(model: str) -> bool:
+    """Whether a model wants a signature at its calls; it also takes what came with Gemini 3."""
     version = _VERSION.search(model)
     return version is None or int(version[1]) >= _SIGNS
 
@@ -126,7 +127,7 @@ def _generation(request: Request) -> dict[str, Any]:
         config["thinkingConfig"] = _thinking(request.model, request.reasoning_effort)
     # Before Gemini 3: `Function calling with a response mime type: 'application/json' is
     # unsupported`. The reply is validated by the caller there.
-    if request.output_schema is not None and (not request.tools or _is_new(request.model)):
+    if request.output_schema is not None and (not request.tools or signs_calls(request.model)):
         config["responseMimeType"] = "application/json"
         config["responseJsonSchema"] = dict(request.output_schema)
     return config
@@ -134,7 +135,7 @@ def _generation(request: Request) -> dict[str, Any]:
 
 def _thinking(model: str, effort: str) -> dict[str, Any]:
     is_pro = "pro" in model
-    if not _is_new(model):
+    if not signs_calls(model):
         least = _SMALLEST_PRO_BUDGET if is_pro else 0
         return {"thinkingBudget": max(least, _BUDGETS.get(effort, _LARGE_BUDGET))}
     if effort in ("none", "minimal"):
@@ -303,10 +304,10 @@ def _reply_parts(
             case _:
                 sent += _plain([part])
     sent = [part for part in sent if part != {"text": ""}] + list(left.values())
-    if _is_new(request.model):
+    if signs_calls(request.model):
         first = next((part for part in sent if "functionCall" in part), None)
         if first is not None:
-            first.setdefault("thoughtSignature", _UNSIGNED)
+            first.setdefault("thoughtSignature", UNSIGNED)
     return sent
 
 

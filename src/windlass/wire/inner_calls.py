@@ -70,6 +70,17 @@ def _answered(part: Part) -> str:
     return str(json.loads(part.data).get("tool_use_id") or "") if is_result else ""
 
 
+def waits(reply: Message) -> bool:
+    """Whether Anthropic goes on with a reply as it is: see `is_paused`."""
+    blocks: list[dict[str, Any]] = []
+    for part in reply.parts:
+        if not isinstance(part, Opaque):
+            blocks.append({"type": "text"})
+        elif part.kind.endswith((_USE, _RESULT, "thinking")):
+            blocks.append(json.loads(part.data))
+    return is_paused(blocks) and not reply.tool_calls
+
+
 def is_paused(blocks: list[dict[str, Any]]) -> bool:
     """Whether Anthropic goes on with a reply that ends in these blocks as it is.
 
@@ -77,8 +88,8 @@ def is_paused(blocks: list[dict[str, Any]]) -> bool:
     it is refused, or makes another turn of it.
     """
     answered = {b.get("tool_use_id") for b in blocks if str(b["type"]).endswith(_RESULT)}
-    waits = any(str(b["type"]).endswith(_USE) and b.get("id") not in answered for b in blocks)
-    return waits or str(blocks[-1]["type"]).endswith(_RESULT)
+    is_open = any(str(b["type"]).endswith(_USE) and b.get("id") not in answered for b in blocks)
+    return is_open or bool(blocks and str(blocks[-1]["type"]).endswith(_RESULT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,22 +115,30 @@ class ServerTools:
         """The calls that were left out."""
         self._shown: dict[str, Message] = {}
         """The messages of the open calls, as they are sent."""
+        self._used: set[str] = set()
+        """The calls so far."""
         self._resumed = False
         """Whether results of the caller's tools stand behind the last reply."""
 
     def mended(self, reply: Message) -> tuple[Message, list[str]]:
         """A reply with each result behind its call, and what was changed in it."""
-        own = set(filter(None, map(_use, reply.parts)))
+        waiting, used = set(self._open), set(self._used)
         parts: list[Part] = []
         changes: list[str] = []
         for part in reply.parts:
-            id_ = _answered(part)
-            if id_ and id_ not in own and id_ not in self._open:
+            if use := _use(part):
+                if use in used:
+                    changes.append(f"another call {use!r} is left out")
+                    continue
+                used.add(use)
+                waiting.add(use)
+            if (id_ := _answered(part)) and id_ not in waiting:
                 if id_ not in self._lost:
-                    changes.append(f"the result of {id_!r}, which nothing here calls, is left out")
+                    changes.append(f"a result of {id_!r}, which no call waits for, is left out")
                     continue
                 parts.append(self._lost.pop(id_))
                 changes.append(f"call {id_!r} stands here, before its result")
+            waiting.discard(id_)
             parts.append(part)
         return (reply.with_parts(*parts) if changes else reply), changes
 
@@ -128,6 +147,7 @@ class ServerTools:
         own = {
             id_: part for part in reply.parts if isinstance(part, Opaque) and (id_ := _use(part))
         }
+        self._used.update(own)
         for id_ in filter(None, map(_answered, reply.parts)):
             self._open.pop(id_, None)
             own.pop(id_, None)

@@ -35,12 +35,12 @@ from windlass.wire.openai import from_openai, to_openai
 from windlass.wire.tools import write_tools
 
 _PROVIDER: Final = "openai"
-_THINKS_ALOUD: Final = re.compile(r"deepseek-v(?:[4-9]|\d\d)")
+THINKS_ALOUD: Final = re.compile(r"deepseek-v(?:[4-9]|\d\d)")
 """Models that want the reasoning of turns with calls back in all later requests: `The
 reasoning_content in the thinking mode must be passed back to the API.` An empty one is enough if
 there is none, because another model spoke or an edit removed it (openclaw/openclaw#73417)."""
-_REASONING: Final = "reasoning_content"
-_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
+REASONING: Final = "reasoning_content"
+FIT_NAME: Final = re.compile(r"[^\s<|\\/>]{1,64}")
 """The API's own pattern for `name` of a message."""
 
 
@@ -88,8 +88,8 @@ def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:  # noqa
 
 def _with_reasoning(chat: dict[str, Any], model: str) -> dict[str, Any]:
     """The message with the reasoning that its model wants back, even if it is empty."""
-    if chat["role"] == "assistant" and _REASONING not in chat and _THINKS_ALOUD.search(model):
-        return {**chat, _REASONING: ""}
+    if chat["role"] == "assistant" and REASONING not in chat and THINKS_ALOUD.search(model):
+        return {**chat, REASONING: ""}
     return chat
 
 
@@ -173,7 +173,7 @@ def _result(message: Message) -> Message:
 
 
 def _named(message: Message) -> Message:
-    fits = message.name is None or _NAME.fullmatch(message.name)
+    fits = message.name is None or FIT_NAME.fullmatch(message.name)
     return message if fits else replace(message, name=None)
 
 
