@@ -156,6 +156,7 @@ class Windlass:
                 step=vector.step,
                 ttl_s=300,
             ),
+            way_back="",  # a reference is enough: what is fetched again is on the bill
             **keywords,
         )
 
