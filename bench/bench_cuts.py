@@ -52,7 +52,7 @@ def cuts(mode: str) -> Iterator[tuple[str, Cut, bool]]:
     """Every recorded result with its kind, what is first sent of it, and whether it was cut."""
     policy = {"cuts": mode, "see_results": None}
     for recording in load(data_folder(), SOURCES, every=2):
-        context = Context(policy=policy, model="anthropic/claude-opus-5-5")
+        context = Context(policy=policy, model="anthropic/claude-opus-5-5", way_back="")
         for chat in recording.messages:
             context.append(chat)
         conversation = context.conversation

@@ -301,7 +301,7 @@ def _renamed(said: list[dict[str, Any]], way: int) -> list[dict[str, Any]]:
 
 def _incremental(said: list[dict[str, Any]], profile: str, model: str | None) -> _Timed:
     """`append` and `window` of each call: by the processor, and by the clock."""
-    context = windlass.Context(model, policy=profile)
+    context = windlass.Context(model, policy=profile, way_back="")
 
     def step(new: list[dict[str, Any]]) -> None:
         for message in new:
@@ -320,7 +320,7 @@ def _incremental(said: list[dict[str, Any]], profile: str, model: str | None) ->
 def _stateless(said: list[dict[str, Any]], profile: str, model: str | None) -> list[float]:
     """`bound` of the list as it is at each call."""
     return [
-        _ms(lambda at=at: windlass.bound(said[:at], model, policy=profile))  # type: ignore[misc]
+        _ms(lambda at=at: windlass.bound(said[:at], model, policy=profile, way_back=""))  # type: ignore[misc]
         for at in _calls(said)[1:]
     ]
 
@@ -329,14 +329,14 @@ def _first(said: list[dict[str, Any]], profile: str, model: str | None) -> float
     """`bound` of the whole list, of which nothing is known."""
     gc.collect()
     forget()
-    return _ms(lambda: windlass.bound(said, model, policy=profile))
+    return _ms(lambda: windlass.bound(said, model, policy=profile, way_back=""))
 
 
 def _held(said: list[dict[str, Any]], profile: str, model: str | None) -> float:
     """Megabytes that a context holds beside the messages."""
     gc.collect()
     tracemalloc.start()
-    context = windlass.Context(model, policy=profile)
+    context = windlass.Context(model, policy=profile, way_back="")
     for message in said:
         context.append(message)
     context.window()
@@ -396,7 +396,9 @@ def main() -> int:
     parser.add_argument("--model", help="provider/model (default: none, and so no cache)")
     parser.add_argument("--recording", metavar="FILE:PLACE")
     given = parser.parse_args()
-    windlass.bound(conversation(3, 3_000, 0), given.model, policy=given.profile)  # imports
+    windlass.bound(
+        conversation(3, 3_000, 0), given.model, policy=given.profile, way_back=""
+    )  # imports
     if given.recording:
         cases = [_recorded(given.recording)]
     else:

@@ -26,7 +26,7 @@ import windlass
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as command_line
 from tests.context import loops
-from tests.providers.model_server import ModelServer, model_server, reads_logs
+from tests.providers.model_server import ModelServer, log, model_server, reads_logs
 from windlass.api.loading import make_registry
 from windlass.cascade.model import Cascade, ContextTtl, OutputExtraction, Phase, PhaseContext, Rules
 from windlass.cascade.rules import ContextSource
@@ -126,7 +126,7 @@ def reads(task: str) -> dict[str, Any]:
         "anthropic": anthropic,
         "task": task,
         "tools": loops.CLAUDE_TOOLS,
-        "run_tools": loops.claude_results,
+        "run_tool": loops.claude_result,
     }
 
 
@@ -207,14 +207,30 @@ class TestLoops:
     def test_is_billed_less_than_sending_everything(
         self, block: Snippet, vendors: ModelServer
     ) -> None:
-        """As it stands: beside a loop that sends everything, with a mark at its end."""
+        """As it stands: beside a loop that sends everything, with a mark at its end.
+
+        Its model asks for an original once, by the note that names it, and gets all of it.
+        """
         vendors.script[:] = [reads_logs(12)]
         loops.claude(anthropic.Anthropic(), marked=True)
         everything, calls = vendors.bill, len(vendors.billed)
+        vendors.script[:] = [reads_logs(12, recalls=True)]
         exec(compile(block.text, block.place, "exec"), reads(loops.TASK))
         assert vendors.refused == []
-        assert len(vendors.billed) == 2 * calls
+        assert len(vendors.billed) == 2 * calls + 1
         assert vendors.bill - everything < 0.95 * everything
+        original = recalled(vendors.bodies[-1]["messages"])
+        assert original in map(log, range(12))
+        assert f"[Cut from {len(original):,} characters: recall result_" in str(vendors.bodies)
+
+
+def recalled(messages: list[Any]) -> str:
+    """What the one call of `recall` in some messages was answered."""
+    blocks = [one for turn in messages for one in turn["content"] if isinstance(one, dict)]
+    (call,) = [one for one in blocks if one.get("name") == "recall"]
+    (result,) = [one for one in blocks if one.get("tool_use_id") == call["id"]]
+    content = result["content"]
+    return str(content if isinstance(content, str) else content[0]["text"])
 
 
 def commands(line: str) -> Iterator[list[str]]:

@@ -26,6 +26,9 @@ BOUND: Final = "anthropic/claude-opus-5-5"
 """A model that takes signed thinking whatever stands before it, and one that does not."""
 
 
+_OF_CONTEXT: Final = ("model", "max_input_tokens", "recall", "way_back")
+
+
 class Contestant(Protocol):
     """Decides windows. It may keep state from call to call of one recording."""
 
@@ -115,8 +118,9 @@ class MaskEveryTurn(Everything):
 class Windlass:
     """Windlass' own windows by the incremental interface.
 
-    Options are settings of the policy, but `model`, `max_input_tokens` (both handed
-    to `windlass.Context`) and `tools` (true: it is told the recording's tools). A profile with
+    Options are settings of the policy, but `model`, `max_input_tokens`, `recall`, `way_back` (all
+    handed to `windlass.Context`) and `tools` (true: it is told the recording's tools). Unless told
+    otherwise a reference is way back enough: what is fetched again is on the bill. A profile with
     `@bound` behind it is that for a model which binds signed thinking.
     """
 
@@ -128,8 +132,10 @@ class Windlass:
         self.context: Any = None
         self.marks: Sequence[int] = ()
         self._keywords: dict[str, Any] = {
-            key: options.pop(key) for key in ("model", "max_input_tokens") if key in options
+            key: options.pop(key) for key in _OF_CONTEXT if key in options
         }
+        if "recall" not in self._keywords:
+            self._keywords.setdefault("way_back", "")
         self._keywords.setdefault("model", BOUND if bound else UNBOUND)
         self._tools = options.pop("tools", False)
         profile = profile or "default"

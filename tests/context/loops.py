@@ -34,12 +34,12 @@ def claude_request(messages: list[Any], model: str = "claude-sonnet-5-5") -> dic
     }
 
 
+def claude_result(block: Any) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": block.id, "content": log(block.input["number"])}
+
+
 def claude_results(content: list[Any]) -> list[dict[str, Any]]:
-    return [
-        {"type": "tool_result", "tool_use_id": block.id, "content": log(block.input["number"])}
-        for block in content
-        if block.type == "tool_use"
-    ]
+    return [claude_result(block) for block in content if block.type == "tool_use"]
 
 
 def _marked(messages: list[Any]) -> list[Any]:
@@ -95,8 +95,8 @@ def responses(client: Any) -> list[Any]:
 
 def gemini_config() -> types.GenerateContentConfig:
     declared = types.FunctionDeclaration(
-        name="read_log",
-        description="Read a log.",
+        name=ABOUT["name"],
+        description=ABOUT["description"],
         parameters=types.Schema(
             type=types.Type.OBJECT,
             properties={"number": types.Schema(type=types.Type.INTEGER)},

@@ -81,6 +81,22 @@ class TestHandedBack:
         windows = [check(RECORDED[:count], model=model) for count in range(1, len(RECORDED) + 1)]
         assert any(one.action == "replaced" for one in windows[-1].entries)
 
+    @pytest.mark.parametrize("options", [{}, {"recall": True}, {"way_back": ""}])
+    def test_a_result_cut_at_both_ends(self, options: dict[str, Any]) -> None:
+        text = "\n".join(f"value_{n} = call_of_{n * 7}()  # part {n} of it" for n in range(2_000))
+        function = {"name": "read_file", "arguments": '{"path": "a.py"}'}
+        call = {"id": "c1", "type": "function", "function": function}
+        messages: list[dict[str, Any]] = [
+            {"role": "user", "content": "go"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": text},
+        ]
+        cut = check(messages, **options)
+        assert "Full data: " in cut.messages[2]["content"]
+        for number in range(2, 30):
+            messages += bash(number, "ok")
+        check(messages, **options)
+
     def test_what_is_referred_to_stays(self) -> None:
         shown = "\n".join(f"state of part {n}: value {n * 37}" for n in range(40))
         messages = [{"role": "user", "content": "go"}, *bash(1, shown), *bash(2, f"ok\n{shown}")]

@@ -426,7 +426,7 @@ class TestBreaker:
         await runs()
         self.lose(runs.house, 4, -9.0)
         said = [to_openai(message) for message in (await runs()).model.requests[-1].messages]
-        assert windlass.bound(said).saved_tokens > 0
+        assert windlass.bound(said, recall=True).saved_tokens > 0
 
     async def test_what_texts_for_windows_cost_is_spent(self, runs: Runs) -> None:
         options = {"decay": {"full": 1, "fold": 1}, "see_results": None, "commit": "at_once"}

@@ -91,7 +91,7 @@ async def test_the_windows_are_the_same(
         tools=[tool(name) for name in READERS],
     )
     requests = ran.requests("a")
-    context = windlass.Context(policy={"commit": commit}, prices=UNCACHED)
+    context = windlass.Context(policy={"commit": commit}, prices=UNCACHED, way_back="")
     shown = windows(context, fed(ran.rows()), len(requests))
     for request, window in zip(requests, shown, strict=True):
         assert window.messages == [to_openai(message) for message in request.messages]
@@ -115,7 +115,7 @@ async def test_the_requests_are_the_same_with_their_marks(
     )
     said = fed(house.open_store().rows(result.session_id))
     tools = [spec.to_openai() for spec in model.requests[0].tools]
-    context = windlass.Context(CLAUDE, {"commit": "at_once"}, tools=tools)
+    context = windlass.Context(CLAUDE, {"commit": "at_once"}, tools=tools, way_back="")
     marked = 0
     for request, window in zip(
         model.requests, windows(context, said, len(model.requests)), strict=True

@@ -235,8 +235,14 @@ def _gemini(body: Body, say: Say, counts: Counts, number: int) -> tuple[Body, li
     return {**ended, "usageMetadata": usage}, [{**ended, "usageMetadata": usage}]
 
 
-def reads_logs(turns: int) -> Callable[[Body], Say]:
-    """A model that reads so many logs, one a call, and then says that it is done."""
+_NOTE = re.compile(r"Cut from [\d,]+ characters: recall (result_[0-9a-f]{8})")
+
+
+def reads_logs(turns: int, *, recalls: bool = False) -> Callable[[Body], Say]:
+    """A model that reads so many logs, one a call, and then says that it is done.
+
+    `recalls`: where a note first names the tool `recall` and an original, it asks for that.
+    """
 
     def script(body: Body) -> Say:
         listed = body.get("messages") or body.get("contents") or body.get("input")
@@ -245,6 +251,12 @@ def reads_logs(turns: int) -> Callable[[Body], Say]:
             one.get("role") in ("assistant", "model") and one.get("type", "message") == "message"
             for one in said
         )
+        if recalls:
+            told = json.dumps(said)
+            if '"recall"' in told:
+                made -= 1
+            elif found := _NOTE.search(told):
+                return Say("All of it, please.", [("recall", {"ref": found[1]})])
         if made >= turns:
             return Say("All logs are read: order 7 is late.")
         return Say(f"Next is log {made}.", [("read_log", {"number": made})])

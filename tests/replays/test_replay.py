@@ -50,7 +50,7 @@ class TestAListOfMessages:
         messages = talk()
         replayed = windlass.replay(messages, ["everything", "lean"], ["anthropic"], model=MODEL)
         prices = windlass.Prices(0.1, 1.25, 1_024, 1, 300)
-        context = windlass.Context(MODEL, "lean", prices=prices)
+        context = windlass.Context(MODEL, "lean", prices=prices, way_back="")
         sent: list[int] = []
         for message in messages:
             if message["role"] == "assistant":

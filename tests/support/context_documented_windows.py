@@ -8,7 +8,12 @@ from typing import Any
 
 def asked(number: int, name: str = "run", text: str = "", **arguments: Any) -> dict[str, Any]:
     """An assistant's message with one call."""
-    function = {"name": name, "arguments": json.dumps(arguments or {"number": number})}
+    return called(number, name, arguments or {"number": number}, text)
+
+
+def called(number: int, name: str, arguments: dict[str, Any], text: str = "") -> dict[str, Any]:
+    """The same, whatever its arguments are named."""
+    function = {"name": name, "arguments": json.dumps(arguments)}
     tool_call = {"id": f"c{number}", "type": "function", "function": function}
     return {"role": "assistant", "content": text or None, "tool_calls": [tool_call]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Final, Protocol
@@ -49,7 +50,7 @@ def recall_tool(form: FormName) -> Any:
     if form not in LIST_MODULES:
         raise UsageError(f"unknown form {form!r}; {did_you_mean(str(form), LIST_MODULES)}")
     (tool,) = write_tools((RECALL,), {RECALL.name: RECALL.name}, form)
-    return tool
+    return deepcopy(tool)
 
 
 def answer_call(block: Any, originals: Originals) -> Any:
@@ -82,10 +83,8 @@ class _Call:
         output: Any = text
         if original is not None and original.pictures and self.form in _WITH_PICTURES:
             message = Message("tool", (Text(text), *original.pictures), tool_call_id=self.id)
-            (output,) = import_module(LIST_MODULES[self.form]).write([message])
-            output = (
-                output["output"] if self.form == "responses" else output["content"][0]["content"]
-            )
+            (item,) = import_module(LIST_MODULES[self.form]).write([message])
+            output = item["output"] if "output" in item else item["content"][0]["content"]
         match self.form:
             case "anthropic":
                 return {"type": "tool_result", "tool_use_id": self.id, "content": output}

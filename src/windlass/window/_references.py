@@ -48,6 +48,8 @@ _BACK: Final = 300
 """Characters before the reference to an original in which its mark begins."""
 _OF_WORDS: Final = re.compile(r"\d characters[,;]|\d more characters;")
 """What a mark says within what a model wrote: it may write references itself."""
+_FULL: Final = re.compile(r"Full data: [^\[\]]*$")
+"""What a cut without brackets says, up to the reference."""
 _FOLDED: Final = re.compile(r"\[(?:Turns? \d[\d-]*\] |Summary of turns \d|Attempts? #\d)")
 """How the lines of folded messages begin."""
 
@@ -62,7 +64,7 @@ def is_marked(text: str, *, words: bool) -> bool:
     for match in _ORIGINAL.finditer(text):
         at = match.start()
         line = text[max(0, at - _BACK, text.rfind("\n", 0, at) + 1) : at]
-        if line.endswith("Full data: ") or _FOLDED.match(line):
+        if _FULL.search(line) or _FOLDED.match(line):
             return True
         _, opened, inside = line.rpartition("[")
         if opened and "]" not in inside and (not words or _OF_WORDS.search(inside)):
