@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import pickle
+import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -609,6 +611,40 @@ class TestDerivedClients:
         with scripted(monkeypatch, whole(REPLIES[form])) as server:
             (call,) = asyncio.run(ask(server.url))
         assert call.usage.tokens_in == 77
+
+
+def aws_event(told: dict[str, Any]) -> bytes:
+    """An event as Bedrock streams it."""
+    names = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
+    heads = b"".join(
+        bytes([len(name)]) + name.encode() + b"\x07" + len(value).to_bytes(2) + value.encode()
+        for name, value in names.items()
+    )
+    held = base64.b64encode(json.dumps(told).encode()).decode()
+    body = json.dumps({"bytes": held}).encode()
+    prelude = (len(heads) + len(body) + 16).to_bytes(4) + len(heads).to_bytes(4)
+    told_so_far = prelude + zlib.crc32(prelude).to_bytes(4) + heads + body
+    return told_so_far + zlib.crc32(told_so_far).to_bytes(4)
+
+
+def test_a_stream_of_bedrock_is_heard_event_by_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore", reason="reads the events of Bedrock")
+    told = [json.loads(one.partition(b"data: ")[2]) for one in broken("anthropic")]
+    answer = Answer(
+        [aws_event(one) for one in [*told, {"type": "message_stop"}]],
+        content_type="application/vnd.amazon.eventstream",
+    )
+    listener = Listener()
+    with (
+        scripted(monkeypatch, answer) as server,
+        anthropic.AnthropicBedrock(base_url=server.url, api_key="k", aws_region="r") as client,
+    ):
+        made = with_post(client, listener)
+        events = list(made.messages.create(**REQUESTS["anthropic"], stream=True))
+        raw = made.messages.with_raw_response.create(**REQUESTS["anthropic"], stream=True)
+        assert list(raw.parse()) == events
+    assert [len(request.answers) for request in listener.requests] == [len(events)] * 2 == [4, 4]
+    assert [request.outcome for request in listener.requests] == [None, None]
 
 
 class TestClients:
