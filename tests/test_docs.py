@@ -46,6 +46,8 @@ PAGES = [
     *sorted(DOCS.rglob("*.md")),
     *sorted((ROOT / "design").glob("*.md")),
 ]
+APART = ("docs/frameworks.md",)
+"""Pages whose Python runs in environments of its own, by tests that are there."""
 SNIPPET = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -75,9 +77,9 @@ def snippets(language: str) -> list[Snippet]:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         for match in SNIPPET.finditer(text):
-            if match[1] == language:
+            name = str(page.relative_to(ROOT))
+            if match[1] == language and (language != "python" or name not in APART):
                 line = text.count("\n", 0, match.start()) + 1
-                name = str(page.relative_to(ROOT))
                 found.append(Snippet(f"{name}:{line}", name, match[2]))
     return found
 

@@ -3,258 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
-import pickle
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anthropic
-import httpx
-import httpx2
 import openai
 import pytest
 from google import genai
 from google.genai.errors import APIError
 
 import windlass
-from tests.context import loops
+from tests.context.doors import (
+    ASYNC_DOORS,
+    DOORS,
+    ERRORS,
+    REQUESTS,
+    RESOURCES,
+    STREAMED,
+    USER,
+    Listener,
+    broken,
+    new,
+    new_async,
+    scripted,
+    through,
+    vendors,
+)
 from tests.providers.exchanges import anthropic_event, event
-from tests.providers.model_server import ModelServer, lead_clients, model_server, reads_logs
 from tests.providers.server import Answer, Server, streamed, whole
-from tests.providers.thinking_server import in_thread
 from windlass.context._transports import with_models, with_post
-
-USER: Any = {"role": "user", "content": loops.TASK}
-REQUESTS: dict[str, dict[str, Any]] = {
-    "anthropic": loops.claude_request([USER], "claude-sonnet-5"),
-    "openai": {"model": "gpt-5", "messages": [USER], "tools": loops.CHAT_TOOLS},
-    "responses": {"model": "gpt-5", "input": [USER], "tools": loops.FLAT_TOOLS},
-}
-STREAMED: dict[str, dict[str, Any]] = {
-    "anthropic": {"stream": True},
-    "openai": {"stream": True, "stream_options": {"include_usage": True}},
-    "responses": {"stream": True},
-}
-RESOURCES: dict[str, Callable[[Any], Any]] = {
-    "anthropic": lambda client: client.messages,
-    "openai": lambda client: client.chat.completions,
-    "responses": lambda client: client.responses,
-}
-ERRORS = (anthropic.AnthropicError, openai.OpenAIError, httpx.HTTPError, httpx2.HTTPError)
-
-
-@dataclass
-class Heard:
-    """A request that notes all that it hears."""
-
-    answers: list[Any] = field(default_factory=list[Any])
-    outcomes: list[BaseException | None] = field(default_factory=list[BaseException | None])
-
-    def hear(self, answer: Any) -> None:
-        self.answers.append(answer)
-
-    def again(self, error: Exception) -> dict[str, Any]:
-        raise error
-
-    def ended(self) -> None:
-        self.outcomes.append(None)
-
-    def failed(self, error: BaseException) -> None:
-        self.outcomes.append(error)
-
-    @property
-    def outcome(self) -> BaseException | None:
-        (outcome,) = self.outcomes
-        return outcome
-
-
-@dataclass
-class Listener:
-    """Sends every request as it is, and has every one heard."""
-
-    requests: list[Heard] = field(default_factory=list[Heard])
-    report: object = "a report"
-
-    def asked(self, path: str, body: Any) -> tuple[Any, Heard | None]:
-        if not isinstance(body, dict) or path.endswith("count_tokens"):
-            return body, None
-        self.requests.append(Heard())
-        return body, self.requests[-1]
-
-    @property
-    def outcome(self) -> BaseException | None:
-        (request,) = self.requests
-        return request.outcome
-
-
-# Each door gives what its caller gets, so that two clients can be compared.
-
-DOORS: dict[str, Callable[[Any, dict[str, Any], dict[str, Any]], Any]] = {}
-ASYNC_DOORS: dict[str, Callable[[Any, dict[str, Any], dict[str, Any]], Any]] = {}
-
-
-def door(answer: Callable[[Any, dict[str, Any], dict[str, Any]], Any]) -> None:
-    doors = ASYNC_DOORS if asyncio.iscoroutinefunction(answer) else DOORS
-    doors[answer.__name__] = answer
-
-
-def for_helper(
-    request: dict[str, Any], more: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Without `stream`, and without tools, which some helpers want to be strict."""
-    given = {key: one for key, one in request.items() if key != "tools"}
-    return given, {key: one for key, one in more.items() if key != "stream"}
-
-
-@door
-def create(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    return asked.create(**request).to_json()
-
-
-@door
-def raw(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    answer = asked.with_raw_response.create(**request)
-    assert answer.parse() is answer.parse()
-    return answer.headers["content-type"], answer.http_response.content, answer.parse().to_json()
-
-
-@door
-def streaming_response(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    with asked.with_streaming_response.create(**request) as answer:
-        return answer.parse().to_json()
-
-
-@door
-def streaming_response_read(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    with asked.with_streaming_response.create(**request) as answer:
-        told = answer.read(), answer.text(), answer.json()
-        pickle.dumps(answer.http_response)
-        return told
-
-
-@door
-def streaming_response_in_pieces(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    with asked.with_streaming_response.create(**request) as answer:
-        return b"".join(answer.iter_bytes(7))
-
-
-@door
-def streaming_response_as_sent(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    with asked.with_streaming_response.create(**request) as answer:
-        return b"".join(answer.http_response.iter_raw())
-
-
-@door
-def stream(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    return [one.to_json() for one in asked.create(**request, **more)]
-
-
-@door
-def raw_stream(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    answer = asked.with_raw_response.create(**request, **more)
-    return [one.to_json() for one in answer.parse()]
-
-
-@door
-def raw_stream_read(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    return asked.with_raw_response.create(**request, **more).http_response.read()
-
-
-@door
-def lines(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    with asked.with_streaming_response.create(**request, **more) as answer:
-        return list(answer.iter_lines())
-
-
-@door
-def streamed_twice(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    with asked.with_streaming_response.create(**request, **more) as answer:
-        return [one.to_json() for one in answer.parse()]
-
-
-@door
-def helper(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    request, more = for_helper(request, more)
-    with asked.stream(**request, **more) as events:
-        return [getattr(one, "type", "") for one in events]
-
-
-@door
-async def create_async(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    return (await asked.create(**request)).to_json()
-
-
-@door
-async def raw_async(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    answer = await asked.with_raw_response.create(**request)
-    return answer.http_response.content
-
-
-@door
-async def streaming_response_async(
-    asked: Any, request: dict[str, Any], more: dict[str, Any]
-) -> Any:
-    async with asked.with_streaming_response.create(**request) as answer:
-        return await answer.json()
-
-
-@door
-async def stream_async(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    return [one.to_json() async for one in await asked.create(**request, **more)]
-
-
-@door
-async def lines_async(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    async with asked.with_streaming_response.create(**request, **more) as answer:
-        return [line async for line in answer.iter_lines()]
-
-
-@door
-async def helper_async(asked: Any, request: dict[str, Any], more: dict[str, Any]) -> Any:
-    request, more = for_helper(request, more)
-    async with asked.stream(**request, **more) as events:
-        return [getattr(one, "type", "") async for one in events]
-
-
-@contextmanager
-def vendors(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    with model_server(reads_logs(3)) as server:
-        server.lead(monkeypatch)
-        yield server
-
-
-@contextmanager
-def scripted(monkeypatch: pytest.MonkeyPatch, *answers: Answer) -> Iterator[Server]:
-    """A server with these answers, where all clients lead."""
-    with in_thread(Server(list(answers))) as server:
-        lead_clients(monkeypatch, server.url)
-        yield server
-
-
-def new(form: str, **options: Any) -> Any:
-    return (anthropic.Anthropic if form == "anthropic" else openai.OpenAI)(**options)
-
-
-def new_async(form: str, **options: Any) -> Any:
-    return (anthropic.AsyncAnthropic if form == "anthropic" else openai.AsyncOpenAI)(**options)
-
-
-def through(name: str, form: str, wrap: Callable[[Any], Any], **options: Any) -> Any:
-    """What a door's caller gets of a client."""
-    if name in DOORS:
-        with new(form, **options) as client:
-            asked = RESOURCES[form](wrap(client))
-            return DOORS[name](asked, REQUESTS[form], STREAMED[form])
-
-    async def ask() -> Any:
-        async with new_async(form, **options) as client:
-            asked = RESOURCES[form](wrap(client))
-            return await ASYNC_DOORS[name](asked, REQUESTS[form], STREAMED[form])
-
-    return asyncio.run(ask())
-
 
 every_form = pytest.mark.parametrize("form", RESOURCES)
 every_door = pytest.mark.parametrize("name", [*DOORS, *ASYNC_DOORS])
@@ -293,37 +74,6 @@ class TestDoors:
         ((call,),) = (report.calls for report in reports)
         assert call.usage.tokens_in == server.billed[0].tokens
         assert call.cost > 0
-
-
-def broken(form: str) -> list[bytes]:
-    """The events of an answer that is not at its end."""
-    if form == "anthropic":
-        usage = {"input_tokens": 9, "output_tokens": 1}
-        about: dict[str, Any] = {
-            "id": "msg_1",
-            "type": "message",
-            "role": "assistant",
-            "content": [],
-        }
-        begun = {**about, "model": "claude-sonnet-5", "stop_reason": None, "usage": usage}
-        said = {"type": "text_delta", "text": "Look"}
-        return [
-            anthropic_event("message_start", message=begun),
-            anthropic_event(
-                "content_block_start", index=0, content_block={"type": "text", "text": ""}
-            ),
-            anthropic_event("content_block_delta", index=0, delta=said),
-        ]
-    if form == "openai":
-        about = {"id": "c_1", "object": "chat.completion.chunk", "created": 1, "model": "gpt-5"}
-        choice = {"index": 0, "delta": {"content": "Look"}, "finish_reason": None}
-        return [event({**about, "choices": [choice]})] * 2
-    about = {"id": "resp_1", "object": "response", "model": "gpt-5", "output": [], "tools": []}
-    names = ("response.created", "response.in_progress")
-    return [
-        event({"type": name, "sequence_number": at, "response": about}, name)
-        for at, name in enumerate(names)
-    ]
 
 
 ERROR_EVENTS = {
@@ -609,6 +359,40 @@ class TestDerivedClients:
         with scripted(monkeypatch, whole(REPLIES[form])) as server:
             (call,) = asyncio.run(ask(server.url))
         assert call.usage.tokens_in == 77
+
+
+def aws_event(told: dict[str, Any]) -> bytes:
+    """An event as Bedrock streams it."""
+    names = {":event-type": "chunk", ":content-type": "application/json", ":message-type": "event"}
+    heads = b"".join(
+        bytes([len(name)]) + name.encode() + b"\x07" + len(value).to_bytes(2) + value.encode()
+        for name, value in names.items()
+    )
+    held = base64.b64encode(json.dumps(told).encode()).decode()
+    body = json.dumps({"bytes": held}).encode()
+    prelude = (len(heads) + len(body) + 16).to_bytes(4) + len(heads).to_bytes(4)
+    told_so_far = prelude + zlib.crc32(prelude).to_bytes(4) + heads + body
+    return told_so_far + zlib.crc32(told_so_far).to_bytes(4)
+
+
+def test_a_stream_of_bedrock_is_heard_event_by_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("botocore", reason="reads the events of Bedrock")
+    told = [json.loads(one.partition(b"data: ")[2]) for one in broken("anthropic")]
+    answer = Answer(
+        [aws_event(one) for one in [*told, {"type": "message_stop"}]],
+        content_type="application/vnd.amazon.eventstream",
+    )
+    listener = Listener()
+    with (
+        scripted(monkeypatch, answer) as server,
+        anthropic.AnthropicBedrock(base_url=server.url, api_key="k", aws_region="r") as client,
+    ):
+        made = with_post(client, listener)
+        events = list(made.messages.create(**REQUESTS["anthropic"], stream=True))
+        raw = made.messages.with_raw_response.create(**REQUESTS["anthropic"], stream=True)
+        assert list(raw.parse()) == events
+    assert [len(request.answers) for request in listener.requests] == [len(events)] * 2 == [4, 4]
+    assert [request.outcome for request in listener.requests] == [None, None]
 
 
 class TestClients:

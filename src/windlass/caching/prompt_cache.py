@@ -87,8 +87,8 @@ class PromptCache:
             place = self._alive(request, range(len(request.sums) - 1, -1, -1), at)
             read = 0.0 if place is None else request.sums[place]
             read = self._whole(read)
-            kept = request.tokens >= self._prices.minimum
-            return CacheUse(request.tokens, read, request.tokens - read if kept else 0.0)
+            fresh = request.tokens - read if request.tokens >= self._prices.minimum else 0.0
+            return CacheUse(request.tokens, read, fresh)
         places = [self._alive(request, self._looked_at(mark), at) for mark in marks]
         longest = max((place for place in places if place is not None), default=None)
         read = 0.0 if longest is None else self._whole(request.sums[longest])
