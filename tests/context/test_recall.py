@@ -300,8 +300,10 @@ def gemini(client: Any, mine: Callable[[int], str]) -> list[Any]:
             return contents
         results = [
             client.windlass.answer(call)
-            or types.Part.from_function_response(
-                name=call.name, response={"output": mine(call.args["number"])}
+            or types.Part(
+                function_response=types.FunctionResponse(
+                    id=call.id, name=call.name, response={"output": mine(call.args["number"])}
+                )
             )
             for call in answer.function_calls
         ]

@@ -166,7 +166,7 @@ def marks(
     branch = _branch(messages, rules, entries, shared, end)
     head = _head(messages, rules, tools, outlook.bound)
     kept_long = (
-        (head,) if outlook.long and head and head <= bound and head not in own else ()
+        (head,) if outlook.long and head and head <= bound and not own else ()
     )  # each request must use it, or it is forgotten
     context = _last(messages, outlook.cut_point, rules) if outlook.cut_point else None
     ranked = (end, *kept_long, branch, *anew, *fresh[:1], head, context, *later, *fresh[1:])
