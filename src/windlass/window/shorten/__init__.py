@@ -1,0 +1,132 @@
+"""Long results cut to what is surprising, what failed and what was asked for.
+
+What is alike is counted: marks name the lines that are left out, and say where they are like those
+above. A list or a diff that can be said shorter is, before lines are left out. Pure functions of
+texts: they know neither windows nor when a cut is worthwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.window.kinds import Kind
+from windlass.window.shorten._asked import Asked
+from windlass.window.shorten._choice import Manner, choose
+from windlass.window.shorten._diffs import has_hunks, with_context
+from windlass.window.shorten._forms import Form, by_file, by_folder
+from windlass.window.shorten._marks import marked
+from windlass.window.shorten._pieces import Pieces
+from windlass.window.shorten._scores import scores_of
+from windlass.window.shorten._templates import Templates
+
+__all__ = ["Asked", "Shortened", "shorten"]
+
+PROGRAMS: Final[frozenset[str]] = frozenset({"command", "test", "build", "log"})
+"""Kinds that programs write."""
+_IN_ROWS: Final = PROGRAMS | {"table", "listing", "search"}
+"""Kinds of which few rows of a form are shown at the beginning and at the end."""
+_FORM: Final = 1.6
+"""A form is shown whole up to so many times the room."""
+_CONTEXTS: Final = (1, 0)
+"""Unchanged lines around the changes of a diff, the first that fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortened:
+    """A text as it is shown.
+
+    `left` are the lines that are left out and not plain, `told` what became of the text.
+    """
+
+    text: str
+    left: str = ""
+    told: str = "Cut"
+
+
+def shorten(
+    text: str,
+    room: int,
+    asked: Asked,
+    *,
+    kind: Kind = "text",
+    starts: Sequence[int] | None = None,
+    before: Collection[str] | None = None,
+) -> Shortened:
+    """The text in about `room` characters.
+
+    Args:
+        text: The text.
+        room: Characters to keep; what loses nothing may have more.
+        asked: What it was asked for with.
+        kind: What it is.
+        starts: At which line of the original each of its lines begins: by these numbers those are
+            told that are left out (None: they are counted).
+        before: The lines that the same command printed the last time (None: it is the first).
+    """
+    form: Form | None = None
+    for form in _forms(text, kind):
+        whole = "\n".join(form.lines)
+        if len(whole) <= _FORM * room:
+            return Shortened(whole, told=form.told)
+    if form is not None:
+        text = "\n".join(form.lines)
+        starts = form.starts and [starts[at] if starts else at + 1 for at in form.starts]
+    pieces = Pieces(text)
+    templates = Templates(pieces.texts)
+    output = kind in PROGRAMS
+    scores = scores_of(
+        pieces,
+        templates,
+        asked,
+        output=output,
+        worth=_at_pieces(pieces, form.worth) if form else None,
+        share=form.share if form else 1.0,
+        news=_news(pieces, before),
+    )
+    heads = _heads(pieces, form)
+    manner = Manner(rows=kind in _IN_ROWS, output=output, heads=heads)
+    lengths = [*map(len, pieces.texts)]
+    chosen = choose(lengths, room, scores, templates, manner)
+    shown, left = marked(pieces, chosen, templates, scores.odd, starts)
+    rest = "".join([pieces.texts[at] for at in left if at not in scores.plain])
+    told = f"{form.told.removesuffix(', made')}, cut" if form else "Cut"
+    return Shortened(shown.removesuffix("\n"), rest, told)
+
+
+def _forms(text: str, kind: Kind) -> Iterator[Form]:
+    """The shorter ways to say a text without loss, the first that fits is taken."""
+    if has_hunks(text):
+        for most in _CONTEXTS:
+            form = with_context(text, most)
+            if form is not None:
+                yield form
+        return
+    form = by_folder(text) if kind != "file" else None
+    form = form or by_file(text)
+    if form is not None:
+        yield form
+
+
+def _at_pieces(pieces: Pieces, worth: dict[int, float]) -> dict[int, float]:
+    """What lines are worth, by the pieces that begin them."""
+    return {at: worth[line] for at, line in enumerate(pieces.firsts) if line in worth}
+
+
+def _heads(pieces: Pieces, form: Form | None) -> dict[int, int]:
+    if form is None or not form.heads:
+        return {}
+    first = {line: at for at, line in reversed([*enumerate(pieces.firsts)])}
+    return {
+        at: first[form.heads[line]]
+        for at, line in enumerate(pieces.firsts)
+        if line in form.heads
+    }
+
+
+def _news(pieces: Pieces, before: Collection[str] | None) -> Sequence[int]:
+    """The pieces that were not there before."""
+    if before is None:
+        return ()
+    return [at for at, text in enumerate(pieces.texts) if text.rstrip("\n") not in before]
