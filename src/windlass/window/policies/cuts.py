@@ -9,7 +9,7 @@ Files that were read stay whole, because edits quote them. Results of `recall` a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -24,7 +24,7 @@ from windlass.window.entries import Entry
 from windlass.window.kinds import DATA, Kind, plain_name
 from windlass.window.names import names_said
 from windlass.window.originals import RECALL
-from windlass.window.shorten import PROGRAMS, Asked, shorten
+from windlass.window.shorten import Asked, shorten
 
 Cut: TypeAlias = Literal["mild", "firm"]
 
@@ -107,7 +107,7 @@ class Cuts:
             _asked(pending, at),
             kind="text" if kind == "edit" else kind,
             starts=None if is_encoded(text) else starts_of(entry, text),
-            before=_before(pending, at) if kind in PROGRAMS | {"table", "text", "search"} else None,
+            before=_before(pending, at),
         )
         order = PATHS_FIRST if kind == "listing" else ORDER
         names = _names(pending, at, kind, made.left if kind in _NEWS else text, made.text)
@@ -168,12 +168,12 @@ def _key(call: ToolCall) -> tuple[str, str]:
     return call.name, call.arguments
 
 
-def _before(pending: PendingEdits, at: int) -> Collection[str] | None:
+def _before(pending: PendingEdits, at: int) -> Sequence[str]:
     """The lines that the same call printed the last time."""
     call = pending.call(at)
     if call is None:
-        return None
+        return ()
     runs = pending.derived(_Runs)
     runs.grow(pending)
     last = runs.last.get(_key(call))
-    return None if last is None else frozenset(clean(pending.original(last).text).split("\n"))
+    return () if last is None else clean(pending.original(last).text).split("\n")

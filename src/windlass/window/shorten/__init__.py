@@ -7,16 +7,18 @@ texts: they know neither windows nor when a cut is worthwhile.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from windlass.window._references import may_refer
 from windlass.window.kinds import Kind
 from windlass.window.shorten._asked import Asked
 from windlass.window.shorten._choice import Manner, choose
 from windlass.window.shorten._diffs import has_hunks, with_context
 from windlass.window.shorten._forms import Form, by_file, by_folder
 from windlass.window.shorten._marks import marked
+from windlass.window.shorten._news import news
 from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._scores import scores_of
 from windlass.window.shorten._templates import Templates
@@ -52,7 +54,7 @@ def shorten(
     *,
     kind: Kind = "text",
     starts: Sequence[int] | None = None,
-    before: Collection[str] | None = None,
+    before: Sequence[str] = (),
 ) -> Shortened:
     """The text in about `room` characters.
 
@@ -63,7 +65,7 @@ def shorten(
         kind: What it is.
         starts: At which line of the original each of its lines begins: by these numbers those are
             told that are left out (None: they are counted).
-        before: The lines that the same command printed the last time (None: it is the first).
+        before: The lines that the same command printed the last time.
     """
     form: Form | None = None
     for form in _forms(text, kind):
@@ -83,7 +85,7 @@ def shorten(
         output=output,
         worth=_at_pieces(pieces, form.worth) if form else None,
         share=form.share if form else 1.0,
-        news=_news(pieces, before),
+        news=news(pieces.texts, before) if before else (),
     )
     heads = _heads(pieces, form)
     manner = Manner(rows=kind in _IN_ROWS, output=output, heads=heads)
@@ -97,6 +99,8 @@ def shorten(
 
 def _forms(text: str, kind: Kind) -> Iterator[Form]:
     """The shorter ways to say a text without loss, the first that fits is taken."""
+    if may_refer(text):
+        return  # what a reference stands for is no line of a hunk
     if has_hunks(text):
         for most in _CONTEXTS:
             form = with_context(text, most)
@@ -109,7 +113,7 @@ def _forms(text: str, kind: Kind) -> Iterator[Form]:
         yield form
 
 
-def _at_pieces(pieces: Pieces, worth: dict[int, float]) -> dict[int, float]:
+def _at_pieces(pieces: Pieces, worth: Mapping[int, float]) -> dict[int, float]:
     """What lines are worth, by the pieces that begin them."""
     return {at: worth[line] for at, line in enumerate(pieces.firsts) if line in worth}
 
@@ -123,10 +127,3 @@ def _heads(pieces: Pieces, form: Form | None) -> dict[int, int]:
         for at, line in enumerate(pieces.firsts)
         if line in form.heads
     }
-
-
-def _news(pieces: Pieces, before: Collection[str] | None) -> Sequence[int]:
-    """The pieces that were not there before."""
-    if before is None:
-        return ()
-    return [at for at, text in enumerate(pieces.texts) if text.rstrip("\n") not in before]

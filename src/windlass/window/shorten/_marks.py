@@ -69,10 +69,10 @@ def _like(
 ) -> str:
     """What is said of lines that are all like the lines shown right above them."""
     first = places[0]
-    if above and pieces.runs.issuperset(places):
+    if above and pieces.equal.issuperset(places):
         return ", equal to the line above"
     left = {templates.keys[at] for at in places}
-    if not left <= templates.rows.keys() or any(at in odd for at in places):
+    if not left <= templates.rows.keys() or not pieces.skipped.isdisjoint(places) or any(at in odd for at in places):
         return ""
     met: set[str] = set()
     for number in range(1, min(above, _ABOVE) + 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,9 +33,6 @@ _PLAIN_ROWS: Final = 2
 _PLAIN_NEAR: Final = 1.5
 CHANGED: Final = 6.0
 """Bits of a line that the last run of the same command did not print."""
-_MOST_CHANGED: Final = 0.2
-"""Where more of the lines changed, none is news."""
-_FEW_CHANGED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ def scores_of(
     output: bool = False,
     worth: Mapping[int, float] | None = None,
     share: float = 1.0,
-    news: Iterable[int] = (),
+    news: Sequence[int] = (),
 ) -> Scores:
     """The scores of all pieces.
 
@@ -76,10 +73,8 @@ def scores_of(
     """
     texts = pieces.texts
     bits = bits_of(texts, templates)
-    changed = [at for at in news if templates.keys[at]]
-    if len(changed) <= max(_FEW_CHANGED, _MOST_CHANGED * len(texts)):
-        for at in changed:
-            bits[at] = max(bits[at], CHANGED)
+    for at in news:
+        bits[at] = max(bits[at], CHANGED)
     severity, hard = severity_of(texts, templates, bits)
     near = nearness(templates, asked)
     own = [share * one + NEAR * q for one, q in zip(bits, near, strict=True)]
@@ -94,8 +89,9 @@ def scores_of(
         for at, text in enumerate(texts):
             if _DEFINED.match(text):
                 own[at] += 1
-    for at in pieces.runs:
-        own[at] = 0.0
+    runs = pieces.equal | pieces.skipped
+    for at in runs:
+        own[at] = bits[at] = 0.0
     late = {at for rows in templates.rows.values() for at in rows[_PLAIN_ROWS:]}
     plain = {
         at
@@ -103,13 +99,23 @@ def scores_of(
         if bits[at] < _PLAIN_BITS and near[at] < _PLAIN_NEAR and at not in hard
     }
     odd = {at for at, one in enumerate(bits) if one >= _PLAIN_BITS}
-    plain = (plain | pieces.runs) - (worth or {}).keys()
+    plain = (plain - (worth or {}).keys()) | runs
+    hard -= runs
     strong = [
         at
         for at, one in enumerate(bits)
-        if share * one + HARD * (at in hard) + near[at] >= _STRONG and at not in pieces.runs
+        if share * one + HARD * (at in hard) + near[at] >= _STRONG and at not in runs
     ]
-    return Scores(own, _beside(own, strong, plain, templates), frozenset(plain), hard | odd)
+    scores = _beside(own, strong, plain, templates)
+    if news:
+        # What was printed before and is not near what is new was seen, or was not needed.
+        fresh = frozenset(news)
+        plain.update(
+            at
+            for at, one in enumerate(own)
+            if one < _STRONG and scores[at] <= one and at not in fresh
+        )
+    return Scores(own, scores, frozenset(plain), hard | odd)
 
 
 def _beside(
