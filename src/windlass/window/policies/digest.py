@@ -225,14 +225,14 @@ def rewritten_parts(message: Message, text: str) -> Iterable[Part]:
 
 
 def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
-    """Whether a result is a file, or part of one, that may be quoted.
+    """Whether a result is a file, a part of one or a diff, that may be quoted.
 
     The output of an edit does not count: the call itself says what the change was, and stays in
     view.
     """
     access = pending.touched(at)
     is_read = access.reads is not None or access.writes is None
-    return is_read and pending.kind(at, text) == "file"
+    return is_read and pending.kind(at, text) in ("file", "diff")
 
 
 def _task(pending: PendingEdits) -> frozenset[str]:
