@@ -123,7 +123,5 @@ def _heads(pieces: Pieces, form: Form | None) -> dict[int, int]:
         return {}
     first = {line: at for at, line in reversed([*enumerate(pieces.firsts)])}
     return {
-        at: first[form.heads[line]]
-        for at, line in enumerate(pieces.firsts)
-        if line in form.heads
+        at: first[form.heads[line]] for at, line in enumerate(pieces.firsts) if line in form.heads
     }

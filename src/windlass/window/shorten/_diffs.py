@@ -15,8 +15,12 @@ _CHANGE: Final = 4.0
 _HEAD: Final = 3.0
 _HUNK_HEAD: Final = 1.0
 _CONTEXT: Final = (2.5, 0.5)
+_FOREIGN: Final = 8.0
 _SHARE: Final = 0.5
-"""What lines are worth when not all have room: changed ones, heads, unchanged ones by distance."""
+"""What lines are worth when not all have room: changed ones, heads, unchanged ones by distance,
+and those that are none of the diff; and what of their surprise counts."""
+_SIGNS: Final = ("", " ", "+", "-", "\\")
+"""How lines of a hunk begin; an unchanged empty one may have lost its blank."""
 _TOLD: Final = {0: "no unchanged lines", 1: "1 unchanged line around each change"}
 
 
@@ -48,12 +52,21 @@ def with_context(text: str, most: int) -> Form | None:
 
 
 def _hunk_end(lines: Sequence[str], at: int, old: int, new: int) -> int:
-    """The line behind a hunk: where its counts are used up, or what cannot be one of its lines."""
+    """The line behind a hunk: where its counts are used up, or what cannot be one of its lines.
+
+    A line without a sign between others is none of the diff, and ends no hunk.
+    """
     at += 1
     while at < len(lines) and (old > 0 or new > 0):
         sign = lines[at][:1]
-        if sign not in ("", " ", "+", "-", "\\"):
-            break
+        if sign not in _SIGNS:
+            follows = lines[at + 1 : at + 2]
+            if (
+                lines[at].startswith(("diff ", "@@ "))
+                or not follows
+                or follows[0][:1] not in _SIGNS
+            ):
+                break
         old -= sign in ("", " ", "-")
         new -= sign in ("", " ", "+")
         at += 1
@@ -129,8 +142,8 @@ class _Writer:
             while place < end and near[place - at - 1] >= 0:
                 place += 1
             part = lines[first:place]
-            gone = sum([not line.startswith(("+", "\\")) for line in part])
-            come = sum([not line.startswith(("-", "\\")) for line in part])
+            gone = sum([line[:1] in ("", " ", "-") for line in part])
+            come = sum([line[:1] in ("", " ", "+") for line in part])
             if part:
                 head = f"@@ -{_range(old, gone)} +{_range(new, come)} @@{title}"
                 self._add(head, first if first > at + 1 else at, _HUNK_HEAD)
@@ -138,6 +151,7 @@ class _Writer:
                 for line, number in zip(part, range(first, place), strict=True):
                     distance = near[number - at - 1]
                     worth = _CHANGE if not distance else _CONTEXT[0] - _CONTEXT[1] * distance
+                    worth = worth if line[:1] in _SIGNS else _FOREIGN
                     self._add(line, number, worth)
             old, new = old + gone, new + come
             while place < end and near[place - at - 1] < 0:
@@ -146,7 +160,15 @@ class _Writer:
 
 
 _OF_HEAD: Final = (
-    *("index ", "old mode", "new mode", "new file", "deleted file", "similarity ", "dissimilarity "),
+    *(
+        "index ",
+        "old mode",
+        "new mode",
+        "new file",
+        "deleted file",
+        "similarity ",
+        "dissimilarity ",
+    ),
     *("rename ", "copy ", "Binary files ", "GIT binary", "--- ", "+++ "),
 )
 
@@ -158,7 +180,7 @@ def _range(first: int, count: int) -> str:
 
 def _near_changes(lines: Sequence[str], start: int, end: int, most: int) -> list[int]:
     """How far each line of a hunk is from a change; -1: farther than `most`."""
-    far = [0 if line.startswith(("+", "-")) else most + 1 for line in lines[start:end]]
+    far = [most + 1 if line[:1] in ("", " ", "\\") else 0 for line in lines[start:end]]
     for places in (range(1, len(far)), range(len(far) - 2, -1, -1)):
         step = places.step
         for at in places:

@@ -22,6 +22,10 @@ _BESIDE: Final = re.compile(r"-(\d{1,9}-.*)")
 _OF_FILE: Final = 6.0
 _FIRST_HITS: Final = (3.2, 2.4)
 """What the line of a file and its first hits are worth."""
+_FOREIGN: Final = 7.0
+"""What a line is worth that is no hit, where few are."""
+_FEW: Final = 3
+_FEW_SHARE: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +85,8 @@ def by_file(text: str) -> Form | None:
     worth: dict[int, float] = {}
     heads: dict[int, int] = {}
     path, head, rank = "", -1, 0
+    foreign = filled - number - sum([one is not None for one in beside])
+    among = _FOREIGN if foreign <= max(_FEW, _FEW_SHARE * filled) else 0.0
     for at, (line, hit, near) in enumerate(zip(lines, hits, beside, strict=True)):
         there = hit[1] if hit else near[0] if near else ""
         if there and there != path:
@@ -93,6 +99,8 @@ def by_file(text: str) -> Form | None:
             rank += 1
         if there:
             heads[len(form)] = head
+        elif line.strip() and line != "--":
+            worth[len(form)] = among
         form.append(hit[2] if hit else near[1] if near else line)
         starts.append(at)
     if sum(map(len, form)) + len(form) > (1 - _HIT_SAVING) * len(text):

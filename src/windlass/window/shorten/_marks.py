@@ -72,7 +72,11 @@ def _like(
     if above and pieces.equal.issuperset(places):
         return ", equal to the line above"
     left = {templates.keys[at] for at in places}
-    if not left <= templates.rows.keys() or not pieces.skipped.isdisjoint(places) or any(at in odd for at in places):
+    if (
+        not left <= templates.rows.keys()
+        or not pieces.skipped.isdisjoint(places)
+        or any(at in odd for at in places)
+    ):
         return ""
     met: set[str] = set()
     for number in range(1, min(above, _ABOVE) + 1):
@@ -83,9 +87,7 @@ def _like(
     return ""
 
 
-def _mark_of(
-    pieces: Pieces, places: Sequence[int], starts: Sequence[int] | None, like: str
-) -> str:
+def _mark_of(pieces: Pieces, places: Sequence[int], starts: Sequence[int] | None, like: str) -> str:
     """The mark for pieces that are left out, which are whole lines or part of one."""
     first, last = places[0], places[-1]
     if not (pieces.ends(first - 1) and pieces.ends(last)):

@@ -43,7 +43,7 @@ def bits_of(texts: Sequence[str], templates: Templates) -> list[float]:
     bits = [0.0] * len(texts)
     places = [at for at, key in enumerate(templates.keys) if key]
     _by_key(bits, places, [templates.keys[at] for at in places], 0.0)
-    first, second, third = [], [], []
+    first, second, third, fourth = [], [], [], []
     for at in places:
         text, classes, tokens = texts[at], templates.classes[at], templates.tokens[at]
         spaces = len(text) - len(text.lstrip(" \t"))
@@ -52,7 +52,8 @@ def bits_of(texts: Sequence[str], templates: Templates) -> list[float]:
         second.append((spaces > 0, head))
         colon = len(tokens) > 1 and tokens[1] == ":"
         third.append((spaces > 0, "w" if head == "x" else head, colon, "/" in text))
-    for keys in (first, second, third):
+        fourth.append(text.isascii())
+    for keys in (first, second, third, fourth):
         _by_key(bits, places, keys, _COARSE)
     for key, rows in templates.rows.items():
         classes = key.split(" ")
@@ -63,9 +64,7 @@ def bits_of(texts: Sequence[str], templates: Templates) -> list[float]:
     return [min(one, MOST) for one in bits]
 
 
-def _by_key(
-    bits: list[float], places: Sequence[int], keys: Sequence[object], least: float
-) -> None:
+def _by_key(bits: list[float], places: Sequence[int], keys: Sequence[object], least: float) -> None:
     """Raise the bits of each place to those of its key, where these are `least` or more."""
     counts, total = Counter(keys), len(keys)
     mean = entropy(counts.values(), total)

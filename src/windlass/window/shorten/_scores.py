@@ -94,9 +94,7 @@ def scores_of(
         own[at] = bits[at] = 0.0
     late = {at for rows in templates.rows.values() for at in rows[_PLAIN_ROWS:]}
     plain = {
-        at
-        for at in late
-        if bits[at] < _PLAIN_BITS and near[at] < _PLAIN_NEAR and at not in hard
+        at for at in late if bits[at] < _PLAIN_BITS and near[at] < _PLAIN_NEAR and at not in hard
     }
     odd = {at for at, one in enumerate(bits) if one >= _PLAIN_BITS}
     plain = (plain - (worth or {}).keys()) | runs

@@ -29,10 +29,10 @@ _SOFT: Final = re.compile(
 )
 _PHRASES: Final = re.compile(
     r"not (?:be )?(?:found|allowed|permitted|supported|exist|defined|resolve)|no such |no space left"
-    r"|timed out|could(?: not|n't)|can(?:'t| not)|core dumped|undefined reference|out of memory",
+    r"|timed out|could(?: not|n't)|can(?:'t| not)|core dumped|out of memory",
     re.IGNORECASE,
 )
-_BEGIN_PHRASES: Final = frozenset("not no timed could couldn't can can't core undefined out".split())
+_BEGIN: Final = frozenset({"not", "no", "timed", "could", "couldn", "can", "core", "out"})
 """The first words of the phrases: only pieces with one of them are searched."""
 _NONE: Final = re.compile(
     r"(?<![\w.,])(?:0|no|zero|without)\s+(?:\w+\s+)?(?:errors?|fail\w*|warnings?|conflicts?|skipp\w*"
@@ -59,14 +59,23 @@ _FIRST_ALIKE: Final = 0.5
 _PLAIN_BITS: Final = 2.0
 
 
+_FAILS: Final = "fails"
+_WARNS: Final = "warns"
+_MAY_FAIL: Final = "may fail"
+_SHARES: Final = ((0.1, 1.0), (0.3, 0.6), (1.0, 0.3))
+"""What the points count where up to this share of the lines have any."""
+
+
 @lru_cache(maxsize=1 << 15)
-def _degree(token: str) -> int:
-    """2: the token reports a failure, 1: it warns, 0: neither. Names of files do neither."""
+def _said_by(token: str) -> str:
+    """What a token says by itself; names of files say nothing."""
     if "/" in token:
-        return 0
+        return ""
     if _HARD.search(token) or _HARD_END.search(token):
-        return 2
-    return 1 if _SOFT.search(token) else 0
+        return _FAILS
+    if _SOFT.search(token):
+        return _WARNS
+    return _MAY_FAIL if token.lower() in _BEGIN else ""
 
 
 def severity_of(
@@ -76,17 +85,16 @@ def severity_of(
     hard: dict[int, bool] = {}
     soft: list[int] = []
     for at, tokens in enumerate(templates.tokens):
-        degrees = set(map(_degree, tokens))
-        is_hard = 2 in degrees or (
-            not _BEGIN_PHRASES.isdisjoint(tokens) and bool(_PHRASES.search(texts[at]))
-        )
-        if (is_hard or 1 in degrees) and _NONE.search(texts[at]):
+        said = {*map(_said_by, tokens)}
+        is_hard = _FAILS in said or (_MAY_FAIL in said and bool(_PHRASES.search(texts[at])))
+        is_soft = _WARNS in said
+        if (is_hard or is_soft) and _NONE.search(texts[at]):
             rest = _NONE.sub(" ", texts[at])
             is_hard = bool(_HARD.search(rest) or _HARD_END.search(rest) or _PHRASES.search(rest))
-            degrees = {1} if _SOFT.search(rest) else set()
+            is_soft = bool(_SOFT.search(rest))
         if is_hard:
-            hard[at] = 1 in degrees
-        elif 1 in degrees:
+            hard[at] = is_soft
+        elif is_soft:
             soft.append(at)
     number = len(texts)
     points = {at: _BOTH if warns else HARD for at, warns in hard.items()}
@@ -103,7 +111,7 @@ def _weighed(
 ) -> dict[int, float]:
     """The points by how many lines have any, and by how many of a form have."""
     share = len(points) / max(1, number)
-    scale = 1.0 if share < 0.1 else 0.6 if share < 0.3 else 0.3
+    scale = next(scale for most, scale in _SHARES if share <= most)
     places = [*points]
     more = _ends(places) if len(places) > _MANY else {}
     alike: dict[str, list[int]] = {}
@@ -113,7 +121,9 @@ def _weighed(
     weighed = {at: scale * one + more.get(at, 0.0) for at, one in points.items()}
     for rows in alike.values():
         for at in rows:
-            weighed[at] *= _ALIKE + (at in rows[: _FIRST[0]] or at in rows[-_LAST[0] :]) * _FIRST_ALIKE
+            weighed[at] *= (
+                _ALIKE + (at in rows[: _FIRST[0]] or at in rows[-_LAST[0] :]) * _FIRST_ALIKE
+            )
     return weighed
 
 

@@ -22,7 +22,7 @@ FREQUENT: Final = 8
 
 @lru_cache(maxsize=1 << 15)
 def class_of(token: str) -> str:
-    """What a token is: `0` a number (with its minus and unit), `w` a word, `x` a mixture, or itself.
+    """What a token is: `0` a number (with minus and unit), `w` a word, `x` a mixture, or itself.
 
     >>> [class_of(token) for token in ("-1.5", "30ms", "größer", "a/b.c", "::")]
     ['-0', '0ms', 'w', 'x', '::']
