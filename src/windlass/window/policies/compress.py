@@ -2,8 +2,7 @@
 
 This loses text, so it applies only above a threshold, which rises with the budget that is left. The
 default keeps head, tail and error lines of results above 8,000 tokens; `by_kind` gives each kind of
-result its own short form. Before that, many lines of passed tests become a count. Either way, the
-text says how to get the original back.
+result its own short form. Either way, the text says how to get the original back.
 """
 
 from __future__ import annotations
@@ -17,12 +16,11 @@ from windlass.messages import Message, Part, Text
 from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.encode import short_forms as forms
-from windlass.window.encode.command_output import without_passed
 from windlass.window.encode.short_forms import cut
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.originals import reference
-from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero
+from windlass.window.policies.shared import ERROR_CHARS, Count
 
 _RECALL: Final = "recall"
 _LEAST_SHARE: Final = 0.5
@@ -34,8 +32,6 @@ _HEAD: Final = 0.6
 _ERROR_CHARS: Final = 1_000
 """Characters that error lines of the part that is left out may take."""
 _K: Final = 1_000
-_OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "text"})
-"""Kinds that may be the output of a test runner."""
 _BACK_CHARS: Final = 200
 """Characters of a form that the hint for getting the original back may take."""
 
@@ -48,15 +44,10 @@ class CompressOptions:
     """Characters above which a result is cut; without `by_kind` it keeps no more than that."""
     max_result_tokens: Count = 8_000
     """The most tokens that a cut result keeps."""
-    passed_lines: CountOrZero = 20
-    """The number of lines of passed tests from which on they become a count; 0: never.
-
-    A test that the task, the newest user message or the call names keeps its line.
-    """
     by_kind: bool = False
     """Whether each kind of result has its own short form; else head, tail and error lines."""
     adapt: bool = True
-    """Whether the three thresholds rise and fall with what is left of the model's window.
+    """Whether both thresholds rise and fall with what is left of the model's window.
 
     They are half as high when none of it is left, and 1.5 times as high when all of it is.
     """
@@ -104,20 +95,14 @@ class Compress:
             call = pending.call(at)
             if call is not None and plain_name(call.name) == _RECALL:
                 continue
-            large = entry.message.chars >= self.options.above_chars * _LEAST_SHARE
-            if not large and (not self.options.passed_lines or entry.message.chars < _LEAST_CHARS):
+            if entry.message.chars < self.options.above_chars * _LEAST_SHARE:
                 continue
             scale = self._scale(pending)
-            counted = [
-                self._without_passed(pending, at, part, scale) for part in entry.message.parts
-            ]
-            parts = [self._part(pending, at, part, scale) for part in counted]
+            parts = [self._part(pending, at, part, scale) for part in entry.message.parts]
             if any(map(is_not, parts, entry.message.parts)):
-                is_cut = any(map(is_not, parts, counted))
-                if is_cut:
-                    parts = self._with_failure(entry.item.message, parts)
-                reason = "a result too large to show" if is_cut else "tests that passed, as a count"
-                yield Proposal((at,), "compress", reason, entry.message.with_parts(*parts))
+                parts = self._with_failure(entry.item.message, parts)
+                changed = entry.message.with_parts(*parts)
+                yield Proposal((at,), "compress", "a result too large to show", changed)
 
     def _with_failure(self, original: Message, parts: Sequence[Part]) -> list[Part]:
         """The parts, with failure lines that none of them has added to the last text."""
@@ -137,17 +122,6 @@ class Compress:
             return 1.0
         left = max(0.0, 1 - pending.tokens / self.window_tokens)
         return _LEAST_SHARE + left
-
-    def _without_passed(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
-        """The part with the lines of passed tests as a count, if it is output with many."""
-        least = round(self.options.passed_lines * scale)
-        if not least or not isinstance(part, Text) or not _has_lines(part.text, least):
-            return part
-        if pending.kind(at, part.text) not in _OUTPUT:
-            return part
-        requests = _requests(pending, at)
-        text = without_passed(part.text, least, requests, f"; {pending.recall_hint(at)}")
-        return part if text == part.text else Text(text)
 
     def _part(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
         if not isinstance(part, Text) or len(part.text) <= self.options.above_chars * scale:
@@ -209,19 +183,6 @@ class Compress:
                 return forms.rows_form(text, most, "lines")
             case "text" | "page":
                 return None
-
-
-def _has_lines(text: str, least: int) -> bool:
-    """Whether a text has more than `least` lines."""
-    return len(text.split("\n", least)) > least
-
-
-def _requests(pending: PendingEdits, at: int) -> Sequence[str]:
-    """What the result was asked for with: the task, the newest user message, the call."""
-    places = {pending.first_user, pending.last_user, pending.caller(at)} - {-1, None}
-    messages = [pending.original(place) for place in places if place is not None]
-    calls = [call.arguments for message in messages for call in message.tool_calls]
-    return [*(message.text for message in messages), *calls]
 
 
 def _thousands(chars: int) -> str:

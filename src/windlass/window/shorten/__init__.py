@@ -23,14 +23,16 @@ from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._scores import scores_of
 from windlass.window.shorten._templates import Templates
 
-__all__ = ["Asked", "Shortened", "shorten"]
+__all__ = ["Asked", "Shortened", "shorten", "telling_lines"]
 
-PROGRAMS: Final[frozenset[str]] = frozenset({"command", "test", "build", "log"})
+PROGRAMS: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log"})
 """Kinds that programs write."""
 _IN_ROWS: Final = PROGRAMS | {"table", "listing", "search"}
 """Kinds of which few rows of a form are shown at the beginning and at the end."""
 _FORM: Final = 1.6
 """A form is shown whole up to so many times the room."""
+_TELLING: Final = 4.0
+"""What a line is worth that a digest keeps."""
 _CONTEXTS: Final = (1, 0)
 """Unchanged lines around the changes of a diff, the first that fits."""
 
@@ -95,6 +97,24 @@ def shorten(
     rest = "".join([pieces.texts[at] for at in left if at not in scores.plain])
     told = f"{form.told.removesuffix(', made')}, cut" if form else "Cut"
     return Shortened(shown.removesuffix("\n"), rest, told)
+
+
+def telling_lines(text: str, room: int) -> str:
+    """The lines of a program's output that a cut would show first, in order, each once.
+
+    Those that report a failure or are like no others, within `room` characters; a line that is too
+    long for it is left out.
+    """
+    pieces = Pieces(text)
+    scores = scores_of(pieces, Templates(pieces.texts), Asked(), output=True)
+    ranked = sorted(scores.odd, key=lambda at: (-scores.own[at], at))
+    kept: dict[int, str] = {}
+    for at in ranked:
+        line = pieces.texts[at].strip()
+        if scores.own[at] >= _TELLING and len(line) < room and line not in kept.values():
+            kept[at] = line
+            room -= len(line) + 1
+    return "\n".join([kept[at] for at in sorted(kept)])
 
 
 def _forms(text: str, kind: Kind) -> Iterator[Form]:

@@ -17,6 +17,8 @@ _ROWS: Final = 2
 """Rows of a frequent form among the first pieces, and among the last."""
 _LEAST: Final = 1.2
 """What a piece is worth that is chosen for itself."""
+_LONG: Final = 0.004
+"""What each character of a piece takes from its worth, where the best are chosen first."""
 _MARK: Final = 34
 """Characters of the mark that a piece alone costs."""
 _PLAIN_OUTPUT: Final = 0.1
@@ -50,7 +52,7 @@ def choose(
     for places, share in ((range(number), _TOP), (range(number - 1, -1, -1), _END)):
         choice.run(places, share, templates)
     ranked = [at for at, score in enumerate(scores.all) if score >= _LEAST]
-    ranked.sort(key=lambda at: (-scores.all[at], at))
+    ranked.sort(key=lambda at: (_LONG * lengths[at] - scores.all[at], at))
     choice.fill(ranked)
     centres = [at for at in ranked if at in choice.chosen]
     for distance in range(1, _AROUND + 1):

@@ -28,8 +28,8 @@ _SOFT: Final = re.compile(
     r"(?<![^\W_])(?:warn(?:ings?|ed)?|deprecat\w*|skipp\w*|⚠)(?![^\W_])", re.IGNORECASE
 )
 _PHRASES: Final = re.compile(
-    r"not (?:be )?(?:found|allowed|permitted|supported|exist|defined|resolve)|no such |no space left"
-    r"|timed out|could(?: not|n't)|can(?:'t| not)|core dumped|out of memory",
+    r"not (?:be )?(?:found|allowed|permitted|supported|exist|defined|resolve)|no such "
+    r"|no space left|timed out|could(?: not|n't)|can(?:'t| not)|core dumped|out of memory",
     re.IGNORECASE,
 )
 _BEGIN: Final = frozenset({"not", "no", "timed", "could", "couldn", "can", "core", "out"})
