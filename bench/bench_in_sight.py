@@ -1,14 +1,14 @@
 """What a model sees of long outputs when they are born: needles, hidden anomalies, time.
 
-Run: `python -m bench.bench_in_sight [--policy NAME ...] [--seed N] [--outputs N] [--least N] [--time]`, with
-WINDLASS_DATA naming the folder that holds `trajectories/*.jsonl.gz` and `raw/` (default
-`../shared/data`).
+Run: `python -m bench.bench_in_sight [--policy NAME ...] [--seed N] [--outputs N] [--least N]
+[--time]`, with WINDLASS_DATA naming the folder that holds `trajectories/*.jsonl.gz` and `raw/`
+(default `../shared/data`).
 
 Needles are texts of invented outputs (`tests/data/outputs.jsonl.xz`) that an agent needs next. An
-anomaly is one odd line, put at a random place of a real result of `--least` characters or more which
-is not a file: a word of a line is another one (`status`), a number is larger by orders (`number`), or
-a line in words of any language stands between others (`words`). `--time`
-prints the processor's time for texts of three sizes, and of odd shapes.
+anomaly is one odd line, put at a random place of a real result of `--least` characters or more
+which is not a file: a word of a line is another one (`status`), a number is larger by orders
+(`number`), or a line in words of any language stands between others (`words`). `--time` prints the
+processor's time for texts of three sizes, and of odd shapes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from windlass.wire.openai import to_openai
 MODEL: Final = "anthropic/claude-sonnet-5-5"
 CASES: Final = Path(__file__).parent.parent / "tests/data/outputs.jsonl.xz"
 LEAST: Final = 8_000
-"""Characters from which on every kind of result is cut, so that no result shows its anomaly uncut."""
+"""Characters from which on every kind of result is cut: none shows its anomaly uncut."""
 MOST: Final = 200_000
 EDGE: Final = 0.1
 """No anomaly stands in this share of the lines at each end."""
@@ -47,11 +47,11 @@ WORDS: Final = (
     "Zugriff verweigert: Konto 4471 ist gesperrt",
     "el archivo de precios no coincide con la suma esperada",
     "la tâche de nuit s'est arrêtée sans réponse du serveur",
-    "支付网关返回空响应，订单未入账",
+    "支付网关返回空响应 订单未入账",
     "送信先が見つからないため 3 件を保留しました",
     "zápis do deníku selhal, disk je plný",
-    "kayıt bulunamadı, işlem atlandı",
-    "сервер не ответил за отведённое время",
+    "la operación quedó sin confirmar en el libro",
+    "خادم الدفع لم يستجب في الوقت المحدد",
     "segmentation fault in worker 12",
     "panic: runtime error: index out of range [5] with length 5",
     "CONFLICT (content): Merge conflict in src/harbor/crane.rs",
@@ -87,7 +87,7 @@ class Output(NamedTuple):
 
 def needles() -> Iterator[Output]:
     """The invented outputs."""
-    for line in lzma.open(CASES, "rt", encoding="utf-8"):
+    for line in lzma.decompress(CASES.read_bytes()).decode().splitlines():
         case = json.loads(line)
         arguments = {"command": case["command"]}
         yield Output(
@@ -128,6 +128,7 @@ def _text(chat: Mapping[str, Any]) -> str:
 def anomalies(seed: int, number: int, least: int) -> Iterator[Output]:
     """Real results with an odd line each, as many of each kind of result as there are."""
     by_kind: dict[str, dict[str, tuple[str, str, str, str]]] = {}
+    kind: str
     for name, arguments, task, text in real_results():
         if not least <= len(text) <= MOST:
             continue
@@ -177,7 +178,7 @@ def shown(output: Output, policy: str) -> str:
     """What is first sent of an output."""
     call = {"type": "tool_use", "id": "toolu_01", "name": output.tool, "input": output.arguments}
     result = {"type": "tool_result", "tool_use_id": "toolu_01", "content": output.text}
-    chat = [
+    chat: list[dict[str, Any]] = [
         {"role": "user", "content": output.task},
         {"role": "assistant", "content": [{"type": "text", "text": "I run it."}, call]},
         {"role": "user", "content": [result]},
@@ -252,9 +253,7 @@ def main() -> int:
     sets = {"needles": [*needles()]}
     if (data_folder() / "trajectories").is_dir():
         sets["anomalies"] = [*anomalies(asked.seed, asked.outputs, asked.least)]
-    print(
-        f"{'set':10} {'policy':8} {'kind':10} in view        share      shown      whole  share each"
-    )
+    print(f"{'set':10} {'policy':8} {'kind':10} in view, share, shown of whole, share, shown each")
     for policy in asked.policy:
         for name, outputs in sets.items():
             table(name, outputs, policy)

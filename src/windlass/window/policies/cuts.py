@@ -24,7 +24,7 @@ from windlass.window.entries import Entry
 from windlass.window.kinds import DATA, Kind, plain_name
 from windlass.window.names import names_said
 from windlass.window.originals import RECALL
-from windlass.window.shorten import Asked, shorten
+from windlass.window.shorten import CUT, Asked, shorten
 
 Cut: TypeAlias = Literal["mild", "firm"]
 
@@ -110,7 +110,8 @@ class Cuts:
             before=_before(pending, at),
         )
         order = PATHS_FIRST if kind == "listing" else ORDER
-        names = _names(pending, at, kind, made.left if kind in _NEWS else text, made.text)
+        whole = kind not in _NEWS and made.told == CUT
+        names = _names(pending, at, kind, text if whole else made.left, made.text)
         also = f" Also in it: {digest(names, _NAMES.get(kind, 1) * room, order=order)}"
         chars = pending.original(at).chars
         end = f"[{made.told} from {chars:,} characters: {pending.recall_hint(at)}]"

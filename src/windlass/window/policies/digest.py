@@ -86,7 +86,7 @@ class DigestOptions:
 
     It does not apply to the output of an edit, because the call itself says what it changed.
     """
-    see_shell_reads: Count = 24
+    see_shell_reads: Count = 20
     """The same for files read in a shell (cat, sed -n), and for diffs."""
     see_crowded: Count = 4
     """The same for a result whose digest has no room for all its identifiers."""

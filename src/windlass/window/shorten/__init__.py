@@ -23,10 +23,12 @@ from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._scores import scores_of
 from windlass.window.shorten._templates import Templates
 
-__all__ = ["Asked", "Shortened", "shorten", "telling_lines"]
+__all__ = ["CUT", "PROGRAMS", "Asked", "Shortened", "shorten", "telling_lines"]
 
 PROGRAMS: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log"})
 """Kinds that programs write."""
+CUT: Final = "Cut"
+"""What is told of a text that was not said otherwise before lines were left out."""
 _IN_ROWS: Final = PROGRAMS | {"table", "listing", "search"}
 """Kinds of which few rows of a form are shown at the beginning and at the end."""
 _FORM: Final = 1.6
@@ -46,7 +48,7 @@ class Shortened:
 
     text: str
     left: str = ""
-    told: str = "Cut"
+    told: str = CUT
 
 
 def shorten(
@@ -95,7 +97,7 @@ def shorten(
     chosen = choose(lengths, room, scores, templates, manner)
     shown, left = marked(pieces, chosen, templates, scores.odd, starts)
     rest = "".join([pieces.texts[at] for at in left if at not in scores.plain])
-    told = f"{form.told.removesuffix(', made')}, cut" if form else "Cut"
+    told = f"{form.told.removesuffix(', made')}, cut" if form else CUT
     return Shortened(shown.removesuffix("\n"), rest, told)
 
 

@@ -91,13 +91,13 @@ def _mark_of(pieces: Pieces, places: Sequence[int], starts: Sequence[int] | None
     """The mark for pieces that are left out, which are whole lines or part of one."""
     first, last = places[0], places[-1]
     if not (pieces.ends(first - 1) and pieces.ends(last)):
-        chars = sum([len(pieces.texts[at]) for at in places])
-        return f"[... {chars:,} characters ...]" + "\n" * pieces.ends(last)
-    start, end = pieces.firsts[first], pieces.lasts[last]
+        end = pieces.ends(last)
+        chars = sum([len(pieces.texts[at]) for at in places]) - end
+        return f"[... {chars:,} characters ...]" + "\n" * end
+    above, line = pieces.firsts[first], pieces.lasts[last]
     if starts is None:
-        return f"[... {end - start + 1:,} line{'s' * (end > start)}{like} ...]\n"
-    end = starts[end + 1] - 1 if end + 1 < len(starts) else starts[end]
-    start = starts[start]
-    if end <= start:
-        return f"[... line {start}{like} ...]\n"
-    return f"[... lines {start}-{end}{like} ...]\n"
+        return f"[... {line - above + 1:,} line{'s' * (line > above)}{like} ...]\n"
+    low = starts[above]
+    high = starts[line + 1] - 1 if line + 1 < len(starts) else starts[line]
+    which = f"lines {low}-{high}" if high > low else f"line {low}"
+    return f"[... {which}{like} ...]\n"
