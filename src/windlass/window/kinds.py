@@ -180,9 +180,17 @@ def _of_shell(shell: Shell, command: str, text: str) -> Kind:
         return looks
     if reads_files(command):
         return "file"
+    if _is_mostly_diff(text):
+        return "diff"
     if looks == "log":
         return looks
     return "build" if builds(text) else "command"
+
+
+def _is_mostly_diff(text: str) -> bool:
+    """Whether half of a text or more is a diff of git, whatever stands before it."""
+    at = text.find("diff --git ")
+    return 0 <= at <= len(text) / 2 and "\n@@ -" in text
 
 
 def _texts_of(call: ToolCall) -> Iterator[str]:

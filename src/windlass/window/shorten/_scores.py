@@ -79,7 +79,7 @@ def scores_of(
     near = nearness(templates, asked)
     own = [share * one + NEAR * q for one, q in zip(bits, near, strict=True)]
     for at, points in severity.items():
-        own[at] += points
+        own[at] += points * share * share  # in code the words are names
     for at, points in (worth or {}).items():
         own[at] += points
     for rows in templates.rows.values():
@@ -102,7 +102,7 @@ def scores_of(
     strong = [
         at
         for at, one in enumerate(bits)
-        if share * one + HARD * (at in hard) + near[at] >= _STRONG and at not in runs
+        if share * (one + share * HARD * (at in hard)) + near[at] >= _STRONG and at not in runs
     ]
     scores = _beside(own, strong, plain, templates)
     if news:
