@@ -456,3 +456,13 @@ def _longer(said: list[Message]) -> list[Message]:
         else message
         for at, message in enumerate(said)
     ]
+
+
+@pytest.mark.parametrize("at", [0, 30, 300, 560, 700])
+def test_a_long_error_line_keeps_its_beginning_its_error_and_its_end(at: int) -> None:
+    line = f"node-07.example:8443 {'x' * at} Error: refused {'y' * (800 - at)} code 0x2f11"
+    short = error_lines(f"ok\n{line}\nok", 400)
+    assert short.startswith("node-07.example:8443")
+    assert short.endswith("code 0x2f11")
+    assert "Error" in short
+    assert len(short) <= LINE_CHARS

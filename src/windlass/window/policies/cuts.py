@@ -60,6 +60,16 @@ _NEWS: Final[frozenset[_Kind]] = frozenset({"test", "diff", "table"})
 _MOST_LOST: Final = 5_000
 """The number of first names of a text that are examined: more than a digest can hold."""
 _FIRST_CELL: Final = re.compile(r"^[|\s]*([^,|\t\n]{1,200})", re.MULTILINE)
+_UNUSED: Final = re.compile(
+    r"\W*\d{4}-\d\d-\d\d[T_ ]?\d\d:?\d\d.*|\W*\d\d?:\d\d(?::\d\d.*)?[ap]?m?"  # moments
+    r"|v?\d+(?:\.\d+)+(?:[-+~.]\w[\w.+~-]*)?|[A-Za-z][\w-]*[-@]v?\d+\.\d+\.[\w.+~-]*"  # versions
+    r"|(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[\w+/-]{24,}={0,2}"  # pieces of data, told by `_is_data`
+)
+"""Names that no later call of an agent uses."""
+_SWITCH: Final = re.compile(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])|[a-z](?=[A-Z])")
+_LONG: Final = 24
+_DATA_SHARE: Final = 0.2
+"""Changes between letters, capitals and digits, a character, from which on a name is data."""
 _NAMES: Final[Mapping[_Kind, int]] = {
     **dict.fromkeys(_RECORDS - {"table"}, 4),
     "listing": 6,
@@ -133,9 +143,20 @@ def _names(pending: PendingEdits, at: int, kind: _Kind, text: str, shown: str) -
     read = "\n".join(_FIRST_CELL.findall(text)) if kind == "table" else text
     names = [name for name in names_said(read) if name not in there]
     if kind not in _RECORDS:  # of what programs write no numbers and dates
-        names = [name for name in names if name.lower() != name.upper()]
+        names = [name for name in names if name.lower() != name.upper() and _is_used(name)]
     lost = pending.names_held_only((at,), names[:_MOST_LOST])
     return [name for name in lost if name not in shown]
+
+
+def _is_used(name: str) -> bool:
+    """Whether a later call may name it: no moment, no version, no piece of data, no dots."""
+    letters = sum(map(str.isalnum, name))
+    if 2 * letters < len(name):
+        return False
+    if not _UNUSED.fullmatch(name):
+        return True
+    is_long = len(name) >= _LONG and not name[0].isdigit() and "." not in name
+    return is_long and len(_SWITCH.findall(name)) < _DATA_SHARE * len(name)
 
 
 def _asked(pending: PendingEdits, at: int) -> Asked:
