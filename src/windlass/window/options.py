@@ -161,7 +161,10 @@ class Policy:
     is counted. Files that were read stay whole.
     """
     compress: CompressOptions | None = field(default=CompressOptions())
-    """Cuts large results before they are first sent, whatever their kind."""
+    """Cuts large results before they are first sent, whatever their kind.
+
+    It also counts tests that passed and are alike.
+    """
     compress_loops: bool = True
     """Whether a new attempt sees only the output and the refusal of earlier ones."""
     decay: DecayOptions | None = None

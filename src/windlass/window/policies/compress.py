@@ -2,11 +2,13 @@
 
 This loses text, so it applies only above a threshold, which rises with the budget that is left. The
 default keeps head, tail and error lines of results above 8,000 tokens; `by_kind` gives each kind of
-result its own short form. Either way, the text says how to get the original back.
+result its own short form. Of many tests that passed those that are alike are counted. Either way,
+the text says how to get the original back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import is_not
@@ -20,7 +22,9 @@ from windlass.window.encode.short_forms import cut
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.originals import reference
-from windlass.window.policies.shared import ERROR_CHARS, Count
+from windlass.window.policies.cuts import asked_for
+from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero
+from windlass.window.shorten import alike_lines
 
 _RECALL: Final = "recall"
 _LEAST_SHARE: Final = 0.5
@@ -32,6 +36,10 @@ _HEAD: Final = 0.6
 _ERROR_CHARS: Final = 1_000
 """Characters that error lines of the part that is left out may take."""
 _K: Final = 1_000
+_PASSED: Final = re.compile(r"\b(?:PASS|PASSED|ok|OK)\b|[✓✔√]")
+"""What lines of tests that passed have, whatever their runner."""
+_OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "text"})
+"""Kinds that may be the output of a test runner."""
 _BACK_CHARS: Final = 200
 """Characters of a form that the hint for getting the original back may take."""
 
@@ -44,10 +52,15 @@ class CompressOptions:
     """Characters above which a result is cut; without `by_kind` it keeps no more than that."""
     max_result_tokens: Count = 8_000
     """The most tokens that a cut result keeps."""
+    passed_lines: CountOrZero = 20
+    """Lines by which tests say that they passed, from which on those that are alike are counted.
+
+    0: never. A test that the task, the newest user message or the call names keeps its line.
+    """
     by_kind: bool = False
     """Whether each kind of result has its own short form; else head, tail and error lines."""
     adapt: bool = True
-    """Whether both thresholds rise and fall with what is left of the model's window.
+    """Whether the three thresholds rise and fall with what is left of the model's window.
 
     They are half as high when none of it is left, and 1.5 times as high when all of it is.
     """
@@ -95,14 +108,15 @@ class Compress:
             call = pending.call(at)
             if call is not None and plain_name(call.name) == _RECALL:
                 continue
-            if entry.message.chars < self.options.above_chars * _LEAST_SHARE:
-                continue
             scale = self._scale(pending)
-            parts = [self._part(pending, at, part, scale) for part in entry.message.parts]
+            counted = [self._counted(pending, at, part, scale) for part in entry.message.parts]
+            parts = [self._part(pending, at, part, scale) for part in counted]
             if any(map(is_not, parts, entry.message.parts)):
-                parts = self._with_failure(entry.item.message, parts)
-                changed = entry.message.with_parts(*parts)
-                yield Proposal((at,), "compress", "a result too large to show", changed)
+                is_cut = any(map(is_not, parts, counted))
+                if is_cut:
+                    parts = self._with_failure(entry.item.message, parts)
+                reason = "a result too large to show" if is_cut else "tests that passed are counted"
+                yield Proposal((at,), "compress", reason, entry.message.with_parts(*parts))
 
     def _with_failure(self, original: Message, parts: Sequence[Part]) -> list[Part]:
         """The parts, with failure lines that none of them has added to the last text."""
@@ -122,6 +136,27 @@ class Compress:
             return 1.0
         left = max(0.0, 1 - pending.tokens / self.window_tokens)
         return _LEAST_SHARE + left
+
+    def _counted(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
+        """The part with tests that passed and are alike as a count, if it tells of many."""
+        least = round(self.options.passed_lines * scale)
+        entry = pending.entry(at)
+        if not least or entry is None or entry.because == "compress" or not isinstance(part, Text):
+            return part
+        text = part.text
+        lines = text.split("\n")
+        passed = {number for number, line in enumerate(lines) if _PASSED.search(line)}
+        if len(passed) < least or pending.kind(at, text) not in _OUTPUT:
+            return part
+        passed &= alike_lines(text, asked_for(pending, at))
+        if len(passed) < least:
+            return part
+        first = min(passed)
+        count = f"{len(passed)} of {len(lines)} lines left out: tests that passed"
+        lines[first] = f"[{count}; {pending.recall_hint(at)}]"
+        return Text(
+            "\n".join([line for n, line in enumerate(lines) if n == first or n not in passed])
+        )
 
     def _part(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
         if not isinstance(part, Text) or len(part.text) <= self.options.above_chars * scale:

@@ -114,7 +114,7 @@ class Cuts:
         made = shorten(
             text,
             room,
-            _asked(pending, at),
+            asked_for(pending, at),
             kind="text" if kind == "edit" else kind,
             starts=None if is_encoded(text) else starts_of(entry, text),
             before=_before(pending, at),
@@ -159,7 +159,7 @@ def _is_used(name: str) -> bool:
     return is_long and len(_SWITCH.findall(name)) < _DATA_SHARE * len(name)
 
 
-def _asked(pending: PendingEdits, at: int) -> Asked:
+def asked_for(pending: PendingEdits, at: int) -> Asked:
     """What the result was asked for with: the call, the words before it, the task."""
     call, caller = pending.call(at), pending.caller(at)
     users = {pending.last_user, pending.first_user} - {-1}

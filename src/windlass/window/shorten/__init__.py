@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.window._references import may_refer
 from windlass.window.kinds import Kind
-from windlass.window.shorten._asked import Asked
+from windlass.window.shorten._asked import Asked, named_places
 from windlass.window.shorten._choice import Manner, choose
 from windlass.window.shorten._diffs import has_hunks, with_context
 from windlass.window.shorten._forms import Form, by_file, by_folder
@@ -23,7 +23,7 @@ from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._scores import scores_of
 from windlass.window.shorten._templates import Templates
 
-__all__ = ["CUT", "PROGRAMS", "Asked", "Shortened", "shorten", "telling_lines"]
+__all__ = ["CUT", "PROGRAMS", "Asked", "Shortened", "alike_lines", "shorten", "telling_lines"]
 
 PROGRAMS: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log"})
 """Kinds that programs write."""
@@ -34,7 +34,7 @@ _IN_ROWS: Final = PROGRAMS | {"table", "listing", "search"}
 _FORM: Final = 1.6
 """A form is shown whole up to so many times the room."""
 _TELLING: Final = 4.0
-"""What a line is worth that a digest keeps."""
+"""What a line is worth that is told where others are only counted."""
 _CONTEXTS: Final = (1, 0)
 """Unchanged lines around the changes of a diff, the first that fits."""
 
@@ -99,6 +99,23 @@ def shorten(
     rest = "".join([pieces.texts[at] for at in left if at not in scores.plain])
     told = f"{form.told.removesuffix(', made')}, cut" if form else CUT
     return Shortened(shown.removesuffix("\n"), rest, told)
+
+
+def alike_lines(text: str, asked: Asked) -> frozenset[int]:
+    """The numbers, from 0, of the lines of frequent forms in which nothing is odd.
+
+    None of them reports a failure, or holds an identifier of what was asked for that few have.
+    """
+    pieces = Pieces(text)
+    templates = Templates(pieces.texts)
+    scores = scores_of(pieces, templates, Asked(), output=True)
+    odd = {at for at in scores.odd if scores.own[at] >= _TELLING}
+    alike = {at for rows in templates.rows.values() for at in rows} - odd - pieces.skipped
+    named = named_places(templates, asked)
+    whole = [at for at in alike - named if pieces.ends(at) and pieces.ends(at - 1)]
+    return frozenset(
+        number for at in whole for number in range(pieces.firsts[at], pieces.lasts[at] + 1)
+    )
 
 
 def telling_lines(text: str, room: int) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from windlass.window.shorten._templates import Templates
+from windlass.window.shorten._templates import Templates, split
 
 _WORD: Final = re.compile(r"[^\W_]{3,}")
 _MOST_CHARS: Final = 20_000
@@ -18,6 +17,8 @@ _COMMON: Final = 0.12
 _FEW: Final = 3
 """A word in more of the lines distinguishes none of them."""
 _MOST: Final = 20.0
+_LEAST_NAME: Final = 4
+"""Characters of an identifier, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,13 @@ def nearness(templates: Templates, asked: Asked) -> list[float]:
     return near
 
 
-def asked_words(texts: Sequence[str]) -> frozenset[str]:
-    """The words of texts, as they are compared."""
-    return frozenset[str]().union(*map(_words, texts))
+def named_places(templates: Templates, asked: Asked) -> frozenset[int]:
+    """The pieces with an identifier of what was asked for that few pieces have."""
+    said = {token for text, _ in asked.weighted for token in split(text[-_MOST_CHARS:])}
+    names = {token for token in said if len(token) >= _LEAST_NAME and not token.isalpha()}
+    places: dict[str, list[int]] = {}
+    for at, tokens in enumerate(templates.tokens):
+        for name in names.intersection(tokens):
+            places.setdefault(name, []).append(at)
+    most = max(_FEW, _COMMON * len(templates.tokens))
+    return frozenset(at for found in places.values() if len(found) <= most for at in found)

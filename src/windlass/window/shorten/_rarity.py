@@ -80,18 +80,19 @@ def _column(values: Sequence[str], kind: str) -> Sequence[float]:
     if len(counts) == 1:
         return ()
     few = max(_FEW_ROWS, _ODD_ROWS * rows)
-    if len(counts) <= rows / 2:
-        most = max(1, _ODD_SHARE * rows)
-        odd = {value: count for value, count in counts.items() if count <= most}
-        if not odd or sum(odd.values()) > few:
-            return ()
-        mean = entropy(counts.values(), rows)
-        worth = {value: math.log2(rows / count) - mean for value, count in odd.items()}
-        worth = {value: one for value, one in worth.items() if one >= _COLUMN}
-        return [worth.get(value, 0.0) for value in values] if worth else ()
-    if rows < _NUMBERS or kind.lstrip("-")[0] != "0":
+    far: Sequence[float] = ()
+    if rows >= _NUMBERS and kind.lstrip("-")[0] == "0":
+        far = _far(values, len(kind.lstrip("-0")), few)
+    if far or len(counts) > rows / 2:
+        return far
+    most = max(1, _ODD_SHARE * rows)
+    odd = {value: count for value, count in counts.items() if count <= most}
+    if not odd or sum(odd.values()) > few:
         return ()
-    return _far(values, len(kind.lstrip("-0")), few)
+    mean = entropy(counts.values(), rows)
+    worth = {value: math.log2(rows / count) - mean for value, count in odd.items()}
+    worth = {value: one for value, one in worth.items() if one >= _COLUMN}
+    return [worth.get(value, 0.0) for value in values] if worth else ()
 
 
 def _far(values: Sequence[str], unit: int, few: float) -> Sequence[float]:

@@ -7,6 +7,7 @@ prose and code, where each line has a form of its own, have few.
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -18,6 +19,11 @@ _TOKEN: Final = re.compile(r"[\w./@~+%\\-]+|[^\w\s]")
 _NUMBER: Final = re.compile(r"([+-]?)\d+(?:[.,]\d+)*([^\W\d_]{1,3}|%)?")
 FREQUENT: Final = 8
 """Lines that share a frequent form, at least."""
+
+
+def split(text: str, most: int = sys.maxsize) -> list[str]:
+    """Words, numbers, paths and punctuation among the first `most` characters of a text."""
+    return _TOKEN.findall(text, 0, most)
 
 
 @lru_cache(maxsize=1 << 15)
@@ -42,8 +48,7 @@ class Templates:
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
-        find = _TOKEN.findall
-        self.tokens: list[list[str]] = [find(text, 0, LINE) for text in texts]
+        self.tokens: list[list[str]] = [split(text, LINE) for text in texts]
         self.classes: list[list[str]] = [[*map(class_of, tokens)] for tokens in self.tokens]
         self.keys: list[str] = [*map(" ".join, self.classes)]
         counts = Counter(self.keys)
