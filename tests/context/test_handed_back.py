@@ -100,10 +100,10 @@ class TestHandedBack:
         messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
         for number in range(4):
             messages += bash(number, "\n".join(f"line {n} of {number}" for n in range(300)))
-        messages = [*windlass.bound(messages).messages]
+        messages = [*windlass.bound(messages, policy={"cuts": None}).messages]
         for number in range(4, 8):
             messages += bash(number, "\n".join(f"line {n} of {number}" for n in range(300)))
-            messages = [*windlass.bound(messages).messages]
+            messages = [*windlass.bound(messages, policy={"cuts": None}).messages]
         whole = [one for one in messages if one["role"] == "tool" and len(one["content"]) > 2_000]
         assert whole == messages[-1:]
 

@@ -42,7 +42,7 @@ def decode(text: str) -> Value:
     if not is_head(head):
         raise NotPlain("it does not begin with the line that says how to read it")
     reader = _Reader(body)
-    value = reader.value()
+    value: Value = reader.value()
     if reader.at != len(body):
         raise NotPlain(f"something follows the value at character {reader.at}")
     return value

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from statistics import median
 from typing import Final
 
 from windlass.window.shorten._templates import Templates
@@ -98,10 +97,11 @@ def _column(values: Sequence[str], kind: str) -> Sequence[float]:
 def _far(values: Sequence[str], unit: int, few: float) -> Sequence[float]:
     """How far each number lies from the others; nothing where too many do."""
     numbers = [_number(value[: len(value) - unit]) for value in values]
-    middle = median(numbers)
+    half = len(numbers) // 2
+    middle = sorted(numbers)[half]
     apart = [abs(number - middle) for number in numbers]
     ordered = sorted(apart)
-    spread = max(_DEVIATION * median(ordered), ordered[int(0.95 * (len(ordered) - 1))] / 3)
+    spread = max(_DEVIATION * ordered[half], ordered[int(0.95 * (len(ordered) - 1))] / 3)
     if not spread:
         return ()
     far = [distance / spread > _FAR for distance in apart]
