@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from windlass.window.kinds import KINDS, Kind
-from windlass.window.shorten import Asked, shorten, telling_lines
+from windlass.window.shorten import RequestTexts, shorten, telling_lines
 
 MARK = re.compile(
     r"\[\.\.\. lines? (\d+)(?:-(\d+))?"
@@ -55,7 +55,7 @@ def lines_told(made: str, original: Sequence[str]) -> list[str]:
 @example(lines=["a b 1"] * 3 + ["a b 2", "c"] * 20, words=["c"], room=60, kind="command")
 def test_marks_add_up(lines: Sequence[str], words: Sequence[str], room: int, kind: Kind) -> None:
     text = "\n".join(lines)
-    asked = Asked(*words)
+    asked = RequestTexts(*words)
     made = shorten(text, room, asked, kind=kind, starts=range(1, len(lines) + 1))
     assert made == shorten(text, room, asked, kind=kind, starts=range(1, len(lines) + 1))
     assert len(made.text) <= len(text)
@@ -66,7 +66,7 @@ def test_marks_add_up(lines: Sequence[str], words: Sequence[str], room: int, kin
 @given(words=st.lists(WORDS, min_size=20, max_size=400), room=st.integers(0, 4_000))
 def test_a_long_line_keeps_its_pieces_in_order(words: Sequence[str], room: int) -> None:
     text = " ".join(words)
-    made = shorten(text, room, Asked()).text
+    made = shorten(text, room, RequestTexts()).text
     at = 0
     for piece in PART.split(made)[::2]:
         at = text.find(piece, at)
@@ -94,7 +94,7 @@ def test_a_diff_loses_unchanged_lines_alone_and_counts_right(
         gone, come = (sum(line[:1] in ("", " ", sign) for line in hunk) for sign in "-+")
         lines += [f"@@ -{old - (not gone)},{gone} +{new - (not come)},{come} @@", *hunk]
         old, new = old + gone + 5, new + come + 5
-    made = shorten("\n".join(lines), room, Asked(), kind="diff")
+    made = shorten("\n".join(lines), room, RequestTexts(), kind="diff")
     if "cut" not in made.told:
         changes = [line for line in lines[4:] if line[:1] in ("+", "-")]
         shown = made.text.split("\n")
@@ -129,7 +129,7 @@ def test_a_diff_loses_unchanged_lines_alone_and_counts_right(
 )
 def test_odd_shapes_are_cut_and_add_up(text: str) -> None:
     lines = text.split("\n")
-    made = shorten(text, 2_800, Asked("b"), kind="command", starts=range(1, len(lines) + 1))
+    made = shorten(text, 2_800, RequestTexts("b"), kind="command", starts=range(1, len(lines) + 1))
     assert len(made.text) < 8_000
     if made.told == "Cut" and not PART.search(made.text):
         assert lines_told(made.text, lines) == lines
@@ -143,7 +143,7 @@ def test_the_middle_of_a_very_long_text_is_looked_at_for_what_is_odd() -> None:
     lines[6_000] = "2026-11-26 worker 3 failed: disk full"
     text = "\n".join(lines)
     assert len(text) > 400_000
-    made = shorten(text, 2_800, Asked(), kind="log", starts=range(1, len(lines) + 1))
+    made = shorten(text, 2_800, RequestTexts(), kind="log", starts=range(1, len(lines) + 1))
     assert lines[4_000] in made.text
     assert lines[6_000] in made.text
     assert lines_told(made.text, lines) == lines
@@ -152,7 +152,7 @@ def test_the_middle_of_a_very_long_text_is_looked_at_for_what_is_odd() -> None:
 def test_it_says_that_lines_are_alike_only_where_all_are() -> None:
     lines = [f"step {at} done" for at in range(200)]
     lines[120:123] = ["step 120 done", "something else", "step 122 done"]
-    made = shorten("\n".join(lines), 900, Asked(), kind="command", starts=range(1, 201))
+    made = shorten("\n".join(lines), 900, RequestTexts(), kind="command", starts=range(1, 201))
     assert "something else" in made.text
     for mark in MARK.finditer(made.text):
         if "same form" in mark[0]:

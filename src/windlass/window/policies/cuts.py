@@ -24,7 +24,7 @@ from windlass.window.entries import Entry
 from windlass.window.kinds import DATA, Kind, plain_name
 from windlass.window.names import names_said
 from windlass.window.originals import RECALL
-from windlass.window.shorten import CUT, Asked, shorten
+from windlass.window.shorten import CUT, RequestTexts, shorten
 
 Cut: TypeAlias = Literal["mild", "firm"]
 
@@ -159,11 +159,11 @@ def _is_used(name: str) -> bool:
     return is_long and len(_SWITCH.findall(name)) < _DATA_SHARE * len(name)
 
 
-def asked_for(pending: PendingEdits, at: int) -> Asked:
+def asked_for(pending: PendingEdits, at: int) -> RequestTexts:
     """What the result was asked for with: the call, the words before it, the task."""
     call, caller = pending.call(at), pending.caller(at)
     users = {pending.last_user, pending.first_user} - {-1}
-    return Asked(
+    return RequestTexts(
         call.arguments if call else "",
         pending.original(caller).text if caller is not None else "",
         "\n".join([pending.original(place).text for place in sorted(users)]),

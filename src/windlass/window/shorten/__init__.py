@@ -13,7 +13,7 @@ from typing import Final
 
 from windlass.window._references import may_refer
 from windlass.window.kinds import Kind
-from windlass.window.shorten._asked import Asked, named_places
+from windlass.window.shorten._asked import RequestTexts, named_places
 from windlass.window.shorten._choice import Manner, choose
 from windlass.window.shorten._diffs import has_hunks, with_context
 from windlass.window.shorten._forms import Form, by_file, by_folder
@@ -23,7 +23,15 @@ from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._scores import scores_of
 from windlass.window.shorten._templates import Templates
 
-__all__ = ["CUT", "PROGRAMS", "Asked", "Shortened", "alike_lines", "shorten", "telling_lines"]
+__all__ = [
+    "CUT",
+    "PROGRAMS",
+    "RequestTexts",
+    "Shortened",
+    "alike_lines",
+    "shorten",
+    "telling_lines",
+]
 
 PROGRAMS: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log"})
 """Kinds that programs write."""
@@ -54,7 +62,7 @@ class Shortened:
 def shorten(
     text: str,
     room: int,
-    asked: Asked,
+    asked: RequestTexts,
     *,
     kind: Kind = "text",
     starts: Sequence[int] | None = None,
@@ -101,14 +109,14 @@ def shorten(
     return Shortened(shown.removesuffix("\n"), rest, told)
 
 
-def alike_lines(text: str, asked: Asked) -> frozenset[int]:
+def alike_lines(text: str, asked: RequestTexts) -> frozenset[int]:
     """The numbers, from 0, of the lines of frequent forms in which nothing is odd.
 
     None of them reports a failure, or holds an identifier of what was asked for that few have.
     """
     pieces = Pieces(text)
     templates = Templates(pieces.texts)
-    scores = scores_of(pieces, templates, Asked(), output=True)
+    scores = scores_of(pieces, templates, RequestTexts(), output=True)
     odd = {at for at in scores.odd if scores.own[at] >= _TELLING}
     alike = {at for rows in templates.rows.values() for at in rows} - odd - pieces.skipped
     named = named_places(templates, asked)
@@ -125,7 +133,7 @@ def telling_lines(text: str, room: int) -> str:
     long for it is left out.
     """
     pieces = Pieces(text)
-    scores = scores_of(pieces, Templates(pieces.texts), Asked(), output=True)
+    scores = scores_of(pieces, Templates(pieces.texts), RequestTexts(), output=True)
     ranked = sorted(scores.odd, key=lambda at: (-scores.own[at], at))
     kept: dict[int, str] = {}
     for at in ranked:

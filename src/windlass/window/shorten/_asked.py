@@ -22,7 +22,7 @@ _LEAST_NAME: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestTexts:
     """What a result was asked for with: the call's arguments, the words beside it, the task."""
 
     arguments: str = ""
@@ -45,7 +45,7 @@ def _words_in(token: str) -> frozenset[str]:
     return frozenset(_WORD.findall(token.lower()))
 
 
-def nearness(templates: Templates, asked: Asked) -> list[float]:
+def nearness(templates: Templates, asked: RequestTexts) -> list[float]:
     """How near each piece is to what was asked for; 0 for most."""
     near = [0.0] * len(templates.tokens)
     weighted = [(_words(text), weight) for text, weight in asked.weighted if text]
@@ -75,7 +75,7 @@ def nearness(templates: Templates, asked: Asked) -> list[float]:
     return near
 
 
-def named_places(templates: Templates, asked: Asked) -> frozenset[int]:
+def named_places(templates: Templates, asked: RequestTexts) -> frozenset[int]:
     """The pieces with an identifier of what was asked for that few pieces have."""
     said = {token for text, _ in asked.weighted for token in split(text[-_MOST_CHARS:])}
     names = {token for token in said if len(token) >= _LEAST_NAME and not token.isalpha()}

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from windlass.window.shorten._asked import Asked, nearness
+from windlass.window.shorten._asked import RequestTexts, nearness
 from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._rarity import bits_of
 from windlass.window.shorten._severity import HARD, severity_of
@@ -52,7 +52,7 @@ class Scores:
 def scores_of(
     pieces: Pieces,
     templates: Templates,
-    asked: Asked,
+    asked: RequestTexts,
     *,
     output: bool = False,
     worth: Mapping[int, float] | None = None,

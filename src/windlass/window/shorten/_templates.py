@@ -7,7 +7,6 @@ prose and code, where each line has a form of its own, have few.
 from __future__ import annotations
 
 import re
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -21,9 +20,9 @@ FREQUENT: Final = 8
 """Lines that share a frequent form, at least."""
 
 
-def split(text: str, most: int = sys.maxsize) -> list[str]:
-    """Words, numbers, paths and punctuation among the first `most` characters of a text."""
-    return _TOKEN.findall(text, 0, most)
+def split(text: str, most: int | None = None) -> list[str]:
+    """Words, numbers, paths and punctuation of a text, or of its first `most` characters."""
+    return _TOKEN.findall(text, 0, len(text) if most is None else most)
 
 
 @lru_cache(maxsize=1 << 15)
