@@ -229,6 +229,7 @@ def times() -> None:
         "heads of hunks": "@@ -1 +1 @@\n" * 80_000,
         "hits": "".join(f"d{at % 100}/f{at % 1000}.py:{at}:text\n" for at in range(40_000)),
     }
+    shown(Output("Bash", {"command": "./warm.sh"}, "Go on.", mixed[-9_000:], (), ""), "default")
     for name, text in shapes.items():
         output = Output("Bash", {"command": "./run.sh"}, "Go on.", text, (), "")
         began = time.process_time()
