@@ -38,14 +38,14 @@ def check(cell: Cell) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    (
+    [
         *("marked at its end, bound", "marked for an hour", "an hour, then minutes"),
         *("tools for an hour", "notes behind the mark", "the time in the mark", "the time, chat"),
         *("twenty documents, tools", "questions, marked", "tools that change", "interleaved"),
         *("results cleared in place", "history cut off, gemini", "breaks", "searches that pause"),
         *("a model to come", "a gateway's name", "breakpoints of the user's"),
         *("a key of the user's", "short results, the time", "short results, tools change"),
-    ),
+    ],
 )
 def test_a_wrapped_client_costs_no_more(name: str) -> None:
     check(measure(replace(SETUPS[name], calls=FEW)))

@@ -105,7 +105,8 @@ class TestWindows:
         assert valid(form, again.messages) == []
 
     def test_breakpoints_name_messages_and_blocks(self) -> None:
-        window = windlass.bound(anthropic(9), model="anthropic/claude-sonnet-4-5")
+        stays = {"see_results": 2}  # so the newest result is written to the cache
+        window = windlass.bound(anthropic(9), "anthropic/claude-sonnet-4-5", stays)
         assert window.breakpoints
         for at, part in window.breakpoints:
             content = window.messages[at]["content"]

@@ -116,10 +116,10 @@ class TestHandedBack:
         messages: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
         for number in range(4):
             messages += bash(number, "\n".join(f"line {n} of {number}" for n in range(300)))
-        messages = [*windlass.bound(messages, recall=True).messages]
+        messages = [*windlass.bound(messages, policy={"cuts": None}, recall=True).messages]
         for number in range(4, 8):
             messages += bash(number, "\n".join(f"line {n} of {number}" for n in range(300)))
-            messages = [*windlass.bound(messages, recall=True).messages]
+            messages = [*windlass.bound(messages, policy={"cuts": None}, recall=True).messages]
         whole = [one for one in messages if one["role"] == "tool" and len(one["content"]) > 2_000]
         assert whole == messages[-1:]
 

@@ -44,7 +44,7 @@ def context(policy: Any = "default", **more: Any) -> windlass.Context:
 class TestMarksAhead:
     @pytest.mark.parametrize("commit", ["priced", "at_once"])
     def test_a_result_that_the_next_call_sees_as_a_digest_is_not_written(self, commit: str) -> None:
-        loop = context({"commit": commit})
+        loop = context({"commit": commit, "cuts": None})
         for message in turn(1, listing(1)):
             loop.append(message)
         first = loop.window()
@@ -77,7 +77,7 @@ class TestMarksAhead:
         said[0]["tool_calls"][1]["function"] = reads
 
         def second_call(model: str) -> list[dict[str, Any]]:
-            loop = windlass.Context(model, prices=CACHE, way_back="")
+            loop = windlass.Context(model, {"cuts": None}, prices=CACHE, way_back="")
             for message in (RULES, {"role": "user", "content": "Go."}, *said, *turn(2, "Done.")):
                 loop.append(message)
             return loop.window().messages

@@ -19,6 +19,7 @@ from windlass.window.encode.legend import is_head
 _TABLE: Final = "table "
 _LISTS: Final = "lists "
 _NEXT: Final = "---"
+_TEXT: Final = "json "
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?")
 _FROM: Final = re.compile(r"([01])\.\.\d+(?=[,}\n])")
 """What is told of such a column behind its key, as a reader finds it."""
@@ -41,10 +42,24 @@ def decode(text: str) -> Value:
     if not is_head(head):
         raise NotPlain("it does not begin with the line that says how to read it")
     reader = _Reader(body)
-    value = reader.value()
+    value: Value = reader.value()
     if reader.at != len(body):
         raise NotPlain(f"something follows the value at character {reader.at}")
     return value
+
+
+@dataclass(frozen=True)
+class JsonText:
+    """A text that is JSON: as a text it is equal to any that says the same."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, JsonText):
+            return bool(self.value == other.value)
+        return isinstance(other, str) and bool(parse(other) == self.value)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class _Reader:
@@ -52,7 +67,9 @@ class _Reader:
         self._text = text
         self.at = 0
 
-    def value(self) -> Value:
+    def value(self) -> Any:
+        if self._skips(_TEXT):
+            return JsonText(self.value())
         match self._text[self.at : self.at + 1]:
             case "{":
                 return self._object()

@@ -236,7 +236,7 @@ class TestDigest:
 
     def test_a_file_read_by_a_tool_of_its_own_stays_to_be_quoted(self) -> None:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
-        assert seen_whole(turns(read, *idle(16)), Digest()) == 12
+        assert seen_whole(turns(read, *idle(46)), Digest()) == DigestOptions().see_reads
         assert seen_whole(turns(read, *idle(16)), Digest(options=DigestOptions(see_reads=4))) == 4
 
     def test_a_file_read_in_a_shell_stays_a_shorter_while(self) -> None:
@@ -245,6 +245,18 @@ class TestDigest:
             seen_whole(turns(read, *idle(12)), Digest(options=DigestOptions(see_shell_reads=5)))
             == 5
         )
+
+    @pytest.mark.parametrize("command", ["git diff", "git show HEAD~2", "git -C src diff main"])
+    def test_a_diff_waits_as_a_read_in_a_shell_does(self, command: str) -> None:
+        diff = "--- a/m.py\n+++ b/m.py\n@@ -1,9 +1,9 @@\n" + FILLER
+        said = turns(("bash", {"command": command}, diff), *idle(12))
+        assert seen_whole(said, Digest(options=DigestOptions(see_shell_reads=7))) == 7
+
+    def test_a_digest_keeps_the_lines_that_a_cut_would_show(self) -> None:
+        lines = [f"worker {at} took item {at * 7} from the queue" for at in range(80)]
+        lines[41] = "zápis do deníku selhal, disk je plný"
+        said = turns(("bash", {"command": "./run.sh"}, "\n".join(lines)), *idle(6))
+        assert lines[41] in last(windows(said, Digest())[-1], 2)
 
     def test_a_file_stays_while_its_name_is_named(self) -> None:
         read = ("read_file", {"path": "src/main_loop.py"}, FILLER)
@@ -262,7 +274,7 @@ class TestDigest:
         assert (
             seen_whole(
                 turns(read, *([edit] * 6), *idle(9)),
-                Digest(options=DigestOptions(see_shell_reads=2)),
+                Digest(options=DigestOptions(see_shell_reads=2, see_named=9)),
             )
             == 8
         )
@@ -279,7 +291,8 @@ class TestDigest:
             said[at] = assistant(words, calls=said[at].tool_calls)
         else:
             said.insert(at, user(words))
-        assert seen_whole(said, Digest(options=DigestOptions(see_shell_reads=2))) == calls
+        options = DigestOptions(see_shell_reads=2, see_named=9)
+        assert seen_whole(said, Digest(options=options)) == calls
 
     def test_a_larger_text_has_a_larger_digest(self) -> None:
         names = " ".join(f"REF_{n:05}" for n in range(2_000))
@@ -305,7 +318,8 @@ class TestDigest:
 
     def test_a_view_by_an_editor_is_a_read(self) -> None:
         view = ("str_replace_editor", {"command": "view", "path": "src/main_loop.py"}, FILLER)
-        assert seen_whole(turns(view, *idle(16)), Digest()) == 12
+        options = DigestOptions(see_reads=9)
+        assert seen_whole(turns(view, *idle(16)), Digest(options=options)) == 9
 
     def test_a_result_whose_names_do_not_fit_stays_a_little(self) -> None:
         crowded = " ".join(f"user_name_{n}" for n in range(200))
@@ -442,3 +456,13 @@ def _longer(said: list[Message]) -> list[Message]:
         else message
         for at, message in enumerate(said)
     ]
+
+
+@pytest.mark.parametrize("at", [0, 30, 300, 560, 700])
+def test_a_long_error_line_keeps_its_beginning_its_error_and_its_end(at: int) -> None:
+    line = f"node-07.example:8443 {'x' * at} Error: refused {'y' * (800 - at)} code 0x2f11"
+    short = error_lines(f"ok\n{line}\nok", 400)
+    assert short.startswith("node-07.example:8443")
+    assert short.endswith("code 0x2f11")
+    assert "Error" in short
+    assert len(short) <= LINE_CHARS

@@ -87,6 +87,9 @@ class TestTables:
     @example(["table a", "lists b"])
     @example([{"a": {"b": {"c": {"d": {"e": {"f": 1}}}}}}] * 2)
     @example([[], [], "a" * 90])
+    @example({"text": json.dumps({"orders": [{"id": at, "state": "open"} for at in range(9)]})})
+    @example([{"text": "[" + "1," * 30 + "1]"}, {"text": "{" + " " * 60 + "}"}])
+    @example("[" + "1, " * 30 + "1]")
     def test_what_is_written_is_read_back(self, value: Any) -> None:
         # White space makes the encoded form the shorter one, whatever the value is.
         text = json.dumps(value, indent=60, ensure_ascii=False)
@@ -94,6 +97,18 @@ class TestTables:
         if encoded is not None:
             assert decode(encoded) == parse(text)
             assert len(encoded) < len(text)
+
+    def test_json_inside_a_text_is_written_as_its_value(self) -> None:
+        orders = {"orders": [{"id": f"o-{at}", "state": "open"} for at in range(30)]}
+        text = json.dumps({"content": [{"type": "text", "text": json.dumps(orders, indent=2)}]})
+        encoded = encode(text)
+        assert encoded is not None
+        assert "json value: its text" in encoded.split("\n")[0]
+        assert "\\" not in encoded
+        assert len(encoded) < 0.3 * len(text)
+        twice = encode(json.dumps(json.dumps(orders)))
+        assert twice is not None
+        assert "\no-7\n" in twice
 
     @given(
         st.lists(

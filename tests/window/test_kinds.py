@@ -164,3 +164,36 @@ def test_a_look_bears_three_strange_lines_of_ten(count: int, strange: int) -> No
 def test_arguments_that_are_no_object_are_none() -> None:
     assert arguments_of(call("peek", path="a")) == {"path": "a"}
     assert [arguments_of(ToolCall("c", "peek", text)) for text in ("", "[1]", "{")] == [{}, {}, {}]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed -n '1,80p' a.py && sed -n '10,20p' b.py && wc -l a.py",
+        "cd src; ls; cat a.py || echo none",
+        "for f in a b; do head -40 $f.py; done; date",
+        "git log -3 && git show HEAD~2:src/a.py",
+    ],
+)
+def test_a_chain_of_readers_is_a_read(command: str) -> None:
+    call = ToolCall("c", "bash", json.dumps({"command": command}))
+    assert kind_of(call, "import os\n" * 40) == "file"
+
+
+def test_a_reader_in_a_call_of_code_is_a_read() -> None:
+    code = 'const r = await exec_command({"cmd": "sed -n 1,80p a.py && nl b.py"}); text(r)'
+    assert kind_of(ToolCall("c", "run_code", json.dumps({"code": code})), "x = 1\n" * 9) == "file"
+
+
+@pytest.mark.parametrize("command", ["make | head -40", "./run.sh && ./cat_all", "cat <<E\nx\nE\n"])
+def test_what_prints_other_things_is_no_read(command: str) -> None:
+    call = ToolCall("c", "bash", json.dumps({"command": command}))
+    assert kind_of(call, "all is well here\n" * 40) != "file"
+
+
+def test_what_only_looks_like_a_file_is_one_if_its_numbers_rise() -> None:
+    call = ToolCall("c", "bash", json.dumps({"command": "./lint.sh"}))
+    rising = "\n".join(f"{at:4}: x = {at}" for at in range(30))
+    places = "\n".join(f"{at * 37 % 91:4}:{at % 9} warning  no-any" for at in range(30))
+    assert kind_of(call, rising) == "file"
+    assert kind_of(call, places) != "file"

@@ -64,14 +64,18 @@ def test_what_is_referred_to_is_in_view_as_it_is_said(
 def test_no_text_says_where_another_stands(
     numbers: list[int], options: dict[str, Any], at_once: bool
 ) -> None:
-    """What it refers to may be shortened, folded or gone at a later call, and the text stays."""
+    """What it refers to may be shortened, folded or gone at a later call, and the text stays.
+
+    A mark of a cut speaks of its own text.
+    """
     options = {**options, "commit": "at_once" if at_once else "priced"}
     said = messages_for(numbers)
     own = {line for message in said for line in lines_of(message)}
     for window in windows_of(said, options):
         for entry in window.entries:
             for line in lines_of(entry.message) if entry.because else ():
-                assert line in own or not re.search(r"\[[^\]]*\b(above|below)\b", line), line
+                if line not in own and not line.startswith("[... "):
+                    assert not re.search(r"\[[^\]]*\b(above|below)\b", line), line
 
 
 def lines_of(message: Message) -> list[str]:

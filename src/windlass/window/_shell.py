@@ -77,6 +77,21 @@ _OPTIONS_OF: Final[Mapping[str, str]] = {
 """Options by which a reader writes, runs a program, waits for more, or leaves things to chance."""
 
 
+_READS: Final = re.compile(
+    r"(?:^|[;&(\n]|\|\||\b(?:do|then|else)\s|\bcmd[\"']?\s*[:=]\s*[\"'`])\s*"
+    r"(?:sed\s+-n\b|(?:cat|nl)\s+(?!\s*[<>|&;)])|head\s+[^\s=<>|&;)]"
+    r"|git\s+(?:--no-pager\s+|-C\s+\S+\s+)*show\s+(?:-\S+\s+)*[^\s:;|&]+:[^\s:;|&])"
+)
+"""A reader of files at the beginning of a command, or of one of a chain; behind a single `|` it
+reads no file."""
+
+
+@lru_cache(maxsize=256)
+def reads_files(command: str) -> bool:
+    """Whether a command, or a call of one in code, prints files among other things."""
+    return "<<" not in command and bool(_READS.search(command, 0, 4 * _MAX_CHARS))
+
+
 @lru_cache(maxsize=512)
 def read_shell(command: str) -> Shell:
     """What the command shows and touches."""

@@ -52,8 +52,11 @@ ERROR_SIGNS: Final = (
 )
 """One of these stands in whatever `ERROR` matches, and is found sooner."""
 LINE_CHARS: Final = 200
-"""An error line of more characters is cut to what stands around its error."""
-_BEFORE: Final = 60
+"""An error line of more characters is cut to its beginning, its error and its end."""
+_BEGIN_CHARS: Final = 60
+_LAST_CHARS: Final = 40
+_BEFORE: Final = 20
+"""Characters of the beginning, of the end, and before the error, that stay of a longer line."""
 _TELLING: Final = re.compile(r"error|exception|failed|traceback", re.IGNORECASE)
 """What a line of a failed result has that tells of the failure, in any case and inside words."""
 _END_CHARS: Final = 2_000
@@ -115,7 +118,7 @@ def failure_lines(text: str, room: int, there: Container[str] = ()) -> str:
         shown = line
         if len(line) > LINE_CHARS:
             at = _last(line, ERROR)
-            shown = f"{_around(line, at if at >= 0 else _last(line, _TELLING))}…"
+            shown = _around(line, at if at >= 0 else _last(line, _TELLING))
         if len(shown) < room:
             kept[line] = shown
             room -= len(shown) + 1
@@ -142,9 +145,19 @@ def _left_out(count: int) -> str:
 
 
 def _around(line: str, at: int) -> str:
-    """What stands around a place of a line, in at most `LINE_CHARS` characters."""
-    cut = max(0, at - _BEFORE)
-    return line[cut : cut + LINE_CHARS].strip()
+    """A long line in at most `LINE_CHARS` characters: its beginning, its error, its end.
+
+    It begins with a place or a host, and ends with what was wrong.
+    """
+    line = line.rstrip()
+    start = max(_BEGIN_CHARS, at - _BEFORE)
+    end = len(line) - _LAST_CHARS
+    room = LINE_CHARS - _BEGIN_CHARS - _LAST_CHARS - 2
+    if start == _BEGIN_CHARS:
+        return f"{line[: start + room].lstrip()}…{line[end:]}"
+    if start + room >= end:
+        return f"{line[:_BEGIN_CHARS].lstrip()}…{line[_BEGIN_CHARS + 1 - LINE_CHARS :]}"
+    return f"{line[:_BEGIN_CHARS].lstrip()}…{line[start : start + room]}…{line[end:]}"
 
 
 @lru_cache(maxsize=64)

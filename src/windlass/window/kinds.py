@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from windlass.messages import ToolCall
 from windlass.safety.foreign import parse_json
-from windlass.window._shell import Shell, only_reads, read_shell
+from windlass.window._shell import Shell, only_reads, read_shell, reads_files
 
 Kind: TypeAlias = Literal[
     "search",
@@ -170,24 +171,47 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
     tool = _TOOLS.get(plain_name(call.name))
     shell = _shell(call, tool)
     if shell is not None:
-        if shell.kind != "command":
-            return shell.kind
-        ran = what_runs(_text_of(arguments_of(call), COMMANDS))
-        if ran is not None:
-            return ran
-        looks = look_of(text)
-        if looks == "command" or looks in DATA:
-            return "build" if builds(text) else "command"
-        return looks
+        return _of_shell(shell, _text_of(arguments_of(call), COMMANDS), text)
     if tool is None:
         return "file" if facts is not None and facts.writes else look_of(text)
     if tool.kind == "file" and tool.reads:
         return "file"
-    if tool.kind in ("file", "command", "listing"):
+    if tool.kind == "command":
+        return "file" if any(map(reads_files, _texts_of(call))) else "command"
+    if tool.kind in ("file", "listing"):
         return tool.kind
     looks = look_of(text)
     alike = tool.kind in ("api", "table", "search") and looks in ("json", "text", "table", "log")
     return tool.kind if alike else looks
+
+
+def _of_shell(shell: Shell, command: str, text: str) -> Kind:
+    """What a shell command printed. Files that were read among other things are to be quoted."""
+    if shell.kind not in ("command", "log"):
+        return shell.kind
+    ran = what_runs(command) if shell.kind == "command" else None
+    if ran is not None:
+        return ran
+    looks: Kind = look_of(text) if shell.kind == "command" else shell.kind
+    if looks not in ("command", "log") and looks not in DATA:
+        return looks
+    if reads_files(command):
+        return "file"
+    if _is_mostly_diff(text):
+        return "diff"
+    if looks == "log":
+        return looks
+    return "build" if builds(text) else "command"
+
+
+def _is_mostly_diff(text: str) -> bool:
+    """Whether half of a text or more is a diff of git, whatever stands before it."""
+    at = text.find("diff --git ")
+    return 0 <= at <= len(text) / 2 and "\n@@ -" in text
+
+
+def _texts_of(call: ToolCall) -> Iterator[str]:
+    return (value for value in arguments_of(call).values() if isinstance(value, str))
 
 
 @lru_cache(maxsize=256)
@@ -392,6 +416,9 @@ _STAMPED: Final = re.compile(
 _LISTED: Final = re.compile(r"[-dlcbps][-rwxsStT]{9}|(?:\.{0,2}/)?[\w@.+~-]+(?:/[\w@.+~-]+)*/?$")
 _FOUND: Final = re.compile(r"[\w@.+~/-]+[:-]\d+[:-]")
 _GUTTER: Final = re.compile(r"\s*\d+(?:→|\t|: ?|\| ?)")
+_GUTTERS: Final = re.compile(r"^\s*(\d{1,9})(?=→|\t|: ?|\| ?)", re.MULTILINE)
+_NUMBERS: Final = 60
+"""Numbers before lines that are looked at."""
 _RAN: Final = re.compile(r"<returncode>|Exit code:? \d|exit code:? \d|Traceback \(most recent")
 _NODE: Final = re.compile(
     r"\s*(?:- )?(?:\[\w+\]\s*)?\w+(?: \"[^\"]*\")?(?: \[[\w=]+\])+|\s*<\w+|\s*- /url:"
@@ -418,9 +445,17 @@ def _look_of(head: str, last: str) -> Kind:
     if len(lines) < _FEW:
         return "text"
     for kind, shape in _LOOKS:
-        if len(list(filter(shape.match, lines))) >= _MOST_LINES * len(lines):
+        if len(list(filter(shape.match, lines))) >= _MOST_LINES * len(lines) and (
+            kind != "file" or _rises([int(number) for number in _GUTTERS.findall(head)])
+        ):
             return kind
     return "text"
+
+
+def _rises(numbers: Sequence[int]) -> bool:
+    """Whether most of the first numbers are one or two more than those before them."""
+    steps = [after - number for number, after in pairwise(numbers[:_NUMBERS])]
+    return sum([step in (1, 2) for step in steps]) >= _MOST_LINES * len(steps)
 
 
 _LOOKS: Final[tuple[tuple[Kind, re.Pattern[str]], ...]] = (

@@ -155,14 +155,15 @@ class Policy:
     the older call.
     """
     cuts: Cut | None = "mild"
-    """Cuts long results to what was asked for before they are first sent: mild or firm.
+    """Cuts long results to what is surprising or was asked for: mild or firm.
 
-    Each kind of result has its own sizes. Files that were read stay whole.
+    It applies before they are first sent. Each kind of result has its own sizes, and what is alike
+    is counted. Files that were read stay whole.
     """
     compress: CompressOptions | None = field(default=CompressOptions())
     """Cuts large results before they are first sent, whatever their kind.
 
-    It also replaces lines of passed tests by a count.
+    It also counts tests that passed and are alike.
     """
     compress_loops: bool = True
     """Whether a new attempt sees only the output and the refusal of earlier ones."""

@@ -24,8 +24,8 @@ PROFILES: Final[Mapping[str, Mapping[str, Any]]] = {
     "careful": {
         "cuts": None,
         "window": 5,
-        "see_reads": 16,
-        "see_shell_reads": 8,
+        "see_reads": 60,
+        "see_shell_reads": 42,
         "see_crowded": 6,
         "most_waiting": 32_000,
         "most_crowded": 32_000,

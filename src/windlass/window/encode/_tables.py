@@ -1,11 +1,12 @@
 """JSON in fewer characters, for a model to read: plain quotes left out, like objects as tables.
 
-The form is JSON with three liberties, told in the first line of a text that takes them
+The form is JSON with liberties, told in the first line of a text that takes them
 (`legend`):
 plain texts and keys stand without quotes; a list of like objects is `[table` with their keys
 and then one line for each object; what all objects of a table have in common stands once,
-`key=value`, among the keys, and so does a column that counts the rows, `key=1..20`. Values, number
-texts and the order of lists are kept, the order of keys inside an object need not be.
+`key=value`, among the keys, and so does a column that counts the rows, `key=1..20`. A text that
+is JSON itself, as tools wrap what they got, is `json` and its value. Values, number texts and the
+order of lists are kept, the order of keys and white space between values need not be.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ from windlass.window.encode.legend import counted_from, legend
 _TABLE: Final = "table "
 _LISTS: Final = "lists "
 _NEXT: Final = "---"
+_TEXT: Final = "json "
+_LEAST_TEXT: Final = 40
+"""Characters of a text that is looked at for JSON."""
 _PLAIN: Final = re.compile(r'[^\s"\[\]{},=()](?:[^"\[\]{},]*[^\s"\[\]{},])?')
 _PLAIN_KEY: Final = re.compile(r'[^\s"\[\]{},:=()](?:[^"\[\]{},:=()]*[^\s"\[\]{},:=()])?')
 _NUMERIC: Final = re.compile(
@@ -65,17 +69,19 @@ class _Writer:
     """Writes one value, and remembers which liberties it took."""
 
     def __init__(self) -> None:
-        self._tables = self._common = self._groups = False
+        self._tables = self._common = self._groups = self._texts = False
 
     def head(self) -> str:
-        return legend(tables=self._tables, common=self._common, groups=self._groups)
+        return legend(
+            tables=self._tables, common=self._common, groups=self._groups, texts=self._texts
+        )
 
     def value(self, value: Any, depth: int) -> str:
         if depth > MAX_DEPTH:
             raise NotPlain("nested too deep")
         kind = type(value)  # most are texts and numbers
         if kind is str:
-            return _plain(value)
+            return self._text(value, depth)
         if kind is Number:
             return str(value)
         if value is None:
@@ -85,6 +91,18 @@ class _Writer:
         if kind is dict:
             return self._object(value, depth)
         return self._list(value, depth)
+
+    def _text(self, text: str, depth: int) -> str:
+        """A text, or the value of one that is JSON with something in it."""
+        if len(text) >= _LEAST_TEXT and text[0] in "{[":
+            try:
+                value = parse(text)
+            except NotPlain:
+                return _plain(text)
+            if value:
+                self._texts = True
+                return f"{_TEXT}{self.value(value, depth + 1)}"
+        return _plain(text)
 
     def _object(self, value: Mapping[str, Any], depth: int) -> str:
         rows = list(value.values())

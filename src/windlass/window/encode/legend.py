@@ -17,16 +17,17 @@ _GROUPS: Final = "---: next list"
 BRIEF: Final = f"[{_JSON}]"
 """Stands in the place of a legend that an earlier text has told; it points to no other text, which
 may soon be shortened."""
-_MOST_CHARS: Final = len(f"[{_JSON}; {_TABLES}; {_COMMON}; {_GROUPS}]")
+_TEXTS: Final = "json value: its text"
+_MOST_CHARS: Final = len(f"[{_JSON}; {_TABLES}; {_COMMON}; {_GROUPS}; {_TEXTS}]")
 _FEWEST: Final = 5
 """Rows that are counted so at least: with fewer nothing is saved."""
 _MOST: Final = 999
 """Larger numbers may be names that a later call quotes, and stay in sight."""
 
 
-def legend(*, tables: bool, common: bool, groups: bool) -> str:
+def legend(*, tables: bool, common: bool, groups: bool, texts: bool = False) -> str:
     """The first line of a text that takes these liberties."""
-    liberties = ((tables, _TABLES), (common, _COMMON), (groups, _GROUPS))
+    liberties = ((tables, _TABLES), (common, _COMMON), (groups, _GROUPS), (texts, _TEXTS))
     return f"[{'; '.join([_JSON, *(text for taken, text in liberties if taken)])}]"
 
 

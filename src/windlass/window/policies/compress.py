@@ -2,12 +2,13 @@
 
 This loses text, so it applies only above a threshold, which rises with the budget that is left. The
 default keeps head, tail and error lines of results above 8,000 tokens; `by_kind` gives each kind of
-result its own short form. Before that, many lines of passed tests become a count. Either way, the
-text says how to get the original back.
+result its own short form. Of many tests that passed those that are alike are counted. Either way,
+the text says how to get the original back.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +20,14 @@ from windlass.text.tokens import CHARS_A_TOKEN
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.encode import is_encoded
 from windlass.window.encode import short_forms as forms
-from windlass.window.encode.command_output import without_passed
 from windlass.window.encode.short_forms import cut
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.originals import reference
+from windlass.window.policies.cuts import asked_for
 from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero
 from windlass.window.reruns import lines_left_out
+from windlass.window.shorten import alike_lines
 
 _RECALL: Final = "recall"
 _LEAST_SHARE: Final = 0.5
@@ -37,6 +39,8 @@ _HEAD: Final = 0.6
 _ERROR_CHARS: Final = 1_000
 """Characters that error lines of the part that is left out may take."""
 _K: Final = 1_000
+_PASSED: Final = re.compile(r"\b(?:PASS|PASSED|ok|OK)\b|[✓✔√]")
+"""What lines of tests that passed have, whatever their runner."""
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "text"})
 """Kinds that may be the output of a test runner."""
 _BACK_CHARS: Final = 200
@@ -52,9 +56,9 @@ class CompressOptions:
     max_result_tokens: Count = 8_000
     """The most tokens that a cut result keeps."""
     passed_lines: CountOrZero = 20
-    """The number of lines of passed tests from which on they become a count; 0: never.
+    """Lines by which tests say that they passed, from which on those that are alike are counted.
 
-    A test that the task, the newest user message or the call names keeps its line.
+    0: never. A test that the task, the newest user message or the call names keeps its line.
     """
     by_kind: bool = False
     """Whether each kind of result has its own short form; else head, tail and error lines."""
@@ -108,19 +112,14 @@ class Compress:
             recalled = call is not None and plain_name(call.name) == _RECALL
             if recalled or pending.asked_again(at):
                 continue
-            large = entry.message.chars >= self.options.above_chars * _LEAST_SHARE
-            if not large and (not self.options.passed_lines or entry.message.chars < _LEAST_CHARS):
-                continue
             scale = self._scale(pending)
-            counted = [
-                self._without_passed(pending, at, part, scale) for part in entry.message.parts
-            ]
+            counted = [self._counted(pending, at, part, scale) for part in entry.message.parts]
             parts = [self._part(pending, at, part, scale) for part in counted]
             if any(map(is_not, parts, entry.message.parts)):
                 is_cut = any(map(is_not, parts, counted))
                 if is_cut:
                     parts = self._with_failure(entry.item.message, parts)
-                reason = "a result too large to show" if is_cut else "tests that passed, as a count"
+                reason = "a result too large to show" if is_cut else "tests that passed are counted"
                 yield Proposal((at,), "compress", reason, entry.message.with_parts(*parts))
 
     def _with_failure(self, original: Message, parts: Sequence[Part]) -> list[Part]:
@@ -142,16 +141,26 @@ class Compress:
         left = max(0.0, 1 - pending.tokens / self.window_tokens)
         return _LEAST_SHARE + left
 
-    def _without_passed(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
-        """The part with the lines of passed tests as a count, if it is output with many."""
+    def _counted(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
+        """The part with tests that passed and are alike as a count, if it tells of many."""
         least = round(self.options.passed_lines * scale)
-        if not least or not isinstance(part, Text) or not _has_lines(part.text, least):
+        entry = pending.entry(at)
+        if not least or entry is None or entry.because == "compress" or not isinstance(part, Text):
             return part
-        if pending.kind(at, part.text) not in _OUTPUT:
+        text = part.text
+        lines = text.split("\n")
+        passed = {number for number, line in enumerate(lines) if _PASSED.search(line)}
+        if len(passed) < least or pending.kind(at, text) not in _OUTPUT:
             return part
-        requests = _requests(pending, at)
-        text = without_passed(part.text, least, requests, f"; {pending.recall_hint(at)}")
-        return part if text == part.text else Text(text)
+        passed &= alike_lines(text, asked_for(pending, at))
+        if len(passed) < least:
+            return part
+        first = min(passed)
+        count = f"{len(passed)} of {len(lines)} lines left out: tests that passed"
+        lines[first] = f"[{count}; {pending.recall_hint(at)}]"
+        return Text(
+            "\n".join([line for n, line in enumerate(lines) if n == first or n not in passed])
+        )
 
     def _part(self, pending: PendingEdits, at: int, part: Part, scale: float) -> Part:
         if not isinstance(part, Text) or len(part.text) <= self.options.above_chars * scale:
@@ -225,19 +234,6 @@ class Compress:
                 return forms.rows_form(text, most, "lines")
             case "text" | "page":
                 return None
-
-
-def _has_lines(text: str, least: int) -> bool:
-    """Whether a text has more than `least` lines."""
-    return len(text.split("\n", least)) > least
-
-
-def _requests(pending: PendingEdits, at: int) -> Sequence[str]:
-    """What the result was asked for with: the task, the newest user message, the call."""
-    places = {pending.first_user, pending.last_user, pending.caller(at)} - {-1, None}
-    messages = [pending.original(place) for place in places if place is not None]
-    calls = [call.arguments for message in messages for call in message.tool_calls]
-    return [*(message.text for message in messages), *calls]
 
 
 def _thousands(chars: int) -> str:

@@ -24,10 +24,12 @@ from windlass.window.digests import (
     kind_of_name,
     words_of,
 )
+from windlass.window.encode.command_output import clean
 from windlass.window.failures import lines_of_failure
 from windlass.window.kinds import Kind, plain_name
 from windlass.window.names import MIN_CHARS, looked_at, names_said, unescaped, whole_names
 from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero, Share
+from windlass.window.shorten import PROGRAMS, telling_lines
 
 HEAD: Final = "[{chars} chars: {recall_hint}]"
 """The line before a digest: the size of the result, and how to get it back.
@@ -53,14 +55,17 @@ _PINNED_TURNS: Final = 1
 class WithoutCache:
     """Options that replace those of the same names if the prices have no cache.
 
-    Without a cache an edit costs no more later than now, so results can stay longer. Null: as with
-    a cache. An option that the user sets also applies here, unless it is set here.
+    Without a cache an edit costs no more later than now, and every call pays the full price of what
+    it sees: results that may still be named stay longer, reads that are named no more leave sooner.
+    Null: as with a cache. An option that the user sets also applies here, unless it is set here.
     """
 
     see_reads: Count | None = None
     """`see_reads` without a cache."""
     see_shell_reads: Count | None = None
     """`see_shell_reads` without a cache."""
+    see_named: CountOrZero | None = None
+    """`see_named` without a cache."""
     see_crowded: Count | None = None
     """`see_crowded` without a cache."""
     most_crowded: Count | None = None
@@ -76,16 +81,16 @@ class DigestOptions:
 
     A digest has the identifiers of the result, its error lines and a reference.
     """
-    see_reads: Count = 12
+    see_reads: Count = 42
     """The same for files read with a tool, because edits quote whole lines of them.
 
     It does not apply to the output of an edit, because the call itself says what it changed.
     """
-    see_shell_reads: Count = 2
-    """The same for files read in a shell (cat, sed -n)."""
+    see_shell_reads: Count = 20
+    """The same for files read in a shell (cat, sed -n), and for diffs."""
     see_crowded: Count = 4
     """The same for a result whose digest has no room for all its identifiers."""
-    see_named: CountOrZero = 12
+    see_named: CountOrZero = 1
     """A read also stays if the model named the file within this many turns; 0: no.
 
     The name may be in a call or in words. For a file read in a shell, at most the last
@@ -96,9 +101,9 @@ class DigestOptions:
     most_crowded: Count = 8_000
     """Larger results are digested at `see_results` even if their digest is crowded."""
     without_cache: WithoutCache | None = WithoutCache(
-        see_reads=16, see_shell_reads=12, see_crowded=16, most_crowded=16_000
+        see_reads=16, see_shell_reads=12, see_named=12, see_crowded=16, most_crowded=16_000
     )
-    """Results that stay in sight longer if the prices have no cache."""
+    """What holds in the place of these options if the prices have no cache."""
     digest_above_chars: Count = 200
     """Results of fewer characters are not digested."""
     share_records: Share = 0.5
@@ -202,9 +207,10 @@ def digest_of(pending: PendingEdits, at: int, names: Sequence[str], room: int, e
     text = pending.shown(at).text
     lines = ""
     if errors:
-        lines = lines_of_failure(pending.original(at), errors) or error_lines(
-            looked_at(text), min(errors, room)
-        )
+        lines = lines_of_failure(pending.original(at), errors)
+        if not lines and pending.kind(at, text) in PROGRAMS:
+            lines = telling_lines(clean(pending.original(at).text), min(errors, room))
+        lines = lines or error_lines(looked_at(text), min(errors, room))
     return digest(
         names,
         room,
@@ -226,14 +232,14 @@ def rewritten_parts(message: Message, text: str) -> Iterable[Part]:
 
 
 def _is_read(pending: PendingEdits, at: int, text: str) -> bool:
-    """Whether a result is a file, or part of one, that may be quoted.
+    """Whether a result is a file, a part of one or a diff, that may be quoted.
 
     The output of an edit does not count: the call itself says what the change was, and stays in
     view.
     """
     access = pending.touched(at)
     is_read = access.reads is not None or access.writes is None
-    return is_read and pending.kind(at, text) == "file"
+    return is_read and pending.kind(at, text) in ("file", "diff")
 
 
 def _task(pending: PendingEdits) -> frozenset[str]:

@@ -24,6 +24,8 @@ from windlass.window.encode.legend import briefly, explains, legend_of
 from windlass.window.kinds import DATA, Kind
 
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "listing"})
+_ALIGNED: Final[frozenset[Kind]] = _OUTPUT | {"diff", "table"}
+"""Kinds whose numbers stand in columns and before no lines."""
 _NEAR_TURNS: Final = 12
 """How far above a result the one may stand that tells how to read it."""
 
@@ -66,7 +68,7 @@ class Lossless:
             if text is not None:
                 return Text(text)
         text = clean(part.text) if kind in _OUTPUT and self.clean_output else part.text
-        short = narrowed(text) if kind != "diff" and len(text) >= least else text
+        short = narrowed(text) if kind not in _ALIGNED and len(text) >= least else text
         if not short or short == part.text or widened(short) != text:
             return part
         return Text(short)

@@ -1,0 +1,133 @@
+"""What each piece of a text is worth in sight: surprise, failure, nearness, and what is beside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.window.shorten._asked import RequestTexts, nearness
+from windlass.window.shorten._pieces import Pieces
+from windlass.window.shorten._rarity import bits_of
+from windlass.window.shorten._severity import HARD, severity_of
+from windlass.window.shorten._templates import FREQUENT, Templates
+
+NEAR: Final = 1.2
+"""What a word of the request counts beside a bit."""
+_FIRST_OF_FORM: Final = 1.2
+_DEFINED: Final = re.compile(
+    r"\s*(?:export |public |private |static |async |pub(?:\(\w+\))? )*"
+    r"(?:def|class|function|fn|struct|enum|interface|trait|impl|type|module|package)\s+\w"
+    r"|#{1,6} \S|(?:CREATE|create) (?:TABLE|table)"
+)
+_STRONG: Final = 4.0
+"""From here on a piece is worth something for those beside it."""
+_BEHIND: Final = (6, 0.375, 0.82)
+_BEFORE: Final = (3, 0.3, 0.7)
+"""Pieces beside it that share its score: how many, what share, and what of it each further one."""
+_BLANK: Final = 0.8
+_PLAIN_BITS: Final = 2.0
+_PLAIN_ROWS: Final = 2
+"""Rows of a frequent form before the first that is plain."""
+_PLAIN_NEAR: Final = 1.5
+CHANGED: Final = 6.0
+"""Bits of a line that the last run of the same command did not print."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What each piece is worth.
+
+    `own` is what it is worth itself, `all` with what is beside it. `plain` pieces say nothing that
+    others of their form do not, `odd` ones do, whatever their form.
+    """
+
+    own: Sequence[float]
+    all: Sequence[float]
+    plain: frozenset[int]
+    odd: frozenset[int]
+
+
+def scores_of(
+    pieces: Pieces,
+    templates: Templates,
+    asked: RequestTexts,
+    *,
+    output: bool = False,
+    worth: Mapping[int, float] | None = None,
+    share: float = 1.0,
+    news: Sequence[int] = (),
+) -> Scores:
+    """The scores of all pieces.
+
+    Args:
+        pieces: The pieces.
+        templates: Their forms.
+        asked: What the text was asked for with.
+        output: Whether a program wrote it: it defines nothing then.
+        worth: What pieces are worth by their place in a form (a diff, hits of a search); they are
+            not plain.
+        share: What of the surprise counts.
+        news: Pieces that the last run of the same command did not print.
+    """
+    texts = pieces.texts
+    bits = bits_of(texts, templates)
+    for at in news:
+        bits[at] = max(bits[at], CHANGED)
+    severity, hard = severity_of(texts, templates, bits)
+    near = nearness(templates, asked)
+    own = [share * one + NEAR * q for one, q in zip(bits, near, strict=True)]
+    for at, points in severity.items():
+        own[at] += points * share * share  # in code the words are names
+    for at, points in (worth or {}).items():
+        own[at] += points
+    for rows in templates.rows.values():
+        if len(rows) > FREQUENT:
+            own[rows[0]] += _FIRST_OF_FORM
+    if not output:
+        for at, text in enumerate(texts):
+            if _DEFINED.match(text):
+                own[at] += 1
+    runs = pieces.equal | pieces.skipped
+    for at in runs:
+        own[at] = bits[at] = 0.0
+    late = {at for rows in templates.rows.values() for at in rows[_PLAIN_ROWS:]}
+    plain = {
+        at for at in late if bits[at] < _PLAIN_BITS and near[at] < _PLAIN_NEAR and at not in hard
+    }
+    odd = {at for at, one in enumerate(bits) if one >= _PLAIN_BITS}
+    plain = (plain - (worth or {}).keys()) | runs
+    hard -= runs
+    strong = [
+        at
+        for at, one in enumerate(bits)
+        if share * (one + share * HARD * (at in hard)) + near[at] >= _STRONG and at not in runs
+    ]
+    scores = _beside(own, strong, plain, templates)
+    if news:
+        # What was printed before and is not near what is new was seen, or was not needed.
+        fresh = frozenset(news)
+        plain.update(
+            at
+            for at, one in enumerate(own)
+            if one < _STRONG and scores[at] <= one and at not in fresh
+        )
+    return Scores(own, scores, frozenset(plain), hard | odd)
+
+
+def _beside(
+    own: Sequence[float], strong: Sequence[int], plain: set[int], templates: Templates
+) -> Sequence[float]:
+    """The scores with what strong pieces are worth for those beside them, up to a plain one."""
+    scores = [*own]
+    for at in strong:
+        for step, (number, share, further) in ((1, _BEHIND), (-1, _BEFORE)):
+            worth = share * own[at]
+            for place in range(at + step, at + step * (number + 1), step):
+                if not 0 <= place < len(own) or place in plain:
+                    break
+                blank = not templates.keys[place]
+                scores[place] = max(scores[place], worth * (_BLANK if blank else 1.0))
+                worth *= further
+    return scores
