@@ -242,9 +242,9 @@ class TestNotes:
         shown = window("read_file", {"path": "a.py"}, text, turns=0, tools=tools)
         assert "Full data: call read_file again for all of it, result_" in shown
 
-    @pytest.mark.parametrize("command", ["grep -rn value src", "cat -n a.py", "git log -p"])
+    @pytest.mark.parametrize("command", ["awk -f rows.awk a.py", "cat -n a.py", "git log -p"])
     def test_a_command_says_which_lines_of_its_output(self, command: str) -> None:
-        lines = [f"src/a.py:{n * 3}:value_{n} = call_of_{n * 7}()" for n in range(2_000)]
+        lines = [f"value_{n} = call_of_{n * 7}({n * 3})" for n in range(2_000)]
         shown = window("bash", {"command": command}, "\n".join(lines), turns=0)
         low, high = self.lines(shown)
         how = f"run it again with bash and a filter: lines {low}-{high} by sed -n '{low},{high}p'"

@@ -125,16 +125,3 @@ def test_a_cut_that_is_digested_says_the_size_of_the_original_and_none_of_its_ma
     assert head.startswith(f"[{len(log)} chars: recall result_")
     assert names
     assert set(names.split()) <= set(log.split())
-
-
-def test_first_cells_of_a_table_are_no_marks() -> None:
-    """The reference to lines that an earlier result shows is cut out with what stands around it."""
-    rows = [f"order_{at:05},{at * 17},shelf {at % 9} in house {at}" for at in range(900)]
-    said = [user("Go."), called(1, "run_sql", {"sql": "a"}), result(1, "\n".join(rows[:100]))]
-    again = "\n".join([*rows[100:500], *rows[3:100], *rows[500:]])
-    said += [called(2, "run_sql", {"sql": "b"}), result(2, again)]
-    shown = windlass.bound(said, policy={"commit": "at_once"}, recall=True).messages[-1]["content"]
-    note = shown.rpartition("[Cut from ")[2]
-    names = note.partition(" Also in it: ")[2].split()
-    assert names
-    assert set(names) <= set(again.replace(",", " ").split())
