@@ -15,14 +15,17 @@ from typing import Final, NamedTuple, TypeAlias
 
 from windlass.cascade.check import check
 from windlass.cascade.flow import certain, may_have_run
-from windlass.cascade.layers import load_own_injectors
-from windlass.cascade.load import Loaded, PartialCascade, load, sort_mistakes
+from windlass.cascade.layers import injector_folders, load_own_injectors
+from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
 from windlass.cascade.tool_cascades import add_cascades, is_path, named_cascades
 from windlass.cascade.tools_named import tools_named
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
+from windlass.injectors.markdown import folder_in
+from windlass.injectors.matched import Knowledge
+from windlass.safety.files import HERE, Folders, UnreadableError
 from windlass.text.templates import TemplateError
 from windlass.tools.registry import Registry
 
@@ -44,12 +47,15 @@ class ReadyCascade(NamedTuple):
     children: Mapping[Place, ReadyCascade]
     tool_cascades: Mapping[str, ReadyCascade] = MappingProxyType({})
     """The cascades that are tools of it or of one below, by their file; the top alone has them."""
+    folders: Folders = HERE
+    """Where the files must lie that it names."""
 
     def copy_for_run(self) -> ReadyCascade:
         """The same for a run of its own beside others: tools of its servers are not theirs."""
         children = {place: child.copy_for_run() for place, child in self.children.items()}
         tools = {file: each.copy_for_run() for file, each in self.tool_cascades.items()}
-        return ReadyCascade(self.cascade, self.registry.copy(), children, tools)
+        own = self.registry.copy()
+        return self._replace(registry=own, children=children, tool_cascades=tools)
 
     def walk(self) -> Iterator[ReadyCascade]:
         """It, and all below it, in the order of the file; then the cascades that are tools."""
@@ -93,14 +99,15 @@ def read_family(
     tools: Registry,
     file: FilePath | None,
     registry_of: Callable[[FilePath], Registry],
-    read: Callable[[FilePath], Loaded] = load,
+    read: Callable[[FilePath, Folders], Loaded],
 ) -> CascadeFamily:
     """The cascade and all that it names, read from their files; nothing is checked yet.
 
-    `file` is the cascade's own (None: it has none, and refers from the current folder);
-    `registry_of` gives the tools of the cascade in a file, and `read` what the file holds.
+    `file` is the cascade's own (None: it has none); `registry_of` gives the tools of the cascade in
+    a file, and `read` what the file holds, whose own files must lie in the folders it is given.
     """
-    reading, own = _Reading(registry_of, read), () if file is None else (file,)
+    own = () if file is None else (file,)
+    reading = _Reading(registry_of, read, loaded.reading.folders)
     family = reading.family(loaded, tools, own, 0)
     family = replace(family, tool_cascades=reading.tool_cascades())
     for each in family.walk():
@@ -113,7 +120,9 @@ class _Reading:
     """The work in hand: each file is read once."""
 
     registry_of: Callable[[FilePath], Registry]
-    load: Callable[[FilePath], Loaded]
+    load: Callable[[FilePath, Folders], Loaded]
+    folders: Folders
+    """In which what is named must lie, and besides in the folder of the file that names it."""
     read: dict[FilePath, tuple[Loaded, Registry]] = field(
         default_factory=dict[FilePath, tuple[Loaded, Registry]]
     )
@@ -132,9 +141,7 @@ class _Reading:
                 self.of_tools[file] = self.family(*held, (FilePath(file),), 0)
         return {file: family for file, family in self.of_tools.items() if family is not None}
 
-    def add_tools(
-        self, partial: PartialCascade, tools: Registry, folder: FilePath
-    ) -> list[Mistake]:
+    def add_tools(self, partial: PartialCascade, tools: Registry) -> list[Mistake]:
         """Register the tools in files and folders that a cascade names; returns what is wrong.
 
         Those that it uses are to be read.
@@ -143,9 +150,13 @@ class _Reading:
         for position, item in enumerate(partial.cascade.tools):
             if is_path(item):
                 try:
-                    add_cascades(tools, folder / item)
+                    folders = partial.reading.folders
+                    folders.find(item)
+                    add_cascades(tools, folders.at(item))
                 except CascadeError as error:
                     mistakes += error.mistakes
+                except UnreadableError as error:
+                    mistakes.append(partial.mistake(("tools", position), f"{item!r} {error}"))
                 except UsageError as error:
                     mistakes.append(partial.mistake(("tools", position), str(error)))
         for file in named_cascades(tools, tools_named(partial.cascade, tools.names())):
@@ -161,18 +172,21 @@ class _Reading:
         """
         if loaded.partial is None:
             return CascadeFamily(loaded, tools)
-        partial, folder = loaded.partial, chain[-1].parent if chain else FilePath()
+        partial, folders = loaded.partial, loaded.reading.folders
         children: dict[Place, CascadeFamily] = {}
-        mistakes = self.add_tools(partial, tools, folder)
+        mistakes = self.add_tools(partial, tools)
         for index, phase in enumerate(loaded.partial.cascade.phases):
             for position, sub in enumerate(phase.sub_cascades):
                 path: Path = ("phases", index, "sub_cascades", position, "ref")
-                file = folder / sub.ref
+                file = folders.at(sub.ref)
                 if problem := _not_to_run(file, sub.ref, chain, depth):
                     mistakes.append(partial.mistake(path, problem))
                     continue
                 try:
+                    folders.find(sub.ref)
                     held = self.file(file)
+                except UnreadableError as error:
+                    mistakes.append(partial.mistake(path, f"{sub.ref!r} {error}"))
                 except CascadeError as error:
                     mistakes += error.mistakes
                 except UsageError as error:
@@ -188,7 +202,8 @@ class _Reading:
         """What a file holds, and the tools for it. Raises UsageError where it cannot be read."""
         real = file.resolve()
         if real not in self.read:
-            self.read[real] = self.load(file), self.registry_of(file)
+            loaded = self.load(file, self.folders.with_first(file.parent))
+            self.read[real] = loaded, self.registry_of(file)
         return self.read[real]
 
 
@@ -247,6 +262,21 @@ def check_family(
     for each in family.tool_cascades.values():
         listed += check_family(each, servers)
     return tuple(dict.fromkeys(listed))
+
+
+def outside_root(family: CascadeFamily, root: FilePath) -> Iterator[Mistake]:
+    """The folders of injectors that lead out of the root."""
+    for partial in (each.loaded.partial for each in family.walk()):
+        if partial is None:
+            continue
+        places: dict[Path, Cascade | Phase] = {(): partial.cascade}
+        places |= {("phases", at): phase for at, phase in enumerate(partial.cascade.phases)}
+        for place, holder in places.items():
+            for path, folder in injector_folders(holder):
+                try:
+                    folder_in(root, folder, hidden=Knowledge.name not in path)
+                except UsageError as error:
+                    yield partial.mistake((*place, "injectors", *path), str(error))
 
 
 def _outputs(family: CascadeFamily) -> dict[int, list[str]]:
@@ -382,4 +412,5 @@ def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -
         file: make_ready(each, auto=auto, model=cascade.model)
         for file, each in family.tool_cascades.items()
     }
-    return ReadyCascade(cascade, family.tools, children, tool_cascades)
+    folders = family.loaded.reading.folders
+    return ReadyCascade(cascade, family.tools, children, tool_cascades, folders)

@@ -11,12 +11,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from windlass.safety.store_parts import in_a_store
 
+PROMPT_BYTES: Final = 1_000_000
+"""Bytes of a text that is named to stand in a request."""
 MOST_BYTES: Final = 10_000_000
 """Bytes of a text that is read as a whole, where nothing else is said."""
 
@@ -35,15 +37,15 @@ class MissingFileError(UnreadableError):
     """There is no such file."""
 
 
-def is_open(folder: Path, real: Path) -> bool:
+def is_open(folder: Path, real: Path, *, hidden: bool = False) -> bool:
     """Whether what lies at a real path in a folder may be looked at by those who name files in it.
 
-    Names that begin with a dot, and stores of Windlass, are nobody's business.
+    Stores of Windlass are nobody's business, nor names that begin with a dot, but for `hidden`.
     """
     folder = folder.resolve()
     if not real.is_relative_to(folder) or in_a_store(folder, real):
         return False
-    return not any(part.startswith(".") for part in real.relative_to(folder).parts)
+    return hidden or not any(part.startswith(".") for part in real.relative_to(folder).parts)
 
 
 def read_bytes(path: Path, most: int = MOST_BYTES) -> bytes:
@@ -65,12 +67,14 @@ class Folders:
     """
 
     paths: tuple[Path, ...] = (Path(),)
-    words: str = "the folder of the cascade and the root (--root)"
-    """What messages call them."""
+    outside: str = "lies outside the folder of the cascade; move the file there"
+    """What is said of a file elsewhere, behind its name."""
+    hidden: bool = False
+    """Whether names that begin with a dot are open, too."""
 
     def with_first(self, folder: Path) -> Folders:
         """These and another one, which names are relative to."""
-        return Folders((folder, *self.paths), self.words)
+        return replace(self, paths=(folder, *self.paths))
 
     def at(self, name: str | Path) -> Path:
         """The path that a name stands for."""
@@ -83,27 +87,52 @@ class Folders:
         """
         return self._find(name)[0]
 
+    def holds(self, name: str | Path) -> bool:
+        """Whether a name stands for a path that `find` gives."""
+        try:
+            self.find(name)
+        except UnreadableError:
+            return False
+        return True
+
+    def open(self, name: str | Path) -> BinaryIO:
+        """The file that a name stands for, to read from. Raises UnreadableError."""
+        return open_file(*self._find(name))
+
+    def read_bytes(self, name: str | Path, most: int = MOST_BYTES) -> bytes:
+        """The bytes of a file, `most` of them at most. Raises UnreadableError."""
+        with self.open(name) as file:
+            return _read(file, most)
+
     def read_text(self, name: str | Path, most: int = MOST_BYTES) -> str:
-        """The text of a file. Raises UnreadableError."""
-        real, folder = self._find(name)
-        with open_file(real, folder) as file:
-            return _text(_read(file, most))
+        """The text of a file of at most `most` bytes. Raises UnreadableError."""
+        return _text(self.read_bytes(name, most))
 
     def _find(self, name: str | Path) -> tuple[Path, Path]:
         """The real path of a file, and that of the folder it lies in."""
         try:
             real = Path(os.path.realpath(self.at(name)))
             around = [each for each in map(_real, self.paths) if real.is_relative_to(each)]
-            folder = next((each for each in around if is_open(each, real)), None)
+            open_to = (each for each in around if is_open(each, real, hidden=self.hidden))
+            folder = next(open_to, None)
         except (OSError, ValueError) as error:  # a name that no file can have
             raise _unreadable(error) from error
         if folder is not None:
             return real, folder
         if not around:
-            raise UnreadableError(f"lies outside {self.words}")
+            raise UnreadableError(self.outside)
         if in_a_store(around[0], real):
-            raise UnreadableError("lies in a store of Windlass, which is not open to it")
-        raise UnreadableError("is hidden (a name begins with a dot), so it is not open to it")
+            raise UnreadableError("lies in a store of Windlass, and is not open here")
+        raise UnreadableError("is hidden (a name that begins with a dot), and is not open here")
+
+
+def in_root(root: Path, *, hidden: bool = False) -> Folders:
+    """The folder in which tools work, `hidden` as in `Folders`."""
+    return Folders((root,), f"leads out of the folder {str(root)!r} (--root)", hidden)
+
+
+HERE: Final = Folders()
+"""The current folder alone."""
 
 
 def _real(folder: Path) -> Path:
