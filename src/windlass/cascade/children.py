@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path as FilePath
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from windlass.cascade.check import check
 from windlass.cascade.flow import certain, may_have_run
@@ -21,7 +23,7 @@ from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
 from windlass.cascade.tool_cascades import add_cascades, is_path, named_cascades
-from windlass.cascade.tools_named import tools_named
+from windlass.cascade.tools_named import place_of_tool, tools_named
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.injectors.markdown import folder_in
 from windlass.injectors.matched import Knowledge
@@ -56,6 +58,11 @@ class ReadyCascade(NamedTuple):
         tools = {file: each.copy_for_run() for file, each in self.tool_cascades.items()}
         own = self.registry.copy()
         return self._replace(registry=own, children=children, tool_cascades=tools)
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions it comes to: its own, and those of its sub-cascades."""
+        return 1 + sum(child.sessions for child in self.children.values())
 
     def walk(self) -> Iterator[ReadyCascade]:
         """It, and all below it, in the order of the file; then the cascades that are tools."""
@@ -109,10 +116,22 @@ def read_family(
     own = () if file is None else (file,)
     reading = _Reading(registry_of, read, loaded.reading.folders)
     family = reading.family(loaded, tools, own, 0)
-    family = replace(family, tool_cascades=reading.tool_cascades())
+    tool_cascades = reading.tool_cascades()
+    mistakes = (*family.mistakes, *reading.circles())
+    family = replace(family, tool_cascades=tool_cascades, mistakes=mistakes)
     for each in family.walk():
         each.tools.modules.protect(*own, *reading.read)
     return family
+
+
+class _Naming(NamedTuple):
+    """Where a cascade names another one, and what it calls it."""
+
+    partial: PartialCascade
+    place: Path
+    name: str
+    by_call: bool = False
+    """Whether it is named as a tool."""
 
 
 @dataclass(slots=True)
@@ -132,6 +151,8 @@ class _Reading:
         default_factory=dict[str, "CascadeFamily | None"]
     )
     """Of the cascades that are tools and are named (None: it is yet to be read)."""
+    names: dict[tuple[str, str], _Naming] = field(default_factory=dict[Any, Any])
+    """Where one file names another, by their real paths: as a sub-cascade, or to be called."""
 
     def tool_cascades(self) -> dict[str, CascadeFamily]:
         """The cascades that are tools of those read, and of these cascades in their turn."""
@@ -141,7 +162,26 @@ class _Reading:
                 self.of_tools[file] = self.family(*held, (FilePath(file),), 0)
         return {file: family for file, family in self.of_tools.items() if family is not None}
 
-    def add_tools(self, partial: PartialCascade, tools: Registry) -> list[Mistake]:
+    def circles(self) -> list[Mistake]:
+        """Where cascades that call each other as tools would do so without end."""
+        graph: dict[str, set[str]] = {}
+        for above, below in self.names:
+            graph.setdefault(above, set()).add(below)
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            way = list(reversed(error.args[1]))
+            told = [self.names[pair] for pair in pairwise(way)]
+            # One of sub-cascades alone is told where they are read.
+            called = next((each for each in told if each.by_call), None)
+            if called is not None:
+                text = _without_end(called.name, [FilePath(each) for each in way])
+                return [called.partial.mistake(called.place, text)]
+        return []
+
+    def add_tools(
+        self, partial: PartialCascade, tools: Registry, chain: tuple[FilePath, ...]
+    ) -> list[Mistake]:
         """Register the tools in files and folders that a cascade names; returns what is wrong.
 
         Those that it uses are to be read.
@@ -161,6 +201,10 @@ class _Reading:
                     mistakes.append(partial.mistake(("tools", position), str(error)))
         for file in named_cascades(tools, tools_named(partial.cascade, tools.names())):
             self.of_tools.setdefault(str(file), None)
+        for name in tools_named(partial.cascade, ()) if chain else ():
+            for file in named_cascades(tools, [name]):
+                naming = _Naming(partial, place_of_tool(partial.cascade, name), name, by_call=True)
+                self.names.setdefault((os.path.realpath(chain[-1]), str(file)), naming)
         return mistakes
 
     def family(
@@ -174,7 +218,7 @@ class _Reading:
             return CascadeFamily(loaded, tools)
         partial, folders = loaded.partial, loaded.reading.folders
         children: dict[Place, CascadeFamily] = {}
-        mistakes = self.add_tools(partial, tools)
+        mistakes = self.add_tools(partial, tools, chain)
         for index, phase in enumerate(loaded.partial.cascade.phases):
             for position, sub in enumerate(phase.sub_cascades):
                 path: Path = ("phases", index, "sub_cascades", position, "ref")
@@ -195,6 +239,9 @@ class _Reading:
                     self.count += 1
                     if self.count > CASCADES:
                         raise CascadeError([partial.mistake(path, _too_many(sub.ref))])
+                    if chain:
+                        pair = os.path.realpath(chain[-1]), os.path.realpath(file)
+                        self.names.setdefault(pair, _Naming(partial, path, sub.ref))
                     children[index, position] = self.family(*held, (*chain, file), depth + 1)
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 
@@ -219,9 +266,7 @@ def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: in
     real = os.path.realpath(file)
     above = [os.path.realpath(each) for each in chain]
     if real in above:
-        names = [each.name for each in (*chain[above.index(real) :], file)]
-        way = " -> ".join(names)
-        return f"{ref!r} would run itself without end ({way}); take one of these references out"
+        return _without_end(ref, (*chain[above.index(real) :], file))
     if depth >= DEPTH:
         names = [each.name for each in (*chain, file)]
         return (
@@ -229,6 +274,11 @@ def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: in
             f" nested at most {DEPTH} deep"
         )
     return None
+
+
+def _without_end(name: str, files: Iterable[FilePath]) -> str:
+    way = " -> ".join(file.name for file in files)
+    return f"{name!r} would run itself without end ({way}); take one of these references out"
 
 
 # ---- what is wrong, and what is needed ----------------------------------------------------------
