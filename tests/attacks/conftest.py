@@ -5,10 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import strategies as st
 
 from tests.cli.conftest import CommandLine, windlass
 
-__all__ = ["own_marks", "windlass"]
+__all__ = ["odd_words", "own_marks", "windlass"]
+
+odd_words = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from([*"[]{}=,.#'\"\\\n<>&;:/@$%?*|-", '"""', "'''", "[[", "]]", "\\u0000", "\r"]),
+    st.sampled_from(["<![CDATA[", "]]>", "<!--", "-->", "<?x", "&lt;", "&#0;", "\ufeff", "\u202e"]),
+)
+"""Pieces of text that mean something to some reader, and any others."""
 
 
 @pytest.fixture(autouse=True)

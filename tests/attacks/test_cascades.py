@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.conftest import CommandLine, windlass
-from tests.engine.harness import cascade, phase
+from tests.engine.harness import call, calls, cascade, phase
+from windlass.wire.base import Request
 
 __all__ = ["windlass"]
 
@@ -147,3 +151,116 @@ def test_sessions_nested_without_end_are_told(family: CommandLine) -> None:
         said = family(*words)
         assert said.code not in (0, None)
         assert "nested more than 100 levels deep" in said.complaint
+
+
+# ---- cascades that are tools --------------------------------------------------------
+
+
+def as_tool(line: CommandLine, name: str, *tackle: str, **keys: Any) -> None:
+    """A cascade that is a tool and may call others that lie beside it."""
+    own = {"cascade_id": name, "inputs_schema": {"x": "any"}, "tools": ["./"]}
+    line.write(f"{name}.json", {**cascade(phase("p", tackle=[*tackle], **keys)), **own})
+
+
+def call_all(times: int) -> Callable[[Request], Any]:
+    """A model that calls each cascade it may so many times at once, as long as it may."""
+
+    def script(request: Request) -> Any:
+        names = [tool.name for tool in request.tools if tool.name.startswith("c")]
+        asked = [
+            call(name, json.dumps({"x": f"{at} of {len(request.messages)}"}))
+            for name in names
+            for at in range(times)
+        ]
+        return calls(*asked) if asked else "done"
+
+    return script
+
+
+CIRCLES: dict[str, tuple[dict[str, list[str]], str]] = {
+    "itself": ({"c0": ["c0"]}, "c0.json -> c0.json"),
+    "another": ({"c0": ["c1"], "c1": ["c0"]}, "c0.json -> c1.json -> c0.json"),
+    "a third": ({"c0": ["c1"], "c1": ["c2"], "c2": ["c1"]}, "c1.json -> c2.json -> c1.json"),
+}
+
+
+@pytest.mark.parametrize("kind", CIRCLES)
+@pytest.mark.parametrize("command", ["check", "run", "dry run", "batch"])
+def test_cascades_that_call_themselves_as_tools_are_refused(
+    windlass: CommandLine, command: str, kind: str
+) -> None:
+    named_by, way = CIRCLES[kind]
+    for name, tackle in named_by.items():
+        as_tool(windlass, name, *tackle)
+    windlass.write("in.csv", "x\n1\n")
+    words = {
+        "check": ["check", "c0.json"],
+        "run": ["run", "c0.json", "-i", "x=1"],
+        "dry run": ["run", "c0.json", "-i", "x=1", "--dry-run"],
+        "batch": ["batch", "c0.json", "in.csv", "--out", "r.jsonl"],
+    }
+    said = windlass(*words[command])
+    assert said.code == 2, said.err
+    assert re.search(r"c\d.json:\d+: phase 'p', tackle: 'c\d' would run itself", said.complaint)
+    (told,) = re.findall(r"without end \((.*)\)", said.complaint)
+    files = way.split(" -> ")[:-1]
+    assert sorted(told.split(" -> ")[:-1]) == sorted(files)  # from any of them on
+    assert windlass.requests == []
+
+
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_circle_of_a_tool_and_a_sub_cascade_is_refused(
+    windlass: CommandLine, *, turned: bool
+) -> None:
+    first, second = ("c1", "c0") if turned else ("c0", "c1")
+    as_tool(windlass, first, second)
+    as_tool(windlass, second, sub_cascades=[{"ref": f"{first}.json"}])
+    said = windlass("run", "c0.json", "-i", "x=1")
+    assert said.code == 2
+    assert "would run itself without end" in said.complaint
+    assert windlass.requests == []
+
+
+@pytest.mark.parametrize("judging", ["loop_until", "ward", "soundings"])
+def test_a_cascade_that_judges_itself_is_refused(windlass: CommandLine, judging: str) -> None:
+    picked = {"factor": 2, "evaluator_instructions": "Pick the best."}
+    keys: dict[str, dict[str, Any]] = {
+        "loop_until": {"rules": {"loop_until": "c0"}},
+        "ward": {"wards": {"post": [{"validator": "c0", "mode": "blocking"}]}},
+        "soundings": {"soundings": {**picked, "validator": "c0"}},
+    }
+    as_tool(windlass, "c0", **keys[judging])
+    said = windlass("check", "c0.json")
+    assert said.code == 2
+    assert "'c0' would run itself without end (c0.json -> c0.json)" in said.complaint
+
+
+def test_one_that_a_manifest_offers_to_itself_is_refused_when_it_is_called(
+    windlass: CommandLine,
+) -> None:
+    own = {"cascade_id": "c0", "inputs_schema": {"x": "any"}, "tools": ["./"]}
+    windlass.write("c0.json", {**cascade(phase("p", tackle="manifest")), **own})
+    windlass.script = call_all(1)
+    said = windlass("run", "c0.json", "-i", "x=1", "--session", "s1", "--max-turns", "9")
+    assert "Traceback" not in said.err
+    assert len(windlass("sessions", "--json").json) == 1
+
+
+@pytest.mark.parametrize("limits", [("400",), ("12", "400")])
+def test_the_sessions_of_all_that_are_called_are_counted(
+    windlass: CommandLine, limits: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a bound: 9,330 sessions in 320 seconds. Those of before it is resumed count, too."""
+    monkeypatch.setattr("windlass.engine._cascades_called.CASCADES", 30)
+    as_tool(windlass, "c3", sub_cascades=[{"ref": "d.json"}] * 3)
+    windlass.write("d.json", cascade(phase("q")))
+    for level in range(3):
+        as_tool(windlass, f"c{level}", f"c{level + 1}", rules={"max_turns": 9})
+    windlass.script = call_all(5)
+    for at, limit in enumerate(limits):
+        how = ("--resume", "s1") if at else ("--session", "s1", "-i", "x=1")
+        said = windlass("run", "c0.json", *how, "--max-turns", limit)
+        assert "Traceback" not in said.err
+    listed = windlass("sessions", "--json", "--limit", "1000").json
+    assert 20 < len(listed) - 1 <= 30
+    assert any("a run begins at most 30 cascades" in str(each) for each in windlass.requests)

@@ -123,15 +123,19 @@ class TestTool:
         ran = await house.run(main(house, phase("a", tackle=["lookup"])), asks)
         assert "Found the cascade 'lookup' failed: phase 'look' used up" in str(ran.result.output)
 
-    async def test_one_that_calls_itself_ends_at_the_deepest_level(self, house: House) -> None:
-        lookup(house, phase("look", tackle=["lookup"]), tools=["./"])
+    async def test_calls_are_nested_as_deep_as_sub_cascades(self, house: House) -> None:
+        for level in range(1, 8):
+            own = phase("look", tackle=[f"level{level + 1}"] if level < 7 else ())
+            write(house, f"tools/level{level}.json", own, inputs_schema=TOPIC, tools=["./"])
 
         def script(request: Request) -> Any:
             last = request.messages[-1]
-            return last.text if last.role == "tool" else calls(call("lookup", '{"topic": "x"}'))
+            if last.role == "tool" or not request.tools:
+                return last.text
+            return calls(call(request.tools[0].name, '{"topic": "x"}'))
 
-        ran = await house.run(main(house, phase("a", tackle=["lookup"])), script)
-        assert "cascades are nested at most 5 deep, and 'lookup' would be more" in str(
+        ran = await house.run(main(house, phase("a", tackle=["level1"])), script)
+        assert "cascades are nested at most 5 deep, and 'level6' would be more" in str(
             ran.result.output
         )
         sessions = ran.store.query("SELECT DISTINCT session_id AS s FROM unified_logs")

@@ -101,15 +101,14 @@ class RecordedWork:
         program, registry = load_program(
             task, self.settings, self.tools, auto=auto, record=self._asked
         )
-        folders = [folder for each in program.task.walk() for folder in each.folders]
-        self._check([ReadyCascade(program.cascade, registry, {})], folders)
+        self._check([ReadyCascade(program.cascade, registry, {})])
         return program, registry
 
     @property
     def _asked(self) -> Path | None:
         return None if self.trust else self.store
 
-    def _check(self, family: Sequence[ReadyCascade], folders: Sequence[str] = ()) -> None:
+    def _check(self, family: Sequence[ReadyCascade]) -> None:
         """Raise TrustNeeded for what nobody trusts."""
         if self.trust:
             return
@@ -121,7 +120,6 @@ class RecordedWork:
             given = add_tools(_empty_registry(), self.tools).names()
             for each in family:
                 wanted += _reached(each.cascade, each.registry, self.settings, given)
-            wanted += _outside(folders, self.settings.root)
         if not wanted:
             return
         named = f"name it yourself ({self.way}), or " if self.way else ""
@@ -173,7 +171,6 @@ def _reached(
 
     `given` are the tools that the user hands in now.
     """
-    from windlass.cascade.layers import injectors_of
     from windlass.cascade.model import tool_names
     from windlass.cascade.tools_named import (
         chooses_tools,
@@ -194,18 +191,6 @@ def _reached(
         known = name in registry.names() and name not in given
         if known and registry.get(name).effects == "external":
             yield f"the tool {name}"
-    for phase in cascade.phases:
-        injectors = injectors_of(cascade, phase)
-        specs = injectors.specs.values() if injectors else ()
-        folders = [spec.options["folder"] for spec in specs if "folder" in spec.options]
-        yield from _outside(folders, settings.root)
-
-
-def _outside(folders: Sequence[str], root: Path) -> list[str]:
-    """Those of some folders that lie outside the root, in words."""
-    real = root.resolve()
-    outside = (name for name in folders if not (real / name).resolve().is_relative_to(real))
-    return [f"the folder {name!r}" for name in outside]
 
 
 def _places(folders: Sequence[Path]) -> list[str]:

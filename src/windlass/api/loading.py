@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from windlass.api.options import CascadeSource, Tools
 from windlass.errors import CascadeError, Mistake, TaskFileError
+from windlass.safety.files import Folders
 from windlass.settings.modules import Modules
 from windlass.settings.settings import Settings
-from windlass.settings.trust import is_trusted
+from windlass.settings.trust import is_trusted, trusted_folders
 
 if TYPE_CHECKING:
     from windlass.cascade.children import CascadeFamily, ReadyCascade
@@ -143,12 +144,13 @@ def load_family(
     how: ReadingOptions = PLAIN,
 ) -> tuple[CascadeFamily, list[Mistake]]:
     """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
-    from windlass.cascade.children import check_family
+    from windlass.cascade.children import check_family, outside_root
     from windlass.cascade.dialects import perhaps_misread
 
     family = read_cascade(cascade, settings, tools, how)
     warnings = [warning for each in family.walk() for warning in perhaps_misread(each.loaded)]
-    if mistakes := check_family(family, settings.mcp_servers):
+    mistakes = check_family(family, settings.mcp_servers)
+    if mistakes := (*mistakes, *outside_root(family, settings.root)):
         raise CascadeError(mistakes, warnings)
     return family, list(dict.fromkeys(warnings))
 
@@ -177,20 +179,33 @@ def read_cascade(
                 add_cascades(registry, settings.folder / item)
         return registry if how.record is None else _asking(registry, how.record)
 
-    def read(each: str | Path) -> Loaded:
-        return load(each, lenient=how.lenient)
+    def read(file: Path, folders: Folders) -> Loaded:
+        return load(file, lenient=how.lenient, folders=folders)
 
-    file: Path | None
+    named = cascade.file if isinstance(cascade, Cascade) else cascade
+    file = Path(named) if isinstance(named, str | Path) and named else None
+    folders = folders_of(Path() if file is None else file.parent, settings)
     if isinstance(cascade, str | Path):
-        file, loaded = Path(cascade), read(cascade)
+        loaded = read(Path(cascade), folders)
     else:
-        named = cascade.file if isinstance(cascade, Cascade) else ""
-        file = Path(named) if named else None
-        loaded = from_python(cascade, lenient=how.lenient)
+        loaded = from_python(cascade, lenient=how.lenient, folders=folders)
     family = read_family(loaded, registry_of(cascade), file, registry_of, read)
     if how.lenient:
         return family.changed(partial(without_unknown_tools, servers=settings.mcp_servers))
     return family
+
+
+def folders_of(own: Path, settings: Settings) -> Folders:
+    """Where the files must lie that a cascade in the folder `own` names.
+
+    That is in it, in the root, and in the trusted folder around it.
+    """
+    root, real = settings.root, own.resolve()
+    trusted = (folder for folder in trusted_folders() if real.is_relative_to(folder))
+    outside = (
+        f"lies outside the folder of the cascade and the root {str(root.resolve())!r} (--root)"
+    )
+    return Folders((own, root, *trusted), f"{outside}; move the file there")
 
 
 def _asking(registry: Registry, record: Path) -> Registry:
@@ -221,7 +236,7 @@ def load_program(
     """
     from windlass.cascade.layers import load_own_injectors
     from windlass.cascade.needs import not_given
-    from windlass.tasks.compile import compile_task
+    from windlass.tasks.compile import compile_task, outside_root
     from windlass.tasks.parse import load_task
 
     source = load_task(task) if isinstance(task, str | Path) else task
@@ -229,10 +244,15 @@ def load_program(
     if record is not None:
         _asking(registry, record)
     servers = settings.mcp_servers
-    program = compile_task(source, tools=registry, servers=servers, strict=strict)
+    beside = Path(source.file).parent
+    if record is not None and not beside.resolve().is_relative_to(settings.root.resolve()):
+        beside = Path()
+    folders = folders_of(beside, settings)
+    program = compile_task(source, tools=registry, servers=servers, strict=strict, folders=folders)
     load_own_injectors(program.cascade, registry.modules)
-    if input is not None and (missing := not_given(program.needs, input)):
-        raise TaskFileError(missing)
+    outside = outside_root(program, settings.root, with_inputs=input is None)
+    if mistakes := (*outside, *(() if input is None else not_given(program.needs, input))):
+        raise TaskFileError(mistakes)
     if auto and program.cascade.auto_context is None:
         program = program.with_windows()
     return program, registry

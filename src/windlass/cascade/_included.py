@@ -10,8 +10,7 @@ from typing import Any
 
 from windlass.cascade.source import ParsedText, Path, path_text
 from windlass.errors import Mistake, did_you_mean
-
-_MOST_BYTES = 1_000_000
+from windlass.safety.files import PROMPT_BYTES, Folders, MissingFileError, UnreadableError
 
 
 def with_included_texts(data: Any, reading: ParsedText) -> tuple[Any, list[Mistake]]:
@@ -23,17 +22,16 @@ def with_included_texts(data: Any, reading: ParsedText) -> tuple[Any, list[Mista
     if not isinstance(phases, list):
         return data, []
     mistakes: list[Mistake] = []
-    folder = FilePath(reading.file).parent if reading.lines else FilePath()
 
     def included(holder: Any, path: Path, name: str) -> Any:
         written = holder.get("instructions") if isinstance(holder, dict) else None
         if not isinstance(written, str) or not written.strip().startswith("@"):
             return holder
         named = written.strip().removeprefix("@").strip()
-        file = folder / named
+        file = reading.folders.at(named)
         if len(named.split()) != 1 and not _is_file(file):
             return holder  # somebody is spoken to
-        text, problem = _text_of(file, named, folder)
+        text, problem = _text_of(named, reading.folders)
         if problem:
             place = f"phase {name!r}, {path_text((*path[2:], 'instructions'))}: {problem}"
             line = reading.line((*path, "instructions"))
@@ -60,20 +58,15 @@ def _is_file(file: FilePath) -> bool:
         return False
 
 
-def _text_of(file: FilePath, name: str, folder: FilePath) -> tuple[str, str]:
+def _text_of(name: str, folders: Folders) -> tuple[str, str]:
     """The text of a file, and why there is none."""
     try:
-        if not file.resolve().is_relative_to(folder.resolve()):
-            return "", f"'@{name}' lies outside the folder of the cascade; move the file beside it"
-        if not file.is_file():
-            there = [each.name for each in file.parent.iterdir()] if file.parent.is_dir() else []
-            near = did_you_mean(file.name, there) if there else "there is no such folder"
-            return "", f"'@{name}' names a file beside the cascade that is not there; {near}"
-        if file.stat().st_size > _MOST_BYTES:
-            return "", f"'@{name}' has more than {_MOST_BYTES:,} bytes"
-        text = file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return "", f"'@{name}' is not UTF-8 text"
-    except (OSError, ValueError) as error:
-        return "", f"'@{name}' cannot be read ({getattr(error, 'strerror', None) or error})"
+        text = folders.read_text(name, PROMPT_BYTES)
+    except MissingFileError:
+        file = folders.at(name)
+        there = [each.name for each in file.parent.iterdir()] if file.parent.is_dir() else []
+        near = did_you_mean(file.name, there) if there else "there is no such folder"
+        return "", f"'@{name}' names a file beside the cascade that is not there; {near}"
+    except UnreadableError as error:
+        return "", f"'@{name}' {error}"
     return text, "" if text.strip() else f"'@{name}' is empty"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 from windlass.cascade.deterministic import ASKING, BESIDE_TOOL, DEFAULT, SQL
@@ -14,6 +13,7 @@ from windlass.cascade.source import Path
 from windlass.cascade.tools_named import wards_of
 from windlass.errors import Mistake, WindlassError, did_you_mean
 from windlass.messages import ToolSpec
+from windlass.safety.files import PROMPT_BYTES, MissingFileError, UnreadableError
 from windlass.tools.registry import Registry
 
 _TRYING: Final = ("loop_until", "max_attempts", "max_turns", "on_exhausted")
@@ -70,8 +70,12 @@ def call_mistakes(
         return
     if tool.startswith(SQL):
         name = tool.removeprefix(SQL).strip()
-        if not (FilePath(partial.reading.file).parent / name).is_file():
+        try:
+            partial.reading.folders.read_text(name, PROMPT_BYTES)
+        except MissingFileError:
             yield partial.mistake((*base, "tool"), f"no such file: {name!r}")
+        except UnreadableError as error:
+            yield partial.mistake((*base, "tool"), f"{name!r} {error}")
         return
     spec = _spec_of(tools, tool)
     if spec is None:

@@ -9,20 +9,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path as FilePath
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from windlass.cascade.check import check
 from windlass.cascade.flow import certain, may_have_run
-from windlass.cascade.layers import load_own_injectors
-from windlass.cascade.load import Loaded, PartialCascade, load, sort_mistakes
+from windlass.cascade.layers import injector_folders, load_own_injectors
+from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
 from windlass.cascade.tool_cascades import add_cascades, is_path, named_cascades
-from windlass.cascade.tools_named import tools_named
+from windlass.cascade.tools_named import place_of_tool, tools_named
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
+from windlass.injectors.markdown import folder_in
+from windlass.injectors.matched import Knowledge
+from windlass.safety.files import HERE, Folders, UnreadableError
 from windlass.text.templates import TemplateError
 from windlass.tools.registry import Registry
 
@@ -44,12 +49,20 @@ class ReadyCascade(NamedTuple):
     children: Mapping[Place, ReadyCascade]
     tool_cascades: Mapping[str, ReadyCascade] = MappingProxyType({})
     """The cascades that are tools of it or of one below, by their file; the top alone has them."""
+    folders: Folders = HERE
+    """Where the files must lie that it names."""
 
     def copy_for_run(self) -> ReadyCascade:
         """The same for a run of its own beside others: tools of its servers are not theirs."""
         children = {place: child.copy_for_run() for place, child in self.children.items()}
         tools = {file: each.copy_for_run() for file, each in self.tool_cascades.items()}
-        return ReadyCascade(self.cascade, self.registry.copy(), children, tools)
+        own = self.registry.copy()
+        return self._replace(registry=own, children=children, tool_cascades=tools)
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions it comes to: its own, and those of its sub-cascades."""
+        return 1 + sum(child.sessions for child in self.children.values())
 
     def walk(self) -> Iterator[ReadyCascade]:
         """It, and all below it, in the order of the file; then the cascades that are tools."""
@@ -93,19 +106,32 @@ def read_family(
     tools: Registry,
     file: FilePath | None,
     registry_of: Callable[[FilePath], Registry],
-    read: Callable[[FilePath], Loaded] = load,
+    read: Callable[[FilePath, Folders], Loaded],
 ) -> CascadeFamily:
     """The cascade and all that it names, read from their files; nothing is checked yet.
 
-    `file` is the cascade's own (None: it has none, and refers from the current folder);
-    `registry_of` gives the tools of the cascade in a file, and `read` what the file holds.
+    `file` is the cascade's own (None: it has none); `registry_of` gives the tools of the cascade in
+    a file, and `read` what the file holds, whose own files must lie in the folders it is given.
     """
-    reading, own = _Reading(registry_of, read), () if file is None else (file,)
+    own = () if file is None else (file,)
+    reading = _Reading(registry_of, read, loaded.reading.folders)
     family = reading.family(loaded, tools, own, 0)
-    family = replace(family, tool_cascades=reading.tool_cascades())
+    tool_cascades = reading.tool_cascades()
+    mistakes = (*family.mistakes, *reading.circles())
+    family = replace(family, tool_cascades=tool_cascades, mistakes=mistakes)
     for each in family.walk():
         each.tools.modules.protect(*own, *reading.read)
     return family
+
+
+class _Naming(NamedTuple):
+    """Where a cascade names another one, and what it calls it."""
+
+    partial: PartialCascade
+    place: Path
+    name: str
+    by_call: bool = False
+    """Whether it is named as a tool."""
 
 
 @dataclass(slots=True)
@@ -113,7 +139,9 @@ class _Reading:
     """The work in hand: each file is read once."""
 
     registry_of: Callable[[FilePath], Registry]
-    load: Callable[[FilePath], Loaded]
+    load: Callable[[FilePath, Folders], Loaded]
+    folders: Folders
+    """In which what is named must lie, and besides in the folder of the file that names it."""
     read: dict[FilePath, tuple[Loaded, Registry]] = field(
         default_factory=dict[FilePath, tuple[Loaded, Registry]]
     )
@@ -123,6 +151,8 @@ class _Reading:
         default_factory=dict[str, "CascadeFamily | None"]
     )
     """Of the cascades that are tools and are named (None: it is yet to be read)."""
+    names: dict[tuple[str, str], _Naming] = field(default_factory=dict[Any, Any])
+    """Where one file names another, by their real paths: as a sub-cascade, or to be called."""
 
     def tool_cascades(self) -> dict[str, CascadeFamily]:
         """The cascades that are tools of those read, and of these cascades in their turn."""
@@ -132,8 +162,25 @@ class _Reading:
                 self.of_tools[file] = self.family(*held, (FilePath(file),), 0)
         return {file: family for file, family in self.of_tools.items() if family is not None}
 
+    def circles(self) -> list[Mistake]:
+        """Where cascades that call each other as tools would do so without end."""
+        graph: dict[str, set[str]] = {}
+        for above, below in self.names:
+            graph.setdefault(above, set()).add(below)
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            way = list(reversed(error.args[1]))
+            told = [self.names[pair] for pair in pairwise(way)]
+            # One of sub-cascades alone is told where they are read.
+            called = next((each for each in told if each.by_call), None)
+            if called is not None:
+                text = _without_end(called.name, [FilePath(each) for each in way])
+                return [called.partial.mistake(called.place, text)]
+        return []
+
     def add_tools(
-        self, partial: PartialCascade, tools: Registry, folder: FilePath
+        self, partial: PartialCascade, tools: Registry, chain: tuple[FilePath, ...]
     ) -> list[Mistake]:
         """Register the tools in files and folders that a cascade names; returns what is wrong.
 
@@ -143,13 +190,21 @@ class _Reading:
         for position, item in enumerate(partial.cascade.tools):
             if is_path(item):
                 try:
-                    add_cascades(tools, folder / item)
+                    folders = partial.reading.folders
+                    folders.find(item)
+                    add_cascades(tools, folders.at(item))
                 except CascadeError as error:
                     mistakes += error.mistakes
+                except UnreadableError as error:
+                    mistakes.append(partial.mistake(("tools", position), f"{item!r} {error}"))
                 except UsageError as error:
                     mistakes.append(partial.mistake(("tools", position), str(error)))
         for file in named_cascades(tools, tools_named(partial.cascade, tools.names())):
             self.of_tools.setdefault(str(file), None)
+        for name in tools_named(partial.cascade, ()) if chain else ():
+            for file in named_cascades(tools, [name]):
+                naming = _Naming(partial, place_of_tool(partial.cascade, name), name, by_call=True)
+                self.names.setdefault((os.path.realpath(chain[-1]), str(file)), naming)
         return mistakes
 
     def family(
@@ -161,18 +216,21 @@ class _Reading:
         """
         if loaded.partial is None:
             return CascadeFamily(loaded, tools)
-        partial, folder = loaded.partial, chain[-1].parent if chain else FilePath()
+        partial, folders = loaded.partial, loaded.reading.folders
         children: dict[Place, CascadeFamily] = {}
-        mistakes = self.add_tools(partial, tools, folder)
+        mistakes = self.add_tools(partial, tools, chain)
         for index, phase in enumerate(loaded.partial.cascade.phases):
             for position, sub in enumerate(phase.sub_cascades):
                 path: Path = ("phases", index, "sub_cascades", position, "ref")
-                file = folder / sub.ref
+                file = folders.at(sub.ref)
                 if problem := _not_to_run(file, sub.ref, chain, depth):
                     mistakes.append(partial.mistake(path, problem))
                     continue
                 try:
+                    folders.find(sub.ref)
                     held = self.file(file)
+                except UnreadableError as error:
+                    mistakes.append(partial.mistake(path, f"{sub.ref!r} {error}"))
                 except CascadeError as error:
                     mistakes += error.mistakes
                 except UsageError as error:
@@ -181,6 +239,9 @@ class _Reading:
                     self.count += 1
                     if self.count > CASCADES:
                         raise CascadeError([partial.mistake(path, _too_many(sub.ref))])
+                    if chain:
+                        pair = os.path.realpath(chain[-1]), os.path.realpath(file)
+                        self.names.setdefault(pair, _Naming(partial, path, sub.ref))
                     children[index, position] = self.family(*held, (*chain, file), depth + 1)
         return CascadeFamily(loaded, tools, children, tuple(mistakes))
 
@@ -188,7 +249,8 @@ class _Reading:
         """What a file holds, and the tools for it. Raises UsageError where it cannot be read."""
         real = file.resolve()
         if real not in self.read:
-            self.read[real] = self.load(file), self.registry_of(file)
+            loaded = self.load(file, self.folders.with_first(file.parent))
+            self.read[real] = loaded, self.registry_of(file)
         return self.read[real]
 
 
@@ -204,9 +266,7 @@ def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: in
     real = os.path.realpath(file)
     above = [os.path.realpath(each) for each in chain]
     if real in above:
-        names = [each.name for each in (*chain[above.index(real) :], file)]
-        way = " -> ".join(names)
-        return f"{ref!r} would run itself without end ({way}); take one of these references out"
+        return _without_end(ref, (*chain[above.index(real) :], file))
     if depth >= DEPTH:
         names = [each.name for each in (*chain, file)]
         return (
@@ -214,6 +274,11 @@ def _not_to_run(file: FilePath, ref: str, chain: tuple[FilePath, ...], depth: in
             f" nested at most {DEPTH} deep"
         )
     return None
+
+
+def _without_end(name: str, files: Iterable[FilePath]) -> str:
+    way = " -> ".join(file.name for file in files)
+    return f"{name!r} would run itself without end ({way}); take one of these references out"
 
 
 # ---- what is wrong, and what is needed ----------------------------------------------------------
@@ -247,6 +312,21 @@ def check_family(
     for each in family.tool_cascades.values():
         listed += check_family(each, servers)
     return tuple(dict.fromkeys(listed))
+
+
+def outside_root(family: CascadeFamily, root: FilePath) -> Iterator[Mistake]:
+    """The folders of injectors that lead out of the root."""
+    for partial in (each.loaded.partial for each in family.walk()):
+        if partial is None:
+            continue
+        places: dict[Path, Cascade | Phase] = {(): partial.cascade}
+        places |= {("phases", at): phase for at, phase in enumerate(partial.cascade.phases)}
+        for place, holder in places.items():
+            for path, folder in injector_folders(holder):
+                try:
+                    folder_in(root, folder, hidden=Knowledge.name not in path)
+                except UsageError as error:
+                    yield partial.mistake((*place, "injectors", *path), str(error))
 
 
 def _outputs(family: CascadeFamily) -> dict[int, list[str]]:
@@ -382,4 +462,5 @@ def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -
         file: make_ready(each, auto=auto, model=cascade.model)
         for file, each in family.tool_cascades.items()
     }
-    return ReadyCascade(cascade, family.tools, children, tool_cascades)
+    folders = family.loaded.reading.folders
+    return ReadyCascade(cascade, family.tools, children, tool_cascades, folders)

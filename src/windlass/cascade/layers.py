@@ -24,6 +24,7 @@ from windlass.cascade.options import (
     Volatile,
 )
 from windlass.cascade.rules import OUTLINE, SHARE, Anchors, Choosing
+from windlass.cascade.source import Path
 from windlass.declared import Model
 from windlass.errors import CascadeError, Mistake, UsageError
 from windlass.injectors.known import BUILTIN, InjectorSpec, injector_class
@@ -324,6 +325,17 @@ def injectors_of(cascade: Cascade, phase: Phase) -> PhaseInjectors | None:
         own = OwnInjector.model_validate(each)
         specs[own.use] = InjectorSpec(own.use, own.cap, own.priority, own.options)
     return PhaseInjectors(specs, options.get("vary", False), options.get("volatile", "move"))
+
+
+def injector_folders(holder: Cascade | Phase) -> Iterator[tuple[Path, str]]:
+    """The folders that a cascade or a phase names for its injectors, by their place in these."""
+    written = _dumped(holder.injectors)
+    options: dict[Path, Any] = {(name,): written.get(name) for name in BUILTIN}
+    for at, own in enumerate(written.get("own", ())):
+        options["own", at, "options"] = own.get("options") if isinstance(own, Mapping) else None
+    for path, held in options.items():
+        if isinstance(held, Mapping) and isinstance(folder := held.get("folder"), str):
+            yield (*path, "folder"), folder
 
 
 def _injector_layers(cascade: Cascade, phase: Phase) -> list[Layer]:

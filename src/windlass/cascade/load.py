@@ -24,6 +24,7 @@ from windlass.cascade.model import Cascade, FileLines
 from windlass.cascade.other_products import foreign_keys, without_foreign_keys
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
+from windlass.safety.files import HERE, Folders, UnreadableError, read_bytes
 
 Format: TypeAlias = Literal["json", "yaml"]
 FORMATS: Final[dict[str, Format]] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
@@ -121,10 +122,11 @@ def _mistake(reading: ParsedText, path: Path, line: int | None, text: str) -> Mi
     return Mistake(reading.file, line, f"{place}: {text}" if place else text)
 
 
-def load(path: FilePath | str, *, lenient: bool = False) -> Loaded:
+def load(path: FilePath | str, *, lenient: bool = False, folders: Folders | None = None) -> Loaded:
     """Read a cascade file: JSON (.json) or YAML (.yaml, .yml).
 
-    `lenient`: keys that are not known are left out with a warning.
+    `lenient`: keys that are not known are left out with a warning. `folders`: where the files may
+    lie that it names (None: in its own).
 
     Raises:
         UsageError: there is no such file, or it is none that can be read.
@@ -133,7 +135,7 @@ def load(path: FilePath | str, *, lenient: bool = False) -> Loaded:
     path = FilePath(path)
     form = FORMATS.get(path.suffix.lower())
     try:
-        if not path.is_file():
+        if not path.is_file():  # which is told in more words
             raise _no_file(path)
         if form is None:
             task = "; a task in XML runs with: windlass evaluate" if path.suffix == ".xml" else ""
@@ -141,7 +143,7 @@ def load(path: FilePath | str, *, lenient: bool = False) -> Loaded:
                 f"{str(path)!r} does not have the name of a cascade file: it must end in "
                 f"{' or '.join(FORMATS)}{task}"
             )
-        text = path.read_bytes().decode("utf-8-sig")
+        text = read_bytes(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = 1 + error.object[: error.start].count(b"\n")
         byte = error.object[error.start]
@@ -149,10 +151,13 @@ def load(path: FilePath | str, *, lenient: bool = False) -> Loaded:
             f"not UTF-8: the byte 0x{byte:02X} is not part of any character; save the file as UTF-8"
         )
         raise CascadeError([Mistake(str(path), line, text)]) from error
+    except UnreadableError as error:
+        raise UsageError(f"{str(path)!r} {error}") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise UsageError(f"cannot read {str(path)!r}: {reason}") from error
-    return parse(text, name=str(path), format=form, lenient=lenient)
+    folders = folders or Folders((path.parent,))
+    return parse(text, name=str(path), format=form, lenient=lenient, folders=folders)
 
 
 def parse(
@@ -161,8 +166,9 @@ def parse(
     name: str,
     format: Format,  # noqa: A002  # the word for it
     lenient: bool = False,
+    folders: Folders = HERE,
 ) -> Loaded:
-    """Read the text of a cascade; `name` is what messages call it, `lenient` as in `load`.
+    """Read the text of a cascade; `name` is what messages call it, the others are as in `load`.
 
     Raises:
         CascadeError: the text is no JSON or YAML at all, or no object.
@@ -179,18 +185,21 @@ def parse(
             else f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
         raise CascadeError([Mistake(name, reading.lines.get(()), f"{problem}; {needs}")])
+    reading.folders = folders
     return validate(reading, lenient=lenient)
 
 
-def from_python(cascade: Cascade | Mapping[str, Any], *, lenient: bool = False) -> Loaded:
+def from_python(
+    cascade: Cascade | Mapping[str, Any], *, lenient: bool = False, folders: Folders = HERE
+) -> Loaded:
     """A cascade made in Python, or the data of one, as if loaded: places have no lines."""
     if isinstance(cascade, Cascade):
         data = cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        reading = ParsedText(f"cascade {cascade.cascade_id!r}", data)
+        reading = ParsedText(f"cascade {cascade.cascade_id!r}", data, folders=folders)
         return Loaded(reading, (), PartialCascade(cascade, reading))
     given = cascade.get("cascade_id")
     file = f"cascade {given!r}" if isinstance(given, str) else "the cascade"
-    return validate(ParsedText(file, dict(cascade)), lenient=lenient)
+    return validate(ParsedText(file, dict(cascade), folders=folders), lenient=lenient)
 
 
 def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:

@@ -51,7 +51,7 @@ class NamedPolicy(NamedTuple):
             cascade = cascade.model_copy(update={"phases": phases})
         children = {place: self.over(child) for place, child in ready.children.items()}
         tools = {file: self.over(each) for file, each in ready.tool_cascades.items()}
-        return ReadyCascade(cascade, ready.registry, children, tools)
+        return ready._replace(cascade=cascade, children=children, tool_cascades=tools)
 
 
 _PHASE: Final = {"name": "phase", "instructions": "-"}

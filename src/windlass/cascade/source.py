@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from windlass.errors import CascadeError, Mistake
+from windlass.safety.files import HERE, Folders
 from windlass.safety.foreign import DEPTH, TOO_DEEP
 
 if TYPE_CHECKING:
@@ -63,7 +64,8 @@ class ParsedText:
     `lines` has the line of each key and list item, `texts` the text behind a value
     that YAML did not take for text, `blocks` the line before the first line of a
     literal block (`|`), where the lines of a text are lines of the file. `repeated` are
-    the keys that occur twice. `included` are the files whose texts stand in places.
+    the keys that occur twice. `included` are the files whose texts stand in places, `folders`
+    where the files must lie that it names.
     """
 
     file: str
@@ -73,6 +75,7 @@ class ParsedText:
     blocks: dict[Path, int] = field(default_factory=dict[Path, int])
     repeated: list[Repeated] = field(default_factory=list[Repeated])
     included: dict[Path, str] = field(default_factory=dict[Path, str])
+    folders: Folders = HERE
     count: int = 0
 
     def note(self, path: Path, line: int) -> None:

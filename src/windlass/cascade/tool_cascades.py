@@ -15,6 +15,7 @@ from windlass.cascade.load import FORMATS, load
 from windlass.cascade.model import Cascade
 from windlass.errors import CascadeError, ToolError, UsageError
 from windlass.messages import ToolSpec
+from windlass.safety.files import Folders
 from windlass.tools.base import Tool, ToolContext
 from windlass.tools.registry import Registry
 
@@ -34,10 +35,11 @@ def is_path(item: str) -> bool:
 def add_cascades(registry: Registry, path: Path) -> None:
     """Register the cascade in a file, or all in a folder that are tools.
 
-    A name that a tool of the registry has already, from another file, is a mistake. Raises
-    UsageError.
+    Links that lead out of the folder are left alone. A name that a tool of the registry has
+    already, from another file, is a mistake. Raises UsageError.
     """
-    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    inside = Folders((path,))
+    files = sorted(filter(inside.holds, path.iterdir())) if path.is_dir() else [path]
     for file in files:
         cascade = _cascade_in(file, in_folder=path.is_dir())
         if cascade is None:

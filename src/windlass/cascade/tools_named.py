@@ -66,6 +66,19 @@ def tools_named(cascade: Cascade, every: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def place_of_tool(cascade: Cascade, name: str) -> tuple[str | int, ...]:
+    """Where a cascade names a tool or a judge first."""
+    for at, phase in enumerate(cascade.phases):
+        if name in tool_names(tools_of(phase)):
+            return "phases", at, "tool" if phase.tool is not None else "tackle"
+        if name == phase.rules.loop_until:
+            return "phases", at, "rules", "loop_until"
+        if any(name == ward.validator for _, _, ward in wards_of(phase)):
+            return "phases", at, "wards"
+    whole = all_soundings(cascade).items()
+    return next((place for place, each in whole if name in each.judges.values()), ())
+
+
 def servers_named(cascade: Cascade, elsewhere: Collection[str] = ()) -> list[str]:
     """The MCP servers that some phase needs: named in a tackle or as its validator.
 

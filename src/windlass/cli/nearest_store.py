@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from windlass.safety.files import MissingFileError, UnreadableError, read_text
+
 STORE: Final = ".windlass"
 """The folder of a store, where nothing names another."""
 
@@ -38,12 +40,14 @@ def project_of(place: str | None) -> Path:
 
 def _names_store(file: Path) -> bool:
     try:
-        data = file.read_bytes()
-    except OSError:
+        text = read_text(file)
+    except MissingFileError:
         return False
-    import tomllib  # takes 5 ms, and few folders have such a file
+    except UnreadableError:
+        return True  # what is wrong with it is told where settings are read
+    from windlass.safety.foreign import parse_toml  # few folders have such a file
 
     try:
-        return "store" in tomllib.loads(data.decode())
+        return "store" in parse_toml(text)
     except ValueError:
-        return True  # what is wrong with it is told where settings are read
+        return True

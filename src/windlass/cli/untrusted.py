@@ -83,7 +83,7 @@ def strip_untrusted_family(ready: ReadyCascade, settings: Settings) -> ReadyCasc
     children = {at: strip_untrusted_family(each, settings) for at, each in ready.children.items()}
     cascade = strip_untrusted(ready.cascade, ready.registry, settings)
     tools = {f: strip_untrusted_family(each, settings) for f, each in ready.tool_cascades.items()}
-    return ReadyCascade(cascade, ready.registry, children, tools)
+    return ready._replace(cascade=cascade, children=children, tool_cascades=tools)
 
 
 def strip_untrusted(cascade: Cascade, registry: Registry, settings: Settings) -> Cascade:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from windlass.cascade.children import DEPTH
+from windlass.cascade.children import CASCADES, DEPTH, ReadyCascade
 from windlass.engine._phase_run import TurnState
 from windlass.engine._subcascades import add_up_child, open_below
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import SubCascadeEnded
 from windlass.errors import RunLimitReached, ToolError, UsageError, person_needed
-from windlass.history.base import in_words
+from windlass.history.base import SessionFilter, in_words
 from windlass.history.decisions import SubCascadeRun
 from windlass.history.step import Step
 from windlass.messages import ToolCall, canonical_json
@@ -35,19 +36,24 @@ async def call_cascade(
 ) -> str:
     """The output of the cascade that a call of a turn names, on these arguments.
 
-    A resumed run takes up the session that it began. Raises ToolError where the cascade fails or
-    is nested too deep, RunLimitReached where it would pass a limit, PersonNeeded where it waits.
+    A resumed run takes up the session that it began. Raises ToolError where the cascade fails, runs
+    above already, is nested too deep or is one too many, RunLimitReached where it would pass a
+    limit, PersonNeeded where it waits.
     """
     tool, phase = run.registry.get(call.name), turn.phase
     ready = run.tool_cascades.get(tool.cascade)
     if ready is None or run.run_below is None:
         raise ToolError(f"the cascade {call.name!r} is not at hand")
-    if _depth(run) >= DEPTH:
+    family = list(_upward(run))
+    if len(family) > DEPTH:
         raise ToolError(
             f"cascades are nested at most {DEPTH} deep, and {call.name!r} would be more"
         )
+    if tool.cascade in (os.path.realpath(each.cascade.file) for each in family):
+        raise ToolError(f"the cascade {call.name!r} runs already, and this call is made by it")
     try:
         name = _session_name(run, turn, call, arguments)
+        _count(run, f"{run.record.session_id}.{name}", call.name, ready)
         child = open_below(run, name, ready, arguments, parent_phase=phase)
     except UsageError as refused:
         raise ToolError(str(refused)) from refused
@@ -70,12 +76,30 @@ async def call_cascade(
     return result.output or ""
 
 
-def _depth(run: CascadeRun) -> int:
-    """How many cascades run above a run."""
-    depth = 0
-    while (above := run.above) is not None:
-        run, depth = above, depth + 1
-    return depth
+def _upward(run: CascadeRun | None) -> Iterator[CascadeRun]:
+    """A run, and those above it."""
+    while run is not None:
+        yield run
+        run = run.above
+
+
+def _count(run: CascadeRun, session: str, name: str, ready: ReadyCascade) -> None:
+    """Count a session that a call begins, with those that it will. Raises ToolError."""
+    called = run.notices.called
+    if not called and run.record.recorded is not None:  # those of before the run was resumed
+        *_, top = _upward(run)
+        below = SessionFilter(prefix=f"{top.record.session_id}.")
+        sizes = {each.cascade.cascade_id: each.sessions for each in run.tool_cascades.values()}
+        for each in run.record.store.sessions(below):
+            of, dash, _ = each.session_id.rpartition(".")[2].rpartition("-")
+            if dash and of == each.cascade_id:  # named as by `_session_name`
+                called[each.session_id] = sizes.get(of, 1)
+    if session not in called and sum(called.values()) + ready.sessions > CASCADES:
+        raise ToolError(
+            f"a run begins at most {CASCADES:,} cascades that are called as tools, each counted"
+            f" with its sub-cascades, and {name!r} would be more; go on without it"
+        )
+    called[session] = ready.sessions
 
 
 def _session_name(run: CascadeRun, turn: Step, call: ToolCall, arguments: Mapping[str, Any]) -> str:

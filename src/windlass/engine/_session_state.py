@@ -161,7 +161,7 @@ class SessionTotals:
 
 @dataclass(slots=True)
 class Notices:
-    """Findings that a run and all runs below it share; each is told once."""
+    """What a run and all runs below it share: findings, each told once, and what was called."""
 
     told: set[str] = field(default_factory=set[str])
     """The sentences that are not told again."""
@@ -169,3 +169,5 @@ class Notices:
     """Models of whose prompt cache something is assumed."""
     no_schemas: set[str] = field(default_factory=set[str])
     """Models whose provider took no `output_schema`."""
+    called: dict[str, int] = field(default_factory=dict[str, int])
+    """Sessions of cascades that were called as tools, with how many each comes to at least."""

@@ -18,6 +18,7 @@ from windlass.engine.result import Result
 from windlass.history.decisions import Remark
 from windlass.messages import Part
 from windlass.providers.spending import Allowance
+from windlass.safety.files import HERE, Folders
 from windlass.settings.settings import Settings
 from windlass.text.templates import NotRun
 from windlass.wire.thinking import takes_choice
@@ -54,6 +55,8 @@ class CascadeRun(Run):
     """The user's settings."""
     children: Mapping[Place, ReadyCascade] = field(default_factory=dict[Place, ReadyCascade])
     """The sub-cascades, checked, by where they are named."""
+    folders: Folders = HERE
+    """Where the files must lie that the cascade names."""
     tool_cascades: Mapping[str, ReadyCascade] = field(default_factory=dict[str, ReadyCascade])
     """The cascades that are tools, checked, by their file."""
     run_below: Callable[[CascadeRun], Awaitable[Result]] | None = None

@@ -78,6 +78,7 @@ def prepare(
         emit=emit,
         settings=settings,
         children=ready.children,
+        folders=ready.folders,
         kept_results=KeptResults(ready.cascade.tool_caching or ToolCaching()),
         tool_cascades=ready.tool_cascades,
         session=SessionState(readable=(store.folder / "images" / path_part(session),)),

@@ -136,6 +136,8 @@ class Blobs:
         With `check` they are hashed, and ValueError is raised when they are not what
         the name says. Raises FileNotFoundError where there is no such blob.
         """
+        if not self.has(sha256):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path(sha256)))
         data = self.path(sha256).read_bytes()
         return _checked(sha256, data) if check else data
 

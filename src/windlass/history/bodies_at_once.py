@@ -12,6 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from windlass.safety.files import UnreadableError, read_bytes
+
 FILE: Final = "windlass.sqlite"
 """The database, in the folder of the store."""
 
@@ -31,10 +33,10 @@ def bodies_beginning(folder: Path, digits: str, most: int) -> Mapping[str, bytes
         with closing(sqlite3.connect(f"{file.as_uri()}?mode=rw", uri=True)) as db:
             rows = db.execute(sql, (digits, f"{digits}g", most)).fetchall()
         found = {
-            str(key): _blob(folder, key).read_bytes() if body is None else str(body).encode()
+            str(key): read_bytes(_blob(folder, key)) if body is None else str(body).encode()
             for key, body in rows
         }
-    except (sqlite3.Error, OSError):
+    except (sqlite3.Error, OSError, UnreadableError):
         return None
     sound = all(hashlib.sha256(data).hexdigest() == key for key, data in found.items())
     return found if sound else None

@@ -208,9 +208,11 @@ class HookHandler:
         """The conversation of a place."""
         key = (place.agent, place.session, place.thread, str(store), *request.arguments)
         with self._guard:
-            found = self._conversations.pop(key, None)
-            if found is None:
-                found = self._new_conversation(place, options, store, request)
+            found = self._conversations.get(key)
+        # Files of the project are read, which nobody else waits for.
+        found = found or self._new_conversation(place, options, store, request)
+        with self._guard:
+            found = self._conversations.pop(key, found)  # another thread may have been faster
             self._conversations[key] = found
             while len(self._conversations) > _MOST_THREADS:
                 self._conversations.popitem(last=False)

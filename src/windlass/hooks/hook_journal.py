@@ -22,9 +22,12 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from windlass.history.packing import path_part
 from windlass.hooks.kept_originals import originals_folder
 from windlass.messages import Message
+from windlass.safety.files import UnreadableError, open_file, read_bytes
+from windlass.safety.foreign import parse_recorded
 from windlass.safety.own_files import make_folder, open_own, replace
 
 _CALLS: Final = ".calls.jsonl"
+_LONGEST_LINE: Final = 1 << 28
 
 Outcome: TypeAlias = Literal[
     "shortened",
@@ -114,8 +117,10 @@ class HookJournal:
         """Keep an original durably, once. Raises as `write` does."""
         path, data = self._originals / f"{original.content_hash}.json", original.canonical.encode()
         self._make(path.parent)
-        if path.is_symlink() or not path.exists() or path.read_bytes() != data:
-            replace(path, [data], 0o600, durable=True)
+        with suppress(UnreadableError):  # nothing is there, or what is no original
+            if not path.is_symlink() and read_bytes(path, len(data)) == data:
+                return
+        replace(path, [data], 0o600, durable=True)
 
     def lines(self, agent: str, session: str) -> Iterator[HookLine]:
         """The lines of a session, in order; a line that cannot be read is left out.
@@ -161,10 +166,10 @@ class HookJournal:
 
 def _objects(path: Path) -> Iterator[Mapping[str, Any]]:
     """The objects of a file, one a line; what cannot be read is left out."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
-        for data in file:
+    with suppress(UnreadableError), open_file(path) as file:
+        while data := file.readline(_LONGEST_LINE):
             with suppress(ValueError):
-                told = json.loads(data)
+                told = parse_recorded(data)
                 if isinstance(told, Mapping):
                     yield told
 

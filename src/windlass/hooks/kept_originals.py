@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 from windlass.errors import StoreError, UsageError
 from windlass.history.bodies_at_once import bodies_beginning
 from windlass.messages import Message, from_dict
+from windlass.safety.files import read_bytes
+from windlass.safety.foreign import parse_json
 from windlass.window.originals import REF, matching_lines
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ _SPAN: Final = re.compile(r"(\d{1,9})?\s*(?:([:-])\s*(\d{1,9})?)?")
 _FEW: Final = 4
 """Originals that a message about an ambiguous reference may name, and one more."""
 _SHOWN: Final = 80
+_MOST_BYTES: Final = 1 << 28
 
 
 def originals_folder(store: Path) -> Path:
@@ -105,8 +108,8 @@ def _read(store: Path, content_hash: str) -> Message:
     """An original that a hook keeps. Raises StoreError where it is gone, or not what was kept."""
     file = originals_folder(store) / f"{content_hash}.json"
     try:
-        message = from_dict(json.loads(file.read_bytes()))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        message = from_dict(parse_json(read_bytes(file, _MOST_BYTES)))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise StoreError(f"the original {str(file)!r} cannot be read: {error}") from error
     if message.content_hash != content_hash:
         raise StoreError(f"the original {str(file)!r} was changed: its hash is another one")

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
+from windlass.safety.files import UnreadableError, in_root, read_text
 
 FENCE: Final = "---"
 _DEPTH: Final = 100
+_FRONT_CHARS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +28,35 @@ class MarkdownFile:
         return " ".join(str(self.keys.get(name) or "").split())
 
 
-def read_page(path: Path) -> MarkdownFile:
-    """Read a file. Raises UsageError, naming it, for front matter that is not a YAML object."""
+def folder_in(root: Path, name: str, *, hidden: bool = True) -> Path:
+    """A folder by its name in the root; `hidden`: the name may begin with a dot.
+
+    Raises UsageError where it leads out.
+    """
+    folders = in_root(root, hidden=hidden)
+    try:
+        folders.find(name)
+    except UnreadableError as error:
+        raise UsageError(f"the folder {name!r} {error}") from error
+    return folders.at(name)
+
+
+def read_page(path: Path, root: Path | None = None) -> MarkdownFile:
+    """Read a file, which must lie in `root` (None: anywhere).
+
+    Raises UsageError, naming it, for one that cannot be read, and for front matter that is not a
+    YAML object.
+    """
     import yaml  # takes longer to import than this room
 
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {str(path)!r}: {error}") from error
+        text = (
+            read_text(path)
+            if root is None
+            else in_root(root, hidden=True).read_text(path.absolute())
+        )
+    except UnreadableError as error:
+        raise UsageError(f"{str(path)!r} {error}") from error
     lines = text.splitlines(keepends=True)
     if not lines or lines[0].strip() != FENCE:
         return MarkdownFile(path, {}, text.strip())
@@ -41,6 +64,8 @@ def read_page(path: Path) -> MarkdownFile:
     if end is None:
         raise UsageError(f"{str(path)!r}: its front matter begins with --- and has no end")
     front = "".join(lines[1:end])
+    if len(front) > _FRONT_CHARS:
+        raise UsageError(f"{str(path)!r}: its front matter has over {_FRONT_CHARS:,} characters")
     try:
         depth = 0
         for event in yaml.parse(front, yaml.SafeLoader):

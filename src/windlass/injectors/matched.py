@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from windlass.errors import UsageError
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
-from windlass.injectors.markdown import MarkdownFile, read_page, shown_path
+from windlass.injectors.markdown import MarkdownFile, folder_in, read_page, shown_path
 from windlass.memory.matching import best_matches
 from windlass.memory.passages import Files, Passage
 
@@ -67,7 +67,7 @@ class Knowledge(Injector):
 
     def guard(self, seen: Situation) -> bool:
         """Whether there is such a folder."""
-        return (seen.root / self.folder).is_dir()
+        return folder_in(seen.root, self.folder, hidden=False).is_dir()
 
     def render(self, seen: Situation) -> Rendered | None:
         """The passages that contain enough of the task's words, the best first."""
@@ -84,7 +84,8 @@ class Knowledge(Injector):
         """The passages of the current files, by path and line."""
         if self._files is None:
             closed = () if seen.closed is None else (seen.closed,)
-            self._files = Files((seen.root.resolve() / self.folder,), closed)
+            folder = folder_in(seen.root.resolve(), self.folder, hidden=False)
+            self._files = Files((folder,), closed)
         came, gone = self._files.look()
         for old in gone:
             self._held.pop(old, None)
@@ -111,7 +112,7 @@ class Playbooks(Injector):
 
     def guard(self, seen: Situation) -> bool:
         """Whether there is a folder of playbooks."""
-        return (seen.root / self.folder).is_dir()
+        return folder_in(seen.root, self.folder).is_dir()
 
     def best(self, seen: Situation) -> MarkdownFile | None:
         """The best match, or None if none reaches the threshold."""
@@ -131,8 +132,8 @@ class Playbooks(Injector):
 
     def _pages(self, root: Path) -> tuple[MarkdownFile, ...]:
         if self._read is None:
-            files = sorted((root / self.folder).glob("*.md"))
-            pages = [read_page(file) for file in files]
+            files = sorted(folder_in(root, self.folder).glob("*.md"))
+            pages = [read_page(file, root) for file in files]
             for page in pages:
                 if not page.key("when"):
                     raise UsageError(

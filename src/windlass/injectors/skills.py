@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from windlass.errors import ToolError, UsageError, did_you_mean
 from windlass.injectors.base import BlockItem, Injector, Rendered, Situation, Tier, option
-from windlass.injectors.markdown import read_page
+from windlass.injectors.markdown import folder_in, read_page
 from windlass.memory.matching import best_matches
 from windlass.tools.base import ToolContext
 
@@ -33,16 +33,18 @@ class Skill:
     folder: Path
 
 
-def read_skills(folder: Path) -> tuple[Skill, ...]:
-    """The skills in the folders inside `folder`, by name; none if there is no such folder.
+def read_skills(root: Path, within: str) -> tuple[Skill, ...]:
+    """The skills in the folders inside the one `within` the root; none if there is no such folder.
 
-    Raises UsageError for a SKILL.md that cannot be read, and for two skills of one name.
+    Raises UsageError for a folder and for a SKILL.md that lead out of the root or cannot be read,
+    and for two skills of one name.
     """
+    folder = folder_in(root, within)
     if not folder.is_dir():
         return ()
     skills: dict[str, Skill] = {}
     for inner in sorted(path for path in folder.iterdir() if (path / FILE).is_file()):
-        page = read_page(inner / FILE)
+        page = read_page(inner / FILE, root)
         name = page.key("name") or inner.name
         if name in skills:
             raise UsageError(
@@ -88,7 +90,7 @@ class Skills(Injector):
     def skills(self, root: Path) -> tuple[Skill, ...]:
         """All skills, read once per run."""
         if self._read is None:
-            self._read = read_skills(root / self.folder)
+            self._read = read_skills(root, self.folder)
         return self._read
 
     def matching(self, seen: Situation) -> list[Skill]:

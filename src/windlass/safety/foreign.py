@@ -1,4 +1,4 @@
-"""JSON that somebody else wrote: as deep and with such numbers as can be worked with.
+"""JSON and TOML that somebody else wrote: as deep and with such numbers as can be worked with.
 
 What a model, a recording or a file says is not believed: values nested without end exhaust the
 stack of whatever walks over them, and numbers that no float holds stop arithmetic half-way.
@@ -19,7 +19,22 @@ DEPTH: Final = 100
 TOO_DEEP: Final = f"the values are nested more than {DEPTH} levels deep"
 _LONGEST_NUMBER: Final = 308
 """Digits of the largest numbers that a float holds."""
+_BITS: Final = 1024
+"""Bits of the first whole number that no float holds."""
+_TOO_LONG: Final = "a number has more digits than can be worked with"
 
+TOML_BYTES: Final = 100_000
+"""The most bytes of a file in TOML: settings, not data."""
+_TOML_DEPTH: Final = 20
+"""How deep keys may be nested in it, dotted ones too: the time to parse one grows faster."""
+_TOML_ENDS: Final = frozenset("[]{}=,\n")
+"""What ends a dotted key."""
+_TOML_TOKEN: Final = re.compile(
+    r"""\"{3}(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5}|\Z) | '{3}(?:[^']|'(?!''))*+(?:'{3,5}|\Z)"""
+    r"""| "(?:[^"\\\n]|\\.)*+"? | '[^'\n]*+'? | \#[^\n]*+ | [\[\]{}=,.\n] | [^\[\]{}=,.\n"'\#]++""",
+    re.DOTALL | re.VERBOSE,
+)
+"""A text, a comment, what separates, or anything else; what has no end goes to the end."""
 
 _FENCED: Final = re.compile(r"```[\w+-]*[ \t]*\n(.*?)```", re.DOTALL)
 _BRACES: Final = re.compile(r'\{\s*["}]')
@@ -28,8 +43,8 @@ _BRACES: Final = re.compile(r'\{\s*["}]')
 class DeepValueError(ValueError):
     """Values are nested too deep."""
 
-    def __init__(self) -> None:
-        super().__init__(TOO_DEEP)
+    def __init__(self, depth: int = DEPTH) -> None:
+        super().__init__(f"the values are nested more than {depth} levels deep")
 
 
 def is_too_deep(value: Any) -> bool:
@@ -107,6 +122,60 @@ def _parsed(text: str | bytes, otherwise: Any) -> Any:
     if brackets > DEPTH and is_too_deep(value):
         raise DeepValueError
     return value
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The values of a TOML text.
+
+    Raises ValueError in one clause for what is no TOML, DeepValueError for keys that are nested too
+    deep.
+    """
+    import tomllib  # takes 5 ms, and few folders have such a file
+
+    toml_statements(text)
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError as error:
+        raise ValueError(_TOO_LONG) from error
+    waiting: list[Any] = [values]
+    while waiting:
+        match waiting.pop():
+            case dict() as table:
+                waiting += table.values()
+            case list() as items:
+                waiting += items
+            case int() as number if number.bit_length() >= _BITS:
+                raise ValueError(_TOO_LONG)
+            case _:
+                pass
+    return values
+
+
+def toml_statements(text: str) -> list[tuple[int, str]]:
+    """The statements of a TOML text that are not blank, each with its first line, from 1.
+
+    Raises DeepValueError for keys that are nested too deep.
+    """
+    statements: list[tuple[int, str]] = []
+    begin = line = depth = dots = 0
+    first = 1
+    for token in _TOML_TOKEN.finditer(text):
+        piece = token[0]
+        line += piece.count("\n")
+        depth += (piece in ("[", "{")) - (piece in ("]", "}"))
+        if piece == ".":
+            dots += 1
+        elif piece in _TOML_ENDS:
+            dots = 0
+        if max(depth, dots) > _TOML_DEPTH:
+            raise DeepValueError(_TOML_DEPTH)
+        if piece == "\n" and depth <= 0:
+            statements.append((first, text[begin : token.end()]))
+            begin, first = token.end(), line + 1
+    statements.append((first, text[begin:]))
+    return [(at, each) for at, each in statements if not each.isspace()]
 
 
 def _refused(digits: str) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pydantic import ValidationError
 
@@ -28,6 +28,9 @@ class SettingValue:
         """What the setting means."""
         return SettingFields.meanings()[self.name]
 
+
+_TOLD: Final = 50
+"""Mistakes of a source that are told one by one."""
 
 Layer: TypeAlias = Mapping[str, SettingValue]
 
@@ -52,13 +55,7 @@ def read_layer(values: Mapping[str, Any], folder: Path, place: Place) -> dict[st
     try:
         fields = SettingFields.model_validate(given, context=folder)
     except ValidationError as invalid:
-        mistakes: list[Mistake] = []
-        for error in invalid.errors(include_url=False):
-            keys = tuple(key for key in error["loc"] if isinstance(key, str))
-            mistakes.append(Mistake(*place(keys), sentence_about(error, keys)))
-        raise FileError(
-            sorted(dict.fromkeys(mistakes), key=lambda mistake: mistake.line or 0)
-        ) from None
+        raise FileError(_mistakes(invalid, place)) from None
     except UsageError as error:
         raise FileError([Mistake(*place(("store",)), str(error))]) from None
 
@@ -67,6 +64,19 @@ def read_layer(values: Mapping[str, Any], folder: Path, place: Place) -> dict[st
         return source if line is None else f"{source}:{line}"
 
     return {name: SettingValue(name, getattr(fields, name), origin(name)) for name in given}
+
+
+def _mistakes(invalid: ValidationError, place: Place) -> list[Mistake]:
+    """What is wrong, from the top of the source: the first of it, and how much more there is."""
+    wrong = []
+    for error in invalid.errors(include_url=False):
+        keys = tuple(key for key in error["loc"] if isinstance(key, str))
+        wrong.append((place(keys), keys, error))
+    wrong.sort(key=lambda each: each[0][1] or 0)
+    told = [Mistake(*where, sentence_about(error, keys)) for where, keys, error in wrong[:_TOLD]]
+    if more := wrong[_TOLD:]:
+        told.append(Mistake(*more[0][0], f"{len(more):,} more mistakes from here on"))
+    return list(dict.fromkeys(told))
 
 
 def merged(far: Layer, near: Layer) -> dict[str, SettingValue]:

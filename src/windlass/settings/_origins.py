@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from windlass.errors import FileError, Mistake, UsageError
+from windlass.safety.files import MissingFileError, UnreadableError, read_text
+from windlass.safety.foreign import TOML_BYTES, parse_toml, toml_statements
 from windlass.selection.card_settings import CardOptions
 from windlass.settings._checked_sources import (
     Keys,
@@ -24,20 +25,16 @@ from windlass.settings.fields import ADDRESSES, SettingFields
 def read_file(path: Path) -> dict[str, SettingValue]:
     """The settings of a file; none where there is no such file. Raises UsageError."""
     try:
-        text = path.read_text(encoding="utf-8")
-        values = tomllib.loads(text)
-    except (FileNotFoundError, NotADirectoryError):
+        text = read_text(path, TOML_BYTES)
+        values = parse_toml(text)
+    except MissingFileError:
         return {}
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: is not UTF-8 text (byte {error.start})") from error
-    except tomllib.TOMLDecodeError as error:
+    except UnreadableError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except ValueError as error:
         line = re.search(r"at line (\d+)", str(error))
         where = int(line[1]) if line else None
         raise FileError([Mistake(str(path), where, f"not TOML: {error}")]) from error
-    except RecursionError as error:
-        raise UsageError(f"{path}: the values are nested too deeply") from error
     lines = _lines_of_keys(text)
 
     def place(keys: Keys) -> tuple[str, int | None]:
@@ -55,20 +52,14 @@ def _lines_of_keys(text: str) -> dict[Keys, int]:
     """
     lines: dict[Keys, int] = {}
     table: Keys = ()
-    statement, begin = "", 1
-    for number, line in enumerate(text.split("\n"), start=1):
-        statement += f"{line}\n"
-        try:
-            keys = [*_keys_in(tomllib.loads(statement))]
-        except tomllib.TOMLDecodeError:
-            continue  # the statement continues on the next line
+    for number, statement in toml_statements(text):
+        keys = [*_keys_in(parse_toml(statement))]
         is_table = statement.lstrip().startswith("[")
         above = () if is_table else table
         for key in keys:
-            lines.setdefault((*above, *key), begin)
+            lines.setdefault((*above, *key), number)
         if is_table:
             table = keys[-1]
-        statement, begin = "", number + 1
     return lines
 
 

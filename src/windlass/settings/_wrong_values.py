@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from pydantic_core import ErrorDetails
 
@@ -10,13 +11,16 @@ from windlass.declared import PRIVATE, SENTENCE, Model
 from windlass.errors import did_you_mean
 from windlass.settings.fields import SERVER_VALUES, SettingFields, tables_in
 
+_LONGEST: Final = 200
+"""Characters of a name or a value that are repeated."""
+
 
 def sentence_about(error: ErrorDetails, keys: tuple[str, ...]) -> str:
     """What is wrong with the value at `keys`, in one sentence that leaves out its place."""
     kind, expected, private = error["type"], error["msg"], error["type"] == PRIVATE
     if keys[-1] == "[key]":  # what is wrong is the key itself
         keys = keys[:-1]
-    name = ".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in keys)
+    name = _short(".".join(key if re.fullmatch(r"[\w-]+", key) else f'"{key}"' for key in keys))
     match kind:
         case "extra_forbidden":
             return f"unknown setting '{name}'; {did_you_mean(keys[-1], _siblings(keys))}"
@@ -32,7 +36,13 @@ def sentence_about(error: ErrorDetails, keys: tuple[str, ...]) -> str:
             expected = "tables in windlass.toml"
         case "model_type":
             expected = f"a table [{name}]"
-    return f"{name} must be {expected}" + ("" if private else f", not {error['input']!r}")
+    return f"{name} must be {expected}" + (
+        "" if private else f", not {_short(repr(error['input']))}"
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _siblings(keys: tuple[str, ...]) -> list[str]:

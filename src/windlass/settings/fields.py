@@ -6,6 +6,7 @@ Nothing here knows where a value came from, nor what it is used for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
@@ -67,10 +68,16 @@ class StoreAddress:
         return place + mark + redacted(options)
 
 
+_LONGEST_PATH: Final = 4_096
+"""Characters: the time to follow one grows faster than its length."""
+
+
 def read_path(value: Any, folder: Path) -> Path:
     """A path relative to `folder`; `~` is the home. Raises ValueError."""
-    if isinstance(value, Path) or (isinstance(value, str) and value.strip()):
-        return folder / Path(value).expanduser()
+    is_text = isinstance(value, str) and value.strip() and "\0" not in value
+    if isinstance(value, Path) or (is_text and len(value) <= _LONGEST_PATH):
+        with suppress(RuntimeError):  # there is no such user
+            return folder / Path(value).expanduser()
     raise ValueError("a path")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from windlass.cascade import rules
@@ -20,8 +21,9 @@ from windlass.cascade.needs import InputNeed, input_needs, needs_of
 from windlass.cascade.source import ParsedText
 from windlass.cascade.warnings import model_warnings
 from windlass.errors import Mistake, TaskFileError
+from windlass.safety.files import HERE, Folders, MissingFileError, UnreadableError, in_root
 from windlass.settings.settings import Settings
-from windlass.tasks.model import OF_INNER, Task, TaskFile
+from windlass.tasks.model import OF_INNER, Input, Task, TaskFile
 from windlass.tools.registry import Registry
 
 
@@ -71,13 +73,14 @@ def compile_task(
     tools: Registry | None = None,
     servers: Collection[str] = (),
     strict: bool = False,
+    folders: Folders = HERE,
 ) -> Program:
     """The task as it can be run. Raises TaskFileError with every mistake at once.
 
     `tools` and `servers` are as `cascade.check.check` takes them. `strict`: a required element
-    that is missing is a mistake, not a warning.
+    that is missing is a mistake, not a warning. `folders`: where texts must lie that it names.
     """
-    reading = ParsedText(source.file, source.cascade, dict(source.lines))
+    reading = ParsedText(source.file, source.cascade, dict(source.lines), folders=folders)
     loaded = validate(reading)
     mistakes: list[Mistake] = []
     warnings: list[Mistake] = []
@@ -119,6 +122,39 @@ def _needs(source: TaskFile, loaded: Loaded) -> Iterator[InputNeed]:
 
 _ELSEWHERE = ("names are unique", "stands for phases in a source")
 """The end of mistakes that the tree of tasks tells better, or that tasks cannot make."""
+
+
+def outside_root(program: Program, root: Path, *, with_inputs: bool) -> Iterator[Mistake]:
+    """What a task names that nobody may look at: folders, and `with_inputs` its files, too.
+
+    Files that templates name are known when it runs.
+    """
+    folders = in_root(root)
+    for task in program.task.walk():
+        for name in task.folders:
+            if not folders.holds(name):
+                text = f"<folder>: {name!r} {folders.outside}"
+                yield Mistake(program.source.file, task.line, text)
+        for declared in task.inputs if with_inputs else ():
+            if problem := _problem(declared, folders):
+                yield Mistake(program.source.file, declared.line, problem)
+
+
+def _problem(declared: Input, folders: Folders) -> str:
+    """Why a declared file cannot be an input; empty where it may be one, or come to be there."""
+    name = declared.value
+    if declared.form not in ("file", "glob") or "{" in name:
+        return ""
+    if declared.form == "glob":
+        leads_out = Path(name).is_absolute() or ".." in Path(name).parts
+        return f"<glob>: {name!r} {folders.outside}" if leads_out else ""
+    try:
+        folders.open(name).close()
+    except MissingFileError:
+        return ""
+    except UnreadableError as error:
+        return f"<file>: {name!r} {error}"
+    return ""
 
 
 def _in_xml(mistake: Mistake) -> Mistake:

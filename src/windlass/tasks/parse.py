@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
+from windlass.safety.files import MissingFileError, UnreadableError, read_bytes
 from windlass.tasks._builder import TaskBuilder
 from windlass.tasks._context_management import BLOCK, context_of
 from windlass.tasks._phases import NUMBERS, OBJECTS, TEXTS, add_phase
@@ -77,14 +78,14 @@ def load_task(path: Path | str) -> TaskFile:
     """
     path = Path(path)
     try:
-        if not path.is_file():
-            folder = path.parent
-            there = sorted(file.name for file in folder.glob("*.xml")) if folder.is_dir() else []
-            raise UsageError(f"no such task file: {str(path)!r}; {did_you_mean(path.name, there)}")
-        data = path.read_bytes()
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UsageError(f"cannot read {str(path)!r}: {reason}") from error
+        data = read_bytes(path)
+    except MissingFileError as error:
+        folder = path.parent
+        there = sorted(file.name for file in folder.glob("*.xml")) if folder.is_dir() else []
+        near = did_you_mean(path.name, there)
+        raise UsageError(f"no such task file: {str(path)!r}; {near}") from error
+    except UnreadableError as error:
+        raise UsageError(f"{str(path)!r} {error}") from error
     return read_task(data, str(path), name=path.stem)
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from windlass.errors import ToolError
 from windlass.messages import clean_text
+from windlass.safety.files import UnreadableError, read_bytes
 from windlass.safety.own_files import replace
 from windlass.text.pictures import picture
 from windlass.tools import paths
@@ -16,7 +17,6 @@ from windlass.tools.base import ToolContext, ToolOutput
 from windlass.tools.decode import decode_text
 from windlass.tools.registry import tool
 
-_MAX_BYTES: Final = 10_000_000
 _MAX_LISTED: Final = 500
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
 
@@ -36,15 +36,10 @@ def read_file(
     real = paths.to_read(context, path)
     if real.is_dir():
         raise ToolError(f"{path!r} is a folder: use list_files")
-    if not real.is_file():
-        raise ToolError(f"{path!r} is not a regular file")
     try:
-        size = real.stat().st_size
-        if size > _MAX_BYTES:
-            raise ToolError(f"{path!r} has {size} bytes, more than the {_MAX_BYTES} that are read")
-        data = real.read_bytes()
-    except OSError as problem:
-        raise ToolError(f"cannot read {path!r}: {problem.strerror}") from problem
+        data = read_bytes(real)
+    except UnreadableError as problem:
+        raise ToolError(f"{path!r} {problem}") from problem
     try:
         image = dataclasses.replace(picture(data), name=real.name)
     except ValueError:

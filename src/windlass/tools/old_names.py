@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import ToolError
+from windlass.safety.files import UnreadableError, read_bytes
 from windlass.tools import paths
 from windlass.tools.base import Tool, ToolContext
 from windlass.tools.data.sql import QUERY_S, run_sql
@@ -89,9 +90,9 @@ def search_files(
 
 def _lines_with(file: Path, query: str) -> Iterator[tuple[int, str]]:
     try:
-        text = decode_text(file.read_bytes()) if file.stat().st_size <= _MOST_BYTES else None
-    except OSError:
-        return  # gone or locked since it was listed
+        text = decode_text(read_bytes(file, _MOST_BYTES))
+    except UnreadableError:
+        return
     for number, line in enumerate((text or "").splitlines(), start=1):
         if query.casefold() in line.casefold():
             yield number, line.strip()[:_LONGEST]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import ToolError, did_you_mean
+from windlass.safety.files import is_open
 from windlass.safety.store_parts import in_a_store
 from windlass.tools.base import ToolContext
 
@@ -79,7 +80,7 @@ def walk(folder: Path, limit: int | None = None) -> Iterator[Path]:
             path = Path(where, name)
             if name.startswith(".") or not path.is_file():
                 continue
-            if path.is_symlink() and not _is_open(inside, path.resolve()):
+            if path.is_symlink() and not is_open(inside, path.resolve()):
                 continue
             if in_a_store(Path(where), path):  # the folders above were looked at
                 continue
@@ -103,14 +104,7 @@ def _real(context: ToolContext, path: str) -> Path:
 def _is_allowed(context: ToolContext, real: Path) -> bool:
     if context.closed is not None and real.is_relative_to(context.closed.resolve()):
         return False
-    return _is_open(context.root, real)
-
-
-def _is_open(root: Path, real: Path) -> bool:
-    root = root.resolve()
-    if not real.is_relative_to(root) or in_a_store(root, real):
-        return False
-    return not any(part.startswith(".") for part in real.relative_to(root).parts)
+    return is_open(context.root, real)
 
 
 def _refusal(context: ToolContext, path: str, real: Path) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from windlass.errors import ToolError, WindlassError
+from windlass.safety.files import UnreadableError, read_bytes
 from windlass.tools import paths
 from windlass.tools.base import Spent, ToolContext, ToolOutput, WebSearch
 from windlass.tools.decode import decode_text
@@ -141,9 +142,9 @@ def _load(context: ToolContext, folder: Path) -> list[_Document]:
         if file.suffix.lower() not in _SUFFIXES:
             continue
         try:
-            text = decode_text(file.read_bytes())
-        except OSError:
-            continue  # gone or locked since it was listed: the others can still be searched
+            text = decode_text(read_bytes(file))
+        except UnreadableError:
+            continue  # the others can still be searched
         if text is not None:
             documents.append(_document(paths.shown(context, file), file, text))
     return documents

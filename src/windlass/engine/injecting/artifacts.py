@@ -12,6 +12,7 @@ from windlass.errors import ToolError, did_you_mean
 from windlass.history.decisions import PictureDescribed
 from windlass.injectors.base import Artifact
 from windlass.messages import Picture
+from windlass.safety.files import UnreadableError, in_root
 from windlass.tools.base import ToolOutput
 from windlass.window.entries import Entry, Item
 
@@ -67,7 +68,11 @@ def look_callback(record: Recorder, injected: Injected, root: Path) -> Callable[
         pictures = _pictures(record.born)
         name = _meant(ref, pictures, injected.files)
         if name in injected.files:
-            text = (root.resolve() / name).read_text("utf-8", errors="replace")
+            try:
+                held = in_root(root.resolve()).read_bytes(name)
+            except UnreadableError as error:
+                raise ToolError(f"{name!r} {error}") from error
+            text = held.decode("utf-8", "replace")
             left = f"\n[{len(text) - _LONGEST:,} characters more]" if len(text) > _LONGEST else ""
             return ToolOutput(f"{name}:\n{text[:_LONGEST]}{left}")
         picture = pictures[name]

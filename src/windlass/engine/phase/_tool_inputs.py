@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from windlass.cascade.deterministic import SQL
@@ -14,6 +13,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.rule_texts import recorded_in
 from windlass.errors import UsageError
 from windlass.messages import ToolCall, canonical_json
+from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.text.templates import as_value, render
 from windlass.tools.base import Tool
 from windlass.tools.registry import make_tool
@@ -98,11 +98,9 @@ def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
     """The query in the file of a `sql:` phase, rendered with its inputs. Raises UsageError."""
     assert phase.tool is not None
     name = phase.tool.removeprefix(SQL).strip()
-    file = Path(run.cascade.file).parent / name
     try:
-        template = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise UsageError(f"phase {phase.name!r}: cannot read {str(file)!r}: {reason}") from error
+        template = run.folders.read_text(name, PROMPT_BYTES)
+    except UnreadableError as error:
+        raise UsageError(f"phase {phase.name!r}: {name!r} {error}") from error
     values = {**run.template_values(), "input": {**run.input, **arguments}}
-    return render(template, **values, where=str(file), moments=arguments)
+    return render(template, **values, where=str(run.folders.at(name)), moments=arguments)

@@ -114,7 +114,12 @@ def open_attempt(
     own = open_below(
         run,
         f"s{index}",
-        ReadyCascade(run.cascade.model_copy(update=changes), run.registry, run.children),
+        ReadyCascade(
+            run.cascade.model_copy(update=changes),
+            run.registry,
+            run.children,
+            folders=run.folders,
+        ),
         copy.deepcopy(dict(run.input)),
         on_event=emit,
         sounding=index,

@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.tasks.task_inputs import Given
 from windlass.errors import MatchingFailed
+from windlass.injectors.markdown import folder_in
 from windlass.memory.association import (
     HEADINGS,
     Associations,
@@ -130,7 +131,7 @@ class Material:
             record = self.run.record
             banks = Banks(record.store, record.clock, record.new_id) if task.banks else None
             root, here = self.run.settings.root, Path.cwd()
-            folders = [root / name for name in task.folders]
+            folders = [folder_in(root, name, hidden=False) for name in task.folders]
             folders = [f.relative_to(here) if f.is_relative_to(here) else f for f in folders]
             closed = [record.store.folder]
             self.looks[key] = Associations(banks, task.banks, folders, closed=closed)

@@ -9,11 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import ContextError, NoContext
+from windlass.safety.files import (
+    MOST_BYTES,
+    MissingFileError,
+    UnreadableError,
+    in_root,
+    open_file,
+)
 from windlass.safety.foreign import parse_json
 from windlass.tasks.model import Input
 from windlass.text.templates import render
@@ -27,12 +34,14 @@ MOST: Final = 1_000_000
 class Given:
     """One input: what it is called, and its text, or the file (and the bytes of it) it is in.
 
-    `value` is what templates see of it as `input.item`; None: its text.
+    `path` and the folder `root` around it are real paths. `value` is what templates see of it as
+    `input.item`; None: its text.
     """
 
     name: str
     text: str | None = None
     path: Path | None = None
+    root: Path = Path()
     start: int = 0
     length: int = -1
     value: Any = None
@@ -43,11 +52,16 @@ class Given:
             return self.text
         assert self.path is not None
         try:
-            with self.path.open("rb") as file:
+            with open_file(self.path, self.root) as file:
                 file.seek(self.start)
-                text = decode_text(file.read(self.length))
+                data = file.read(MOST_BYTES + 1 if self.length < 0 else self.length)
+        except UnreadableError as error:
+            raise NoContext(f"input {self.name!r} {error}") from error
         except OSError as error:
             raise NoContext(f"input {self.name!r} cannot be read: {error.strerror}") from error
+        if len(data) > MOST_BYTES:
+            raise NoContext(f"input {self.name!r} has more than {MOST_BYTES:,} bytes")
+        text = decode_text(data)
         if text is None or "\0" in text:
             raise NoContext(f"input {self.name!r} is no text")
         return text
@@ -85,8 +99,8 @@ def read_inputs(
                 given.append(Given(declared.name or f"line {declared.line}", declared.value))
             case "file":
                 path = _inside(root, render(declared.template, **values, where=where), where)
-                name = path.relative_to(root).as_posix()
-                given += _lines(path, name, where) if declared.lines else [Given(name, path=path)]
+                one = Given(path.relative_to(root).as_posix(), path=path, root=root)
+                given += _lines(one, where) if declared.lines else [one]
             case "glob":
                 given += _files(root, render(declared.template, **values, where=where), where)
             case "expression":
@@ -97,38 +111,48 @@ def read_inputs(
 
 
 def _inside(root: Path, name: str, where: str) -> Path:
-    path = (root / name).resolve()
-    if not path.is_relative_to(root):
-        raise ContextError(f"{where}: {name!r} leads out of the folder {str(root)!r} (--root)")
-    if not path.is_file():
-        raise NoContext(f"{where}: there is no file {name!r} in {str(root)!r} (--root)")
+    try:
+        path = in_root(root).find(name)
+        open_file(path, root).close()
+    except MissingFileError as error:
+        raise NoContext(f"{where}: there is no file {name!r} in {str(root)!r} (--root)") from error
+    except UnreadableError as error:
+        raise ContextError(f"{where}: {name!r} {error}") from error
     return path
 
 
 def _files(root: Path, pattern: str, where: str) -> Iterator[Given]:
     if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
         raise ContextError(f"{where}: the pattern {pattern!r} leads out of the folder (--root)")
-    count = 0
+    folders, count = in_root(root), 0
     for path in sorted(root.glob(pattern)):
-        if path.is_file() and path.resolve().is_relative_to(root):
+        if path.is_file() and folders.holds(path):
             count += 1
-            yield Given(path.relative_to(root).as_posix(), path=path)
+            name = path.relative_to(root).as_posix()
+            yield Given(name, path=folders.find(path), root=root)
     if not count:
         raise NoContext(f"{where}: no file in {str(root)!r} (--root) matches {pattern!r}")
 
 
-def _lines(path: Path, name: str, where: str) -> Iterator[Given]:
+def _lines(file: Given, where: str) -> Iterator[Given]:
     """The lines of a file that are not blank, found without keeping them."""
-    at = count = 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    assert file.path is not None
+    at = count = number = 0
+    with open_file(file.path, file.root) as opened:
+        while line := opened.readline(MOST_BYTES + 1):
+            number += 1
             content = line.rstrip(b"\r\n")
+            if len(content) > MOST_BYTES:
+                raise ContextError(
+                    f"{where}: line {number} of {file.name!r} has more than {MOST_BYTES:,} bytes"
+                )
             if content.strip():
                 count += 1
-                yield Given(f"{name}:{number}", path=path, start=at, length=len(content))
+                name = f"{file.name}:{number}"
+                yield replace(file, name=name, start=at, length=len(content))
             at += len(line)
     if not count:
-        raise NoContext(f"{where}: {name!r} has no line that is not blank")
+        raise NoContext(f"{where}: {file.name!r} has no line that is not blank")
 
 
 _AS_JSON: Final = (
