@@ -12,16 +12,21 @@ from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from windlass.cli.nearest_store import nearest_store
-from windlass.errors import WindlassError
-from windlass.hooks.kept_originals import excerpt, find_by_settings, find_original
+from windlass.errors import StoreError, WindlassError
+from windlass.hooks.kept_originals import (
+    UnknownReference,
+    excerpt,
+    find_among,
+    find_by_settings,
+    find_original,
+    open_folder,
+)
+from windlass.hooks.project_stores import known_stores, stores_around
+from windlass.messages import Message
 from windlass.safety.escaping import escaped
 from windlass.window.originals import as_text
-
-if TYPE_CHECKING:
-    from windlass.history.sqlite import SqliteStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +66,28 @@ def recalled(asked: Recall) -> str:
     Raises UsageError for a reference that means nothing, or several, and for what is wrong in the
     rest; StoreError for a damaged store.
     """
-    place = nearest_store(asked.store)
-    if place is None or "://" in place:
-        from windlass.cli.named_store import read_settings
+    return excerpt(as_text(_find(asked)), grep=asked.grep, lines=asked.lines)
 
-        message = find_by_settings(read_settings(place), asked.ref)
-    else:
+
+def _find(asked: Recall) -> Message:
+    """The message that is meant: of the store that is named, or one where a hook may keep it."""
+    try:
+        place = nearest_store(asked.store)
+        if place is None or "://" in place:
+            from windlass.cli.named_store import read_settings
+
+            return find_by_settings(read_settings(place), asked.ref)
         folder = Path(place).expanduser()
-        message = find_original(folder, asked.ref, partial(_open_folder, folder))
-    return excerpt(as_text(message), grep=asked.grep, lines=asked.lines)
+        return find_original(folder, asked.ref, partial(open_folder, folder))
+    except (UnknownReference, StoreError):
+        if asked.store is not None:
+            raise
+        # An agent may work in another folder or working tree than its hook.
+        here = stores_around(Path.cwd())
+        found = find_among(here, asked.ref) or find_among(reversed(known_stores()), asked.ref)
+        if found is None:
+            raise
+        return found
 
 
 def print_text(text: str) -> None:
@@ -88,9 +106,3 @@ def print_text(text: str) -> None:
         if not isinstance(error, BrokenPipeError):
             text = f"the output could not be written: {error.strerror}"
             raise WindlassError(text) from error
-
-
-def _open_folder(folder: Path) -> SqliteStore:
-    from windlass.history.sqlite import SqliteStore
-
-    return SqliteStore.open_existing(folder)

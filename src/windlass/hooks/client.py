@@ -111,19 +111,36 @@ def own_folder() -> str:
 
     Raises OSError where there is none.
     """
+    for folder in _candidates():
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+        except OSError:
+            continue
+        if _is_own(folder) and os.access(folder, os.W_OK):
+            return folder
+    raise OSError("no folder of the user's own can be written")
+
+
+def own_folders() -> list[str]:
+    """The folders that are there of those that `own_folder` chooses from."""
+    return [folder for folder in _candidates() if _is_own(folder)]
+
+
+def _candidates() -> tuple[str, str]:
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
     shared = os.environ.get("TMPDIR") or os.environ.get("TEMP") or "/tmp"  # noqa: S108 - own folder in it
-    for folder in (os.path.join(home, "windlass"), os.path.join(shared, f"windlass-{user}")):
-        try:
-            os.makedirs(folder, 0o700, exist_ok=True)
-            found = os.lstat(folder)
-        except OSError:
-            continue
-        is_own = os.name == "nt" or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
-        if stat.S_ISDIR(found.st_mode) and is_own and os.access(folder, os.W_OK):
-            return folder
-    raise OSError("no folder of the user's own can be written")
+    return os.path.join(home, "windlass"), os.path.join(shared, f"windlass-{user}")
+
+
+def _is_own(folder: str) -> bool:
+    """Whether a folder is there, and the user's alone to write."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    is_own = os.name == "nt" or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
+    return stat.S_ISDIR(found.st_mode) and is_own
 
 
 def address(folder: str) -> str:
