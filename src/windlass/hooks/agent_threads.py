@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
@@ -79,9 +79,9 @@ class AgentThread:
     _is_stale: bool = True
     """Whether the context is to be built anew from what is in view."""
 
-    def begin_anew(self) -> None:
-        """Forget what was seen: the conversation was compacted, or another one began."""
-        self._context, self._is_stale, self.told = None, True, []
+    def begin_anew(self, told: Iterable[Said] = ()) -> None:
+        """Forget what was seen; without a transcript, but for what is told now."""
+        self._context, self._is_stale, self.told = None, True, [*told]
 
     def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""

@@ -12,7 +12,7 @@ import shutil
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -106,6 +106,11 @@ class _Conversation:
         with self.lock, override(self.prices):
             self.thread.prepare(place)
 
+    def go_on(self, told: list[Said]) -> None:
+        """Take in what the model saw before."""
+        with self.lock:
+            self.thread.begin_anew(told)
+
     def begin_anew(self) -> None:
         """Forget what the model saw: it did not get what it was to see."""
         with self.lock:
@@ -188,7 +193,7 @@ class HookHandler:
             folder=str(project_folder(place, request.variables)),
             redacted=options.redact,
         )
-        journal.note_earlier(line, _earlier_calls(event, line))
+        is_told = journal.note_earlier(line, _earlier_calls(event, line))
         left = _left_alone(event, options)
         if left is not None:
             _note_call(journal, event, line, event.text)
@@ -197,6 +202,8 @@ class HookHandler:
         conversation = None
         try:
             conversation = self._conversation(place, options, store, request)
+            if is_told:
+                conversation.go_on(_told(journal, place))
             text, noted = conversation.show(event, line, journal)
             _note_call(journal, event, line, text or event.text)
             journal.write(noted)
@@ -320,11 +327,15 @@ def _redacted(event: ToolEvent) -> ToolEvent:
     )
 
 
-def _earlier_calls(event: ToolEvent, line: HookLine) -> Iterator[SeenCall]:
+def _earlier_calls(event: ToolEvent, line: HookLine) -> list[SeenCall]:
     """What the agent tells of the time before, as it is noted."""
-    for one in event.earlier:
-        given, model = json.dumps(dict(one.arguments)), event.place.model or ""
-        yield SeenCall(line.time, line.thread, model, one.call_id, one.tool, given, one.text)
+    time, thread, model = line.time, line.thread, event.place.model or ""
+    return [
+        SeenCall(
+            time, thread, model, one.call_id, one.tool, json.dumps(dict(one.arguments)), one.text
+        )
+        for one in event.earlier
+    ]
 
 
 def _told(journal: HookJournal, place: AgentPlace) -> list[Said]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -124,12 +124,18 @@ class HookJournal:
         """What `write_call` noted, in order."""
         yield from _last(_objects(self._calls(agent, session)), SeenCall)
 
-    def note_earlier(self, line: HookLine, earlier: Iterable[SeenCall]) -> None:
-        """Append calls from before that were not noted yet. Raises as `write` does."""
+    def note_earlier(self, line: HookLine, earlier: Sequence[SeenCall]) -> bool:
+        """Append calls from before that were not noted yet; whether there are some.
+
+        Raises as `write` does.
+        """
+        if not earlier:
+            return False
         noted = {call.call_id for call in self.calls(line.agent, line.session)}
-        for call in earlier:
-            if call.call_id not in noted:
-                self.write_call(line, call)
+        new = [call for call in earlier if call.call_id not in noted]
+        for call in new:
+            self.write_call(line, call)
+        return bool(new)
 
     def note_compaction(self, agent: str, session: str) -> None:
         """Note that the model no longer sees the calls so far. Raises as `write` does."""
