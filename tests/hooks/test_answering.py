@@ -171,7 +171,9 @@ def test_the_thirteenth_conversation_makes_room_and_the_first_is_read_anew(
     for at in range(12):
         agent.result(after(bash(log()), session_id=f"s{at}"))
     assert len(agent.answering._conversations) == 12
-    assert agent.result({**first, "tool_use_id": "c2"})["stdout"].startswith("[Same as Bash make c1")
+    assert agent.result({**first, "tool_use_id": "c2"})["stdout"].startswith(
+        "[Same as Bash make c1"
+    )
 
 
 def test_a_session_is_put_away_when_it_ends_and_now_and_then(tmp_path: Path) -> None:

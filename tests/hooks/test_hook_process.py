@@ -406,6 +406,6 @@ def test_what_is_not_waited_for_is_not_shown(
     if not is_late:
         theirs.close()
     with socket.socket(socket.AF_UNIX) as listener:
-        server._Server(listener, b"", lambda: True)._answer(ours)
+        server._Server(HookHandler(time.time), listener, b"", lambda: True)._answer(ours)
     # Who gave up before is not answered at all; who gives up meanwhile did not get the answer.
     assert taken_back == [True] * is_late

@@ -6,12 +6,12 @@ with an address go the way of every other command.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
+from typing import TextIO
 
 from windlass.cli.nearest_store import nearest_store
 from windlass.errors import StoreError, WindlassError
@@ -90,15 +90,23 @@ def _find(asked: Recall) -> Message:
         return found
 
 
-def print_text(text: str) -> None:
-    """Print a text by itself, escaped as everything that is printed.
+def print_text(text: str, asked: Recall, stream: TextIO) -> None:
+    """Print what was asked for: escaped at a terminal, elsewhere byte for byte.
 
-    Raises WindlassError where it cannot be written. A reader that went away is no failure.
+    Parts end with a line break. Raises WindlassError where it cannot be written. A reader that went
+    away is no failure.
     """
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
+    is_part = bool(asked.grep or asked.lines)
+    data = getattr(stream, "buffer", None)
     try:
-        print(escaped(text), end="" if text.endswith("\n") else "\n", flush=True)  # noqa: T201
+        if stream.isatty() or data is None:
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")  # one that lacks a character is no failure
+            print(escaped(text), end="" if text.endswith("\n") else "\n", file=stream, flush=True)
+        else:
+            stream.flush()
+            data.write(f"{text}\n".encode() if is_part and text[-1:] != "\n" else text.encode())
+            data.flush()
     except OSError as error:
         from windlass.cli.standard_streams import silence_stream
 

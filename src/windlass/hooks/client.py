@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 8_000_000
 """Bytes of an event; the result in a longer one stays as it is."""
 WAIT_S = 2.0
-"""Seconds after which a result stays as it is."""
+"""Seconds after the connection in which an answer comes; else a result stays as it is."""
+START_S = 7.0
+"""Seconds in which the process that stays starts."""
+_ALWAYS_ANSWERED = ("opencode", "plain")
+"""Agents that are told in JSON that a result stays as it is."""
 _TRY_AGAIN_S = 0.02
 _MOST_PATH = 100
 """Bytes of the path of a socket that every system takes."""
@@ -36,14 +40,20 @@ _MOST_WORDS = 400
 
 def run(arguments: list[str]) -> int:
     """Read an event on standard input and print the answer; the exit code, which is always 0."""
-    until = time.monotonic() + WAIT_S
+    answer = b""
     try:
         payload = _read_input()
         if payload is None:
             count_failure(f"an event of more than {MOST_BYTES:,} bytes", arguments)
         else:
-            _print(ask(arguments, payload, until))
+            answer = ask(arguments, payload, time.monotonic() + START_S)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the agent goes on
+        count_failure(f"{type(error).__name__}: {error}", arguments)
+    try:
+        if not answer and arguments[:1] and arguments[0] in _ALWAYS_ANSWERED:
+            answer = b"{}"
+        _print(answer)
+    except (OSError, KeyboardInterrupt) as error:
         count_failure(f"{type(error).__name__}: {error}", arguments)
     return 0
 
@@ -51,7 +61,7 @@ def run(arguments: list[str]) -> int:
 def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
     """What the process that stays answers; it is started if need be. Raises OSError.
 
-    `until`: when to give up, by `time.monotonic`.
+    `until`: when to give up to wait for a connection, by `time.monotonic`.
     """
     folder = own_folder()
     connection, is_started = None, False
@@ -64,6 +74,7 @@ def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
             if time.monotonic() > until:
                 raise TimeoutError("the process of the hook did not start in time")
             time.sleep(_TRY_AGAIN_S)
+    until = time.monotonic() + WAIT_S
     try:
         told = {name: value for name, value in os.environ.items() if _is_told(name)}
         header = [os.getcwd(), *(f"{name}={value}" for name, value in told.items()), "", *arguments]
@@ -177,6 +188,16 @@ def connect(folder: str) -> _socket.socket | None:
         connection.close()
         return None
     return connection
+
+
+def start() -> None:
+    """Start the process that stays, if it does not run. Raises OSError."""
+    folder = own_folder()
+    connection = connect(folder)
+    if connection is None:
+        _start(folder)
+    else:
+        connection.close()
 
 
 def _start(folder: str) -> None:

@@ -124,10 +124,16 @@ class HookHandler:
         self,
         clock: Callable[[], float],
         store_session: Callable[[Path, AgentPlace], None] | None = None,
+        note_store: Callable[[Path], None] | None = None,
     ) -> None:
-        """`clock` gives seconds since 1970; `store_session` puts a session into its store."""
+        """`clock` gives seconds since 1970; `store_session` puts a session into its store.
+
+        `note_store` is told of each store, once.
+        """
         self._clock = clock
         self._store_session = store_session
+        self._note_store = note_store
+        self._noted: set[Path] = set()
         self._guard = threading.Lock()
         self._conversations: OrderedDict[tuple[str, ...], _Conversation] = OrderedDict()
         self._models: dict[tuple[str, str], str] = {}
@@ -205,6 +211,8 @@ class HookHandler:
             if is_told:
                 conversation.go_on(_told(journal, place))
             text, noted = conversation.show(event, line, journal)
+            if text is not None:
+                self._note(store)
             _note_call(journal, event, line, text or event.text)
             journal.write(noted)
         except Exception as error:
@@ -223,6 +231,12 @@ class HookHandler:
                 journal.write(late)
 
         return text, take_back
+
+    def _note(self, store: Path) -> None:
+        """Let originals of a store be found from everywhere."""
+        if self._note_store is not None and store not in self._noted:
+            self._noted.add(store)
+            self._note_store(store.absolute())
 
     def _take_moment(
         self, event: SessionEvent, options: HookOptions, store: Path, request: HookRequest

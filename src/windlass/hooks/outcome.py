@@ -6,6 +6,7 @@ in all calls after.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,12 +22,15 @@ from windlass.hooks.hook_journal import HookLine
 from windlass.hooks.hooked_sessions import HookedRecordings, read_hooked, store_hooked
 from windlass.hooks.status import journal_sessions
 from windlass.hooks.taken import main_transcript, taken
+from windlass.messages import Message
 from windlass.replays.pricing import OWN, find_prices
 from windlass.report.account import Account, AccountTree, Paid
 from windlass.settings.settings import Settings
 from windlass.text.titles import first_words
 from windlass.window.kinds import arguments_of
 
+_REFUSAL: Final = re.compile(r"(?:Exit code \d+\s+)?windlass: [^\n]+")
+"""What the command says in place of an original, also where the agent hides that it failed."""
 _FEWEST: Final = 2
 """Sessions on each side from which on they are compared."""
 
@@ -157,7 +161,10 @@ def _sum(amounts: Sequence[float | None]) -> float | None:
 
 
 def _fetched(account: Account) -> tuple[int, float]:
-    """How often originals were fetched back, and what that cost in US dollars."""
+    """How often originals were fetched back, and what that cost in US dollars.
+
+    What was asked for in vain is not fetched back, but it cost as much.
+    """
     count, cost = 0, 0.0
     dollars = {
         call.row.trace_id: one.dollars or 0.0
@@ -169,13 +176,18 @@ def _fetched(account: Account) -> tuple[int, float]:
         if message is None:
             continue
         if message.role == "tool" and message.tool_call_id in asked and stored.id is not None:
+            count += not _is_refusal(message)
             cost += account.sent.paid.get(stored.id, Paid()).dollars
         calls = {call.id for call in message.tool_calls if is_recall(call.name, arguments_of(call))}
         if calls:
             asked |= calls
-            count += len(calls)
             cost += dollars.get(stored.row.trace_id, 0.0)
     return count, cost
+
+
+def _is_refusal(result: Message) -> bool:
+    """Whether a result says that there is no such original."""
+    return result.failed or not result.text or _REFUSAL.fullmatch(result.text.strip()) is not None
 
 
 def _compared(

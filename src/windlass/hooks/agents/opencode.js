@@ -3,7 +3,7 @@
 import { spawn } from "node:child_process"
 
 const COMMAND = ["windlass", "hook", "run", "opencode"]
-const WAIT_MS = 9000 // the command gives up before
+const WAIT_MS = 9500 // the command gives up before
 const MOST_CHARS = 2_000_000 // of earlier results
 const MOMENTS = {
   "session.created": "began",
