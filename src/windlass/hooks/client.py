@@ -205,7 +205,7 @@ def _start(folder: str) -> None:
     import subprocess
 
     # On Windows: DETACHED_PROCESS and CREATE_NEW_PROCESS_GROUP.
-    subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-P", "-m", "windlass.hooks.server"],
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -215,6 +215,7 @@ def _start(folder: str) -> None:
         start_new_session=os.name != "nt",
         creationflags=0x0208 if os.name == "nt" else 0,
     )
+    process.returncode = 0  # it outlives this process, which never waits for it
 
 
 def count_failure(what: str, arguments: list[str]) -> None:

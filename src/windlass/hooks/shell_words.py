@@ -38,6 +38,11 @@ def is_hook_run(command: str) -> bool:
     return _after_program(plain_words(command) or ())[:2] == ["hook", "run"]
 
 
+def is_mcp(words: Sequence[str]) -> bool:
+    """Whether the words of a command start our MCP server."""
+    return _after_program(words)[:1] == ["mcp"]
+
+
 def is_recall(command: str) -> bool:
     """Whether a command prints an original, or a part of it, and nothing else.
 
