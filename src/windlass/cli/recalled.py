@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 from windlass.cli.nearest_store import nearest_store
 from windlass.errors import StoreError, WindlassError
@@ -90,7 +90,7 @@ def _find(asked: Recall) -> Message:
         return found
 
 
-def print_text(text: str, asked: Recall, stream: TextIO) -> None:
+def print_text(text: str, asked: Recall, stream: IO[str]) -> None:
     """Print what was asked for: escaped at a terminal, elsewhere byte for byte.
 
     Parts end with a line break. Raises WindlassError where it cannot be written. A reader that went

@@ -168,6 +168,13 @@ class HookJournal:
             found |= {line.call_id: line for line in _lines(path) if line.call_id in missing}
         return found
 
+    def lines_naming(self, content_hash: str) -> Iterator[HookLine]:
+        """The lines of all sessions whose short form names a message."""
+        for path in filter(_is_journal, self.folder.glob("*/*.jsonl")):
+            with suppress(OSError):
+                if content_hash.encode() in path.read_bytes():
+                    yield from (line for line in _lines(path) if content_hash in line.originals)
+
     def keep(self, original: Message) -> None:
         """Keep an original durably, once. Raises as `write` does."""
         path, data = self._originals / f"{original.content_hash}.json", original.canonical.encode()

@@ -37,13 +37,13 @@ _WHY: Final = "shortened by a hook before a call saw it"
 def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
     """Put a session with what its hook did into the store in `folder`, or what is new of it.
 
-    Nothing where its agent has removed the transcript. Raises UsageError for a transcript that
+    Nothing where no result was noted, or its agent has removed the transcript. Raises UsageError for a transcript that
     cannot be read, and StoreError.
     """
     journal = HookJournal(folder)
     lines = list(journal.lines(agent, session))
     transcript = main_transcript(lines)
-    if transcript is not None and not transcript.exists():
+    if not lines or (transcript is not None and not transcript.exists()):
         return []
     settings = Settings.read({"store": str(folder.absolute())})
     stored: list[StoredSession] = []

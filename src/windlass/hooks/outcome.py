@@ -6,6 +6,7 @@ in all calls after.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from windlass.api.comparing.intervals import Interval, difference_of_means
-from windlass.api.opening import open_store
 from windlass.caching.prices import carried_cost
 from windlass.errors import UsageError, WindlassError
 from windlass.history.base import Store
+from windlass.history.places import open_place
 from windlass.hooks.agent_events import is_recall
 from windlass.hooks.hook_journal import HookLine
 from windlass.hooks.hooked_sessions import HookedRecordings, read_hooked, store_hooked
+from windlass.hooks.project_stores import usual_store
 from windlass.hooks.status import journal_sessions
 from windlass.hooks.taken import main_transcript, taken
 from windlass.messages import Message
@@ -93,14 +95,19 @@ def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -
             note(f"the session {first.session} is left out: its transcript is gone")
             continue
         ids = [one.session_id for one in stored]
-        with open_store(settings, existing=True) as store:
+        with open_place(folder, os.environ, existing=True) as store:
             hooked = read_hooked(store, folder, lines)
             found.append(_measured(store, settings.price_as, ids, lines, hooked))
     return HookReport(tuple(found), not_taken, *_compared(found))
 
 
 def hook_store(settings: Settings) -> Path:
-    """The folder in which hooks write. Raises UsageError for a store that has an address."""
+    """The folder in which hooks write.
+
+    Raises UsageError for a store that has an address, and StoreError for an unnamed link.
+    """
+    if settings["store"].origin == "default":
+        return usual_store(settings.folder)
     if isinstance(settings.store, Path):
         return settings.store
     raise UsageError("--store: hooks write into a folder, and an address is none")
