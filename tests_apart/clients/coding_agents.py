@@ -199,7 +199,7 @@ class Desk:
 
     # ---- opencode ---------------------------------------------------------------------
 
-    def opencode(self, prompt: str, plugin: str | None = None, *options: str) -> str:
+    def opencode(self, prompt: str, plugin: str | None = None, *more: str) -> str:
         """Run opencode to its end, with the text of a plugin if there is one; the session."""
         configured = self.home / ".config" / "opencode"
         for folder in (configured, self.project / ".opencode"):
@@ -224,7 +224,7 @@ class Desk:
         }
         (self.project / "opencode.json").write_text(json.dumps(said), encoding="utf-8")
         started = subprocess.Popen(
-            [str(OPENCODE_BINARY), "run", "--format", "json", *options, prompt],
+            [str(OPENCODE_BINARY), "run", "--format", "json", *more, prompt],
             cwd=self.project,
             env={
                 **self.environment(),
