@@ -284,6 +284,9 @@ class TestTheServer:
 
     async def test_cuts_a_long_answer_and_says_how_to_read_on(self, store: Path) -> None:
         long = tool("c1", "\n".join(f"{n} é\x07" + "x" * 90 for n in range(1, 2_001)))
+        windows = tool("c2", "one\r\ntwo\r\n")
+        HookJournal(store).keep(windows)
+        assert answers(store).recall(reference(windows)) == windows.text
         HookJournal(store).keep(long)
         async with connected(store.parent) as client:
             text, _ = await said(client, "recall", ref=reference(long))

@@ -73,7 +73,9 @@ class ToolAnswers:
     def recall(self, ref: str, grep: str = "", lines: str = "") -> str:
         """The original that a reference means, or the part that is asked for."""
         message = self._find(ref)
-        return excerpt(escaped(as_text(message)), grep=grep, lines=lines, most=MOST_CHARS)
+        # Ends of lines stay as they are: an agent may edit a file by what it reads.
+        text = "\r\n".join(map(escaped, as_text(message).split("\r\n")))
+        return excerpt(text, grep=grep, lines=lines, most=MOST_CHARS)
 
     def search(self, query: str, limit: int = 8) -> str:
         """The passages of sessions, and the memories, that belong to a query."""

@@ -236,7 +236,8 @@ class HookHandler:
         """Let originals of a store be found from everywhere."""
         if self._note_store is not None and store not in self._noted:
             self._noted.add(store)
-            self._note_store(store.absolute())
+            with suppress(OSError):
+                self._note_store(store.absolute())
 
     def _take_moment(
         self, event: SessionEvent, options: HookOptions, store: Path, request: HookRequest

@@ -37,8 +37,8 @@ _WHY: Final = "shortened by a hook before a call saw it"
 def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
     """Put a session with what its hook did into the store in `folder`, or what is new of it.
 
-    Nothing where no result was noted, or its agent has removed the transcript. Raises UsageError for a transcript that
-    cannot be read, and StoreError.
+    Nothing where no result was noted, or its agent has removed the transcript. Raises UsageError
+    for a transcript that cannot be read, and StoreError.
     """
     journal = HookJournal(folder)
     lines = list(journal.lines(agent, session))
