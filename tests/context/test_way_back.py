@@ -242,7 +242,7 @@ class TestNotes:
         shown = window("read_file", {"path": "a.py"}, text, turns=0, tools=tools)
         assert "Full data: call read_file again for all of it, result_" in shown
 
-    @pytest.mark.parametrize("command", ["awk -f rows.awk a.py", "cat -n a.py", "git log -p"])
+    @pytest.mark.parametrize("command", ["cat -n a.py", "git log -p"])
     def test_a_command_says_which_lines_of_its_output(self, command: str) -> None:
         lines = [f"value_{n} = call_of_{n * 7}({n * 3})" for n in range(2_000)]
         shown = window("bash", {"command": command}, "\n".join(lines), turns=0)

@@ -163,6 +163,86 @@ def test_a_session_that_goes_on_is_read_from_its_transcript(
     assert agent.result(told)["stdout"].startswith("[Same as Bash make c1")
 
 
+def recorded(folder: Path, name: str = "t") -> tuple[Session, Path]:
+    """A session, and where its agent records it."""
+    return Session(SESSION, "claude-sonnet-4-5"), folder / "projects" / f"{name}.jsonl"
+
+
+def show(session: Session, path: Path, call_id: str, shown: dict[str, Any], text: str = "") -> None:
+    """Record what the model was shown of a call."""
+    session.user([result(call_id, text or shown["stdout"])])
+    session.records[-1]["toolUseResult"] = shown
+    path.parent.mkdir(exist_ok=True)
+    write_lines(path, session.records)
+
+
+@pytest.mark.parametrize("text", [log(), json.dumps([{"id": n, "of": "x"} for n in range(200)])])
+def test_a_repeat_is_recognised_after_a_fork(agent: HookedAgent, tmp_path: Path, text: str) -> None:
+    session, path = recorded(tmp_path)
+    session.user("Go.")
+    session.answer("m1", call("c1", command="make c1"))
+    write_lines(tmp_path / "first.jsonl", session.records)
+    first = agent.result(after(bash(text), "c1", transcript_path=str(tmp_path / "first.jsonl")))
+    assert first["stdout"] != text
+    show(session, path, "c1", first)
+    session.answer("m2", call("c2", command="make c2"))
+    write_lines(path, session.records)
+    agent.answering = HookHandler(lambda: 1_000.0)  # and in another process
+    forked = after(bash(text), "c2", session_id="fork", transcript_path=str(path))
+    seen = agent.result(forked)["stdout"]
+    assert seen.startswith("[Same as Bash make c1, result_")
+    assert kept(agent.journal, seen[-16:-1]).text == text
+
+
+def test_a_repeat_of_what_the_agent_stored_itself_is_recognised(
+    agent: HookedAgent, tmp_path: Path
+) -> None:
+    text = "\n".join(f"{at * 7919 % 10_007} was served by {at * 31 % 977}" for at in range(4_000))
+    session, path = recorded(tmp_path)
+    session.user("Go.")
+    for at in (1, 2, 3):
+        file = path.with_suffix("") / "tool-results" / f"r{at}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        whole = text if at < 3 else f"{text}\nand more"
+        file.write_text(whole)
+        session.answer(f"m{at}", call(f"c{at}", command=f"make c{at}"))
+        write_lines(path, session.records)
+        given = bash(text[:29_999], persistedOutputPath=str(file), persistedOutputSize=len(whole))
+        shown = agent.result(after(given, f"c{at}", transcript_path=str(path)))
+        preview = f"<persisted-output>\nFull output saved to: {file}\n{text[:2_000]}"
+        show(session, path, f"c{at}", shown, preview if shown == given else "")
+        if at == 2:
+            assert shown["stdout"].startswith("[Same as Bash make c1, result_")
+            assert "persistedOutputPath" not in shown
+            assert kept(agent.journal, shown["stdout"][-16:-1]).text == text
+        else:  # the third begins as the others do, and is none of them
+            assert not shown["stdout"].startswith("[Same as")
+
+
+@pytest.mark.parametrize("where", ["outside", "link", "other", "folder", "gone"])
+def test_only_the_agents_own_file_is_read(agent: HookedAgent, tmp_path: Path, where: str) -> None:
+    path = tmp_path / "projects" / "t.jsonl"
+    folder = path.with_suffix("") / "tool-results"
+    folder.mkdir(parents=True)
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret " * 9_000)
+    file = folder / "r.txt"
+    match where:
+        case "outside":
+            file = secret
+        case "link":
+            file.symlink_to(secret)
+        case "other":
+            file.write_text("secret " * 9_000)
+        case "folder":
+            file.mkdir()
+        case _:
+            pass
+    given = bash(log(200), persistedOutputPath=str(file), persistedOutputSize=60_000)
+    agent.result(after(given, transcript_path=str(path)))
+    assert not any(b"secret secret" in data for data in agent.files())
+
+
 def test_the_thirteenth_conversation_makes_room_and_the_first_is_read_anew(
     agent: HookedAgent,
 ) -> None:
@@ -171,7 +251,9 @@ def test_the_thirteenth_conversation_makes_room_and_the_first_is_read_anew(
     for at in range(12):
         agent.result(after(bash(log()), session_id=f"s{at}"))
     assert len(agent.answering._conversations) == 12
-    assert not agent.result({**first, "tool_use_id": "c2"})["stdout"].startswith("[Same as")
+    assert agent.result({**first, "tool_use_id": "c2"})["stdout"].startswith(
+        "[Same as Bash make c1"
+    )
 
 
 def test_a_session_is_put_away_when_it_ends_and_now_and_then(tmp_path: Path) -> None:

@@ -149,6 +149,44 @@ def test_an_event_is_answered_and_what_was_seen_is_remembered(home: Home) -> Non
     assert [line.outcome for line in lines][-3:] == ["shortened", "shortened", "whole"]
 
 
+def test_the_first_event_after_a_cold_start_is_answered(home: Home) -> None:
+    assert shortened(home.run(after(bash(log()), "c1")))
+    assert home.failures() == []
+
+
+def test_a_session_that_begins_starts_the_process(home: Home) -> None:
+    home.run({"session_id": "s", "hook_event_name": "SessionStart", "source": "startup"})
+    assert len(home.servers()) == 1
+    began = time.monotonic()
+    assert shortened(home.run(after(bash(log()), "c1")))
+    assert time.monotonic() - began < client.WAIT_S + 1
+
+
+def test_what_starts_the_process_starts_one(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in home.variables.items():
+        monkeypatch.setenv(name, value)
+    client.start()
+    wait_until(lambda: list(home.own.glob("hook-*.socket")))
+    client.start()
+    assert len(home.servers()) == 1
+    assert shortened(home.run(after(bash(log()), "c1")))
+
+
+@pytest.mark.parametrize("name", ["plain", "opencode"])
+def test_who_is_answered_in_json_always_is(home: Home, name: str) -> None:
+    process = home.warm()
+    for payload in (b"", b"{}", b"junk", b"x" * (client.MOST_BYTES + 1)):
+        assert home.run(payload, name) == b"{}"
+    assert home.run({"session": "s", "moment": "paused"}, name) == b"{}"
+    assert home.run({"session": "s", "text": log()}, name, "--holdout", "many") == b"{}"
+    os.kill(process, signal.SIGSTOP)
+    try:
+        assert home.run({"session": "s", "text": log()}, name) == b"{}"
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert home.run(b"", "claude-code") == b""
+
+
 def test_the_plain_contract_is_answered_in_json(home: Home) -> None:
     home.warm()
     told = {"session": "s", "tool": "bash", "text": log()}
@@ -406,6 +444,6 @@ def test_what_is_not_waited_for_is_not_shown(
     if not is_late:
         theirs.close()
     with socket.socket(socket.AF_UNIX) as listener:
-        server._Server(listener, b"", lambda: True)._answer(ours)
+        server._Server(HookHandler(time.time), listener, b"", lambda: True)._answer(ours)
     # Who gave up before is not answered at all; who gives up meanwhile did not get the answer.
     assert taken_back == [True] * is_late

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import CommandLine, windlass
-from windlass.hooks import installing
+from windlass.hooks import client, installing
 from windlass.hooks.agents.claude_code import EVENTS
 from windlass.hooks.options import HookOptions, read_options
 
@@ -35,6 +35,7 @@ def line(windlass: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     monkeypatch.setenv("PATH", str(home))
     for name in ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(client, "start", lambda: None)
     return windlass
 
 
@@ -77,6 +78,117 @@ def test_what_is_installed_stands_beside_what_others_installed(line: CommandLine
     assert path.read_text().count("hook run claude-code") == len(EVENTS)
     assert line("hook", "uninstall", "claude-code").code == 0
     assert path.read_text() == OTHERS
+
+
+OTHER_COMMANDS = (
+    "echo windlass hook run; important.sh",
+    "windlass hook run claude-code; important.sh",
+    "important.sh # windlass hook run claude-code",
+    "important.sh && windlass hook run claude-code",
+    "/opt/windlass-tools/bin/mine hook run",
+    "sh -c 'windlass hook run claude-code'",
+    "windlass hook runner",
+)
+
+
+@pytest.mark.parametrize("command", OTHER_COMMANDS)
+def test_other_peoples_hooks_stay(line: CommandLine, command: str) -> None:
+    hook = {"hooks": [{"type": "command", "command": command}]}
+    text = json.dumps({"hooks": {"PostToolUse": [hook], "Stop": [hook]}}, indent=2)
+    path = settings(line, text)
+    said = line("hook", "install", "claude-code")
+    assert "another hook answers after tools, too" in said.err
+    assert json.loads(path.read_text())["hooks"]["PostToolUse"][0] == hook
+    assert line("hook", "uninstall", "claude-code").code == 0
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "windlass hook run claude-code",
+        "'/a b/windlass' hook run claude-code --store '/c d'",
+        "/usr/bin/python3.12 -P /x/windlass/__main__.py hook run claude-code --redact",
+        "python -m windlass hook run claude-code",
+    ],
+)
+def test_ours_is_taken_away_however_it_was_written(line: CommandLine, command: str) -> None:
+    hook = {"hooks": [{"type": "command", "command": command}]}
+    path = settings(line, json.dumps({"hooks": {"PostToolUse": [hook]}}))
+    line("hook", "uninstall", "claude-code")
+    assert not path.exists()
+
+
+def test_other_peoples_servers_and_plugins_stay(line: CommandLine) -> None:
+    servers = '{"mcpServers": {"windlass": {"command": "windlass-of-ours", "args": ["mcp"]}}}'
+    (line.folder / ".mcp.json").write_text(servers)
+    said = line("hook", "install", "claude-code", "--mcp")
+    assert (said.code, "another MCP server named 'windlass'" in said.complaint) == (2, True)
+    plugin = line.folder / ".opencode" / "plugin" / "windlass.js"
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text("export const Mine = async () => ({})\n")
+    said = line("hook", "install", "opencode")
+    assert (said.code, "is no plugin of Windlass" in said.complaint) == (2, True)
+    for agent in ("claude-code", "opencode"):
+        assert line("hook", "uninstall", agent).code == 0
+    assert (line.folder / ".mcp.json").read_text() == servers
+    assert plugin.read_text().startswith("export const Mine")
+    manifest = line.folder / "mine" / ".claude-plugin" / "plugin.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text('{"name": "mine"}')
+    said = line("hook", "install", "claude-code", "--plugin", "mine")
+    assert (said.code, "holds another plugin" in said.complaint) == (2, True)
+    assert [path.name for path in (line.folder / "mine").rglob("*.json")] == ["plugin.json"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"hooks": {}, "hooks": {"Stop": []}}',
+        '{"hooks": {"Stop": [], "PostToolUse": [], "Stop": []}}',
+        '{"permissions": {"allow": [], "allow": ["Bash"]}}',
+    ],
+)
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_a_key_that_stands_twice_is_refused(line: CommandLine, text: str, verb: str) -> None:
+    path = settings(line, text)
+    said = line("hook", verb, "claude-code")
+    assert said.code == 2
+    assert "twice in one object" in said.complaint
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize("agent", ["claude-code", "opencode"])
+def test_nothing_is_written_through_a_folder_that_leads_out(line: CommandLine, agent: str) -> None:
+    outside = line.folder / "outside"
+    project = line.folder / "project"
+    (outside / "plugin").mkdir(parents=True)
+    project.mkdir()
+    for name in (".claude", ".opencode"):
+        (project / name).symlink_to(outside)
+    line.patch.chdir(project)
+    for verb in ("install", "uninstall"):
+        said = line("hook", verb, agent)
+        assert said.code == 2
+        assert "leads out of the project" in said.complaint
+    assert [path.name for path in outside.rglob("*")] == ["plugin"]
+    for name in (".claude", ".opencode"):
+        (project / name).unlink()
+        (project / "inside").mkdir(exist_ok=True)
+        (project / name).symlink_to(project / "inside")
+    assert line("hook", "install", agent).code == 0
+
+
+def test_an_installation_starts_the_process_that_answers(
+    line: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(client, "start", lambda: started.append("once"))
+    line("hook", "install", "claude-code", "--dry-run")
+    line("hook", "install", "claude-code", "--plugin", "shared")
+    assert started == []
+    line("hook", "install", "claude-code")
+    assert started == ["once"]
 
 
 def test_a_dry_run_shows_the_difference_and_writes_nothing(line: CommandLine) -> None:

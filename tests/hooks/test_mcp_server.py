@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +16,7 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.types import TextContent
 
+from tests.support.hooks_events import HookedAgent, log
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.hooks._mcp_answers import MOST_CHARS, ToolAnswers
@@ -27,6 +29,7 @@ from windlass.settings.settings import Settings
 from windlass.window.originals import reference
 from windlass.wire.base import Usage
 
+REFERENCES = re.compile(r"result_[0-9a-f]{8}")
 MODEL = "anthropic/claude-sonnet-5-5"
 LOG = tool("c1", "\n".join(["starts", *(f"step {n}" for n in range(2, 40)), "ERROR: it fails"]))
 
@@ -157,6 +160,64 @@ class TestCost:
             answers(store).cost()
 
 
+class TestTheProject:
+    def test_recall_stays_in_it(self, store: Path) -> None:
+        mine, theirs = result("the quokka is mine"), result("the quokka is theirs")
+        both = result("the quokka is of both")
+        record(store, "mine", store.parent, *mine, *both)
+        record(store, "theirs", "elsewhere", *theirs, *both)
+        asked = answers(store)
+        assert asked.recall(reference(mine[1])) == "the quokka is mine"
+        assert asked.recall(reference(both[1])) == "the quokka is of both"
+        with pytest.raises(UsageError, match="is of another folder than"):
+            asked.recall(reference(theirs[1]))
+        OPENED.append(ToolAnswers(Settings.read({"store": str(store)}), None))
+        assert OPENED[-1].recall(reference(theirs[1])) == "the quokka is theirs"
+
+    def test_a_part_of_another_session_is_of_its_folder(self, store: Path) -> None:
+        side = result("the quokka is beside")
+        record(store, "theirs", "elsewhere")
+        call = RecordedCall(1, MODEL, Usage(10, 5, 0), time=1.0)
+        said = (user("look"), assistant("I do."), *side)
+        below = Recording("below", "claude-code", "C", MODEL, said, (call,), parent="theirs")
+        with SqliteStore(store) as history:
+            (above,) = history.sessions()
+            name = store_recording(history, below, {"theirs": above.session_id}).session_id
+        asked = answers(store)
+        for ask in (asked.recall, asked.cost):
+            with pytest.raises(UsageError, match="of another folder"):
+                ask(reference(side[1]) if ask == asked.recall else name)
+
+    def test_originals_of_hooks_stay_in_it(self, tmp_path: Path) -> None:
+        store = tmp_path / "shared"
+        refs = {}
+        for name in ("mine", "theirs"):
+            agent = HookedAgent(tmp_path / name, "--store", str(store), name="plain")
+            told = {"session": name, "call_id": name, "tool": "bash", "text": log(name=name)}
+            refs[name] = agent.tell({**told, "folder": str(tmp_path / name)})["text"]
+        asked = answers(store, tmp_path / "mine")
+        (mine,), (theirs,) = (REFERENCES.findall(refs[name]) for name in ("mine", "theirs"))
+        assert asked.recall(mine, lines="1").startswith("2026-01-01 12:00:00 INFO mine-0")
+        with pytest.raises(UsageError, match="is of another folder than"):
+            asked.recall(theirs)
+
+    def test_costs_name_no_session_of_others(self, store: Path) -> None:
+        mine = [record(store, name, store.parent) for name in ("a", "b")]
+        theirs = [record(store, name, "elsewhere") for name in ("c", "d")]
+        asked = answers(store)
+        assert asked.cost("latest").startswith(f"session {mine[1]} ")
+        for name in ("", "claude", "nothing", theirs[0], theirs[0][:-2]):
+            try:
+                told = asked.cost(name)
+            except UsageError as error:
+                told = str(error)
+            assert not any(each in told for each in theirs if each != name)
+        with pytest.raises(UsageError, match="the beginning of several sessions"):
+            asked.cost("claude-code-")
+        with pytest.raises(UsageError, match="there is no session"):
+            asked.cost(theirs[0][:-2])
+
+
 class TestRemember:
     def test_makes_versions(self, store: Path) -> None:
         asked = answers(store)
@@ -223,6 +284,9 @@ class TestTheServer:
 
     async def test_cuts_a_long_answer_and_says_how_to_read_on(self, store: Path) -> None:
         long = tool("c1", "\n".join(f"{n} é\x07" + "x" * 90 for n in range(1, 2_001)))
+        windows = tool("c2", "one\r\ntwo\r\n")
+        HookJournal(store).keep(windows)
+        assert answers(store).recall(reference(windows)) == windows.text
         HookJournal(store).keep(long)
         async with connected(store.parent) as client:
             text, _ = await said(client, "recall", ref=reference(long))

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.hooks_events import HookedAgent, kept, log
+from tests.support.hooks_events import HookedAgent, kept, listing, log
 from windlass.hooks.agent_events import SessionEvent, ToolEvent
 from windlass.hooks.agents import adapter_of
+from windlass.hooks.handler import HookHandler
 
 BOTH = pytest.mark.parametrize("name", ["plain", "opencode"])
 
@@ -49,6 +50,50 @@ def test_after_a_compaction_nothing_is_referred_to(tmp_path: Path) -> None:
     agent.tell(event("c1", log()))
     assert agent.tell({"session": "s1", "moment": "compacted"}) is None
     assert not agent.tell(event("c2", log()))["text"].startswith("[Same as")
+
+
+def test_what_was_seen_earlier_is_referred_to(tmp_path: Path) -> None:
+    agent = HookedAgent(tmp_path, name="opencode")
+    agent.tell(event("c1", log()))
+    seen = agent.tell(event("c2", listing()))
+    assert seen == {}
+    short = kept_text(agent, "c1")
+    # A fork has another name, and the same calls.
+    earlier = [
+        {"call_id": "c1", "tool": "bash", "arguments": {"command": "make"}, "text": short},
+        {"call_id": "c2", "tool": "bash", "arguments": {"command": "ls"}, "text": listing()},
+        {"call_id": "", "tool": "bash", "text": "nameless"},
+        {"call_id": "c3", "text": 3},
+        "junk",
+    ]
+    agent.tell({"session": "fork", "moment": "began"})
+    first = agent.tell(event("c4", log(), session="fork", earlier=earlier))["text"]
+    second = agent.tell(event("c5", listing(), session="fork", earlier=earlier))["text"]
+    for text, original in ((first, log()), (second, listing())):
+        assert text.startswith("[Same as bash")
+        assert kept(agent.journal, text[-16:-1]).text == original
+    assert agent.tell(event("c6", listing(30, "new"), session="new", earlier="junk")) == {}
+    calls = [call.call_id for call in agent.journal.calls("opencode", "fork")]
+    assert calls == ["c1", "c2", "c4", "c5"]
+
+
+def kept_text(agent: HookedAgent, call_id: str) -> str:
+    """What the model saw of a call."""
+    return next(
+        call.result for call in agent.journal.calls("opencode", "s1") if call.call_id == call_id
+    )
+
+
+def test_a_process_that_began_later_knows_what_was_seen(tmp_path: Path) -> None:
+    agent = HookedAgent(tmp_path, name="plain")
+    for call_id, text in (("c1", log()), ("c2", listing())):
+        agent.tell(event(call_id, text))
+    agent.answering = HookHandler(lambda: 1.0)
+    for call_id, text in (("c3", log()), ("c4", listing())):
+        assert agent.tell(event(call_id, text))["text"].startswith("[Same as bash ls")
+    agent.tell({"session": "s1", "moment": "compacted"})
+    agent.answering = HookHandler(lambda: 1.0)
+    assert agent.tell(event("c5", listing())) == {}
 
 
 def test_threads_of_a_session_are_apart(tmp_path: Path) -> None:

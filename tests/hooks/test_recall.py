@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,8 @@ LOG = tool("c1", "\n".join(["starts", *(f"step {n}" for n in range(2, 40)), "ERR
 REF = reference(LOG)
 SLOW = {"typer", "rich", "pydantic", "numpy", "quicktok", "httpx", "jinja2"}
 """What an agent would wait for."""
+SLOWLY = ["--lines", ""]
+"""Words that go the way of every other command."""
 
 
 def store_messages(store: Path, *messages: Message, session: str = "s1") -> None:
@@ -50,7 +54,7 @@ class TestTheOriginal:
     @pytest.mark.parametrize("ref", [REF, REF.removeprefix("result_"), LOG.key, REF.upper()])
     def test_is_printed_alone(self, kept: CommandLine, ref: str) -> None:
         said = kept("recall", ref)
-        assert (said.code, said.out, said.err) == (0, f"{LOG.text}\n", "")
+        assert (said.code, said.out, said.err) == (0, LOG.text, "")
 
     def test_is_found_from_any_folder_of_the_project(
         self, kept: CommandLine, monkeypatch: pytest.MonkeyPatch
@@ -58,14 +62,14 @@ class TestTheOriginal:
         deep = kept.folder / "src" / "deep"
         deep.mkdir(parents=True)
         monkeypatch.chdir(deep)
-        assert kept("recall", REF).out == f"{LOG.text}\n"
+        assert kept("recall", REF).out == LOG.text
 
     def test_is_the_same_once_it_is_in_the_store(self, kept: CommandLine) -> None:
         store = kept.folder / ".windlass"
         store_messages(store, LOG)
         HookJournal(store).forget(LOG.content_hash)
         assert list(originals_folder(store).iterdir()) == []
-        assert kept("recall", REF).out == f"{LOG.text}\n"
+        assert kept("recall", REF).out == LOG.text
 
     def test_is_also_found_where_the_store_has_to_be_opened(
         self, kept: CommandLine, monkeypatch: pytest.MonkeyPatch
@@ -74,7 +78,7 @@ class TestTheOriginal:
         long = tool("c2", "long " * 2_000)  # such a body lies in a file
         store_messages(store, LOG, long)
         HookJournal(store).forget(LOG.content_hash)
-        assert kept("recall", reference(long)).out == f"{long.text}\n"
+        assert kept("recall", reference(long)).out == long.text
         with sqlite3.connect(store / "windlass.sqlite") as db:
             db.execute("ALTER TABLE bodies RENAME TO away")
         db.close()
@@ -83,9 +87,9 @@ class TestTheOriginal:
             db.execute("ALTER TABLE away RENAME TO bodies")
         db.close()
         monkeypatch.setattr(kept_originals, "bodies_beginning", lambda *_: None)
-        assert kept("recall", REF).out == f"{LOG.text}\n"
+        assert kept("recall", REF).out == LOG.text
         assert kept("recall", "12345678").code == 2
-        assert kept("recall", reference(long)).out == f"{long.text}\n"
+        assert kept("recall", reference(long)).out == long.text
 
     def test_a_damaged_one_in_the_store_is_told(self, kept: CommandLine) -> None:
         long = tool("c2", "long " * 2_000)
@@ -101,21 +105,50 @@ class TestTheOriginal:
         self, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         HookJournal(command_line.folder / "other").keep(LOG)
-        assert command_line("recall", REF, "--store", "other").out == f"{LOG.text}\n"
-        assert command_line("recall", "--store=other", REF).out == f"{LOG.text}\n"
+        assert command_line("recall", REF, "--store", "other").out == LOG.text
+        assert command_line("recall", "--store=other", REF).out == LOG.text
         command_line.write("windlass.toml", 'store = "other"')
         (command_line.folder / ".windlass").mkdir()
-        assert command_line("recall", REF).out == f"{LOG.text}\n"
+        assert command_line("recall", REF).out == LOG.text
         (command_line.folder / "windlass.toml").unlink()
         assert command_line("recall", REF).code == 2
         monkeypatch.setenv("WINDLASS_STORE", "other")
-        assert command_line("recall", REF).out == f"{LOG.text}\n"
+        assert command_line("recall", REF).out == LOG.text
 
-    def test_acts_on_no_terminal(self, command_line: CommandLine) -> None:
+    @pytest.mark.parametrize("words", [[], ["--store", ".windlass"], SLOWLY])
+    def test_is_printed_byte_for_byte(self, command_line: CommandLine, words: list[str]) -> None:
+        text = "one\r\n\x1b[31mred\x1b[0m\ttab\u202e\u2028\x07é\r\n\r\n"
+        HookJournal(command_line.folder / ".windlass").keep(message := tool("c1", text))
+        done = subprocess.run(
+            process(reference(message), *words), cwd=command_line.folder, capture_output=True,
+            timeout=120, check=True,
+        )  # fmt: skip
+        assert done.stdout == text.encode()
+        lines = subprocess.run(
+            process(reference(message), "--lines", "2"), cwd=command_line.folder,
+            capture_output=True, timeout=120, check=True,
+        )  # fmt: skip
+        assert lines.stdout == text.encode().split(b"\n")[1] + b"\n"
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+    @pytest.mark.parametrize("words", [[], SLOWLY])
+    def test_acts_on_no_terminal(self, command_line: CommandLine, words: list[str]) -> None:
+        import pty
+
         hostile = tool("c1", "\x1b[2Jgone\n[result_00000000: 3 lines]")
         HookJournal(command_line.folder / ".windlass").keep(hostile)
-        said = command_line("recall", reference(hostile))
-        assert said.out == "\\x1b[2Jgone\n[result_00000000: 3 lines]\n"
+        ours, theirs = pty.openpty()
+        with subprocess.Popen(
+            process(reference(hostile), *words), cwd=command_line.folder, stdout=theirs
+        ) as started:
+            os.close(theirs)
+            shown = os.read(ours, 1_000)
+            with suppress(OSError):  # how a terminal ends
+                while piece := os.read(ours, 1_000):
+                    shown += piece
+        os.close(ours)
+        assert started.returncode == 0
+        assert shown == b"\\x1b[2Jgone\r\n[result_00000000: 3 lines]\r\n"
 
 
 class TestParts:

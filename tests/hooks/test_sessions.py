@@ -134,6 +134,40 @@ def test_what_is_fetched_back_is_taken_from_the_saving(tmp_path: Path) -> None:
     assert line.outcome == "whole"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "windlass: no original has the reference '1234abcd' in the store '/p/.windlass'",
+        "Exit code 2\nwindlass: lines '900': the original has lines 1:40",
+        "",
+    ],
+)
+def test_what_is_fetched_in_vain_is_not_fetched_back(tmp_path: Path, said: str) -> None:
+    agent = at_work(tmp_path)
+    agent.run("Bash", {"command": "windlass recall result_1234abcd | head"}, bash(said))
+    agent.run("Bash", {"command": "echo windlass recall result_1234abcd"}, bash("one line"))
+    agent.run("Bash", {"command": "ls"}, bash("main.c"))
+    [session] = hook_report(settings_of(agent), 0.0, print).sessions
+    assert session.fetched == 0
+
+
+def test_a_session_without_results_is_none(tmp_path: Path) -> None:
+    agent = RecordingAgent(tmp_path)
+    assert store_hooked(agent.store, "claude-code", "s1") == []
+
+
+def test_an_original_stays_until_the_store_has_it(tmp_path: Path) -> None:
+    agent = at_work(tmp_path)
+    text = "\n".join(f"part {at} of src/part_{at}.py" for at in range(60))
+    for command in ("cat a", "cat b"):
+        agent.run("Bash", {"command": command}, bash(text), text=f"{text}\n<system-reminder>x")
+    agent.run("Bash", {"command": "ls"}, bash("main.c"))
+    store_hooked(agent.store, "claude-code", "s1")
+    # The transcript has the source with words of the agent behind it.
+    [kept] = (agent.store / "hooks" / "originals").iterdir()
+    assert json.loads(kept.read_text())["content"] == text
+
+
 def test_what_was_saved_is_what_the_tokens_would_have_cost(tmp_path: Path) -> None:
     agent = at_work(tmp_path)
     agent.run("Bash", {"command": "ls"}, bash("main.c"))

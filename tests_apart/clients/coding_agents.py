@@ -15,7 +15,7 @@ from typing import Any
 
 import windlass
 from tests_apart.clients import many_lines
-from tests_apart.clients.model_server import MODEL, Exchange, ModelServer
+from tests_apart.clients.model_server import MODEL, REFERENCE, Exchange, ModelServer
 from tests_apart.clients.plans import write_project
 from windlass.hooks.agents import opencode
 from windlass.hooks.agents.claude_code import EVENTS
@@ -113,21 +113,34 @@ class Desk:
         names = Noted.__dataclass_fields__.keys()
         return [Noted(**{name: line[name] for name in names & line.keys()}) for line in told]
 
-    def windlass(self, *words: str) -> str:
-        """What a command of Windlass prints in the project."""
+    def windlass(self, *words: str, folder: Path | None = None) -> str:
+        """What a command of Windlass prints in the project, or in another folder."""
         ended = subprocess.run(
             [WINDLASS, *words],
-            cwd=self.project,
+            cwd=folder or self.project,
             env=self.environment(),
             capture_output=True,
-            text=True,
             check=True,
         )
-        return ended.stdout
+        return ended.stdout.decode()
 
-    def recall(self, ref: str) -> str:
-        """What `windlass recall` prints in the project."""
-        return self.windlass("recall", ref)
+    def recall(self, ref: str, folder: Path | None = None) -> str:
+        """What `windlass recall` prints in the project, or in another folder."""
+        return self.windlass("recall", ref, folder=folder)
+
+    def recall_all(self, folder: Path | None = None) -> dict[str, str]:
+        """What stands behind each reference that any model was shown here."""
+        shown = (text for step in self.exchanges for text in step.results.values())
+        refs = {ref for text in shown for ref in REFERENCE.findall(text)}
+        return {ref: self.recall(ref, folder) for ref in sorted(refs)}
+
+    def git(self, *words: str) -> None:
+        """Run git in the project, which is a repository with a commit."""
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        if not (self.project / ".git").exists():
+            for first in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", "all")):
+                subprocess.run(["git", *first], cwd=self.project, check=True)
+        subprocess.run(["git", *words], cwd=self.project, check=True)
 
     def mcp_command(self) -> list[str]:
         """The command of the MCP server with the long results."""
@@ -186,7 +199,7 @@ class Desk:
 
     # ---- opencode ---------------------------------------------------------------------
 
-    def opencode(self, prompt: str, plugin: str | None = None) -> str:
+    def opencode(self, prompt: str, plugin: str | None = None, *more: str) -> str:
         """Run opencode to its end, with the text of a plugin if there is one; the session."""
         configured = self.home / ".config" / "opencode"
         for folder in (configured, self.project / ".opencode"):
@@ -211,7 +224,7 @@ class Desk:
         }
         (self.project / "opencode.json").write_text(json.dumps(said), encoding="utf-8")
         started = subprocess.Popen(
-            [str(OPENCODE_BINARY), "run", "--format", "json", prompt],
+            [str(OPENCODE_BINARY), "run", "--format", "json", *more, prompt],
             cwd=self.project,
             env={
                 **self.environment(),

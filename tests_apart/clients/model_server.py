@@ -27,7 +27,7 @@ MODEL = "claude-opus-5-5"
 """A model that checks what stands before its thinking."""
 _COUNTER = FamilyCounter(f"anthropic/{MODEL}")
 _PLAN = re.compile(r"\bplan:(\w+)")
-_REFERENCE = re.compile(r"result_[0-9a-f]{8}")
+REFERENCE = re.compile(r"result_[0-9a-f]{8}")
 LATEST = "THE-LATEST-REFERENCE"
 """In the arguments of a planned call: the last reference that stands in the results so far."""
 _LOOKBACK = 20
@@ -214,7 +214,7 @@ class ModelServer:
 
 def _with_latest(given: Mapping[str, Any], exchange: Exchange) -> dict[str, Any]:
     """Planned arguments with the reference that the model would have read."""
-    found = _REFERENCE.findall("\n".join(exchange.results.values())) or [LATEST]
+    found = REFERENCE.findall("\n".join(exchange.results.values())) or [LATEST]
     return {
         name: value.replace(LATEST, found[-1]) if isinstance(value, str) else value
         for name, value in given.items()

@@ -13,7 +13,8 @@ import pytest
 
 from tests_apart.clients.coding_agents import CLAUDE, HOOK, Desk, asked, session_of
 from tests_apart.clients.many_lines import records
-from tests_apart.clients.model_server import Call, Exchange
+from tests_apart.clients.model_server import LATEST, Call, Exchange
+from tests_apart.clients.plans import build_log
 from tests_apart.clients.sessions import assert_kept_apart, broken_rules
 from windlass.hooks import client
 
@@ -46,6 +47,7 @@ def test_two_subagents_and_their_parent_are_kept_apart(desk: Desk, version: str)
     threads = assert_kept_apart(desk.exchanges, desk.lines("claude-code", session))
     assert threads["main"] == ""
     assert threads["left"] != threads["right"]
+    assert len(desk.recall_all()) >= 3
     for step in desk.exchanges:
         # The oldest version does not tell the provider which subagent asks.
         assert step.thread in {(session, threads[step.plans[0]]), (session, "")}
@@ -64,6 +66,46 @@ def test_a_session_that_goes_on_refers_to_what_it_saw(desk: Desk, version: str) 
     assert "Quito" not in second
     reasons = [line.because for line in desk.lines("claude-code", session)]
     assert reasons == ["encode", "repeat"]
+
+
+def test_a_repeat_is_recalled_and_recognised_in_a_session_that_goes_on_and_in_a_fork(
+    desk: Desk, version: str
+) -> None:
+    listed = ("Bash", {"command": "head -60 src/mail.py"})
+    short, stored = (("Bash", {"command": build_log(lines)}) for lines in (400, 2_000))
+    fetch = ("Bash", {"command": f"windlass recall {LATEST}"})
+    desk.model.plans = {
+        "first": [[short], [stored], [listed], [listed], [fetch]],
+        "again": [[listed], [short], [stored]],
+    }
+    desk.set_hooks(HOOK)
+    session = desk.claude(version, "plan:first")
+    _, by_client, first, second, back = last_results(asked(desk.exchanges, session))
+    assert by_client.startswith("<persisted-output>")
+    assert second.startswith("[Same as Bash head -60 src/mail.py, result_")
+    assert back.partition("\n\n<system-reminder>")[0] == first
+    for options in (("--continue",), ("--resume", session, "--fork-session")):
+        desk.claude(version, "plan:again", *options)
+        for text in last_results(desk.exchanges)[-3:]:
+            assert text.startswith("[Same as Bash ")
+    assert len(desk.recall_all()) >= 3
+    assert list(broken_rules(asked(desk.exchanges, session))) == []
+
+
+def test_a_session_in_a_working_tree_leaves_its_originals(desk: Desk) -> None:
+    listed = ("Bash", {"command": "head -60 src/mail.py"})
+    desk.model.plans = {"same": [[listed], [listed]]}
+    desk.set_hooks(HOOK)
+    linked = desk.home / "linked"
+    desk.git("worktree", "add", "-q", str(linked))
+    main, desk.project = desk.project, linked
+    session = desk.claude(NEWEST, "plan:same")
+    first, second = last_results(asked(desk.exchanges, session))
+    assert second.startswith("[Same as Bash ")
+    assert set(desk.recall_all().values()) == {first}
+    desk.project = main
+    desk.git("worktree", "remove", "--force", str(linked))
+    assert set(desk.recall_all().values()) == {first}
 
 
 def test_two_sessions_at_once_in_one_project(desk: Desk) -> None:

@@ -95,6 +95,18 @@ def test_the_model_is_told_how_to_reach_an_original(pair: Pair) -> None:
         assert hooked.desk.recall(command[1]) == hooked.desk.recall(line.original)
 
 
+def test_every_reference_that_was_shown_is_recalled(pair: Pair) -> None:
+    desk = pair.hooked.desk
+    at_once = desk.recall_all()
+    assert len(at_once) >= 4
+    assert all(at_once.values())
+    desk.windlass("hook", "report")  # the session is in the store now
+    assert desk.recall_all() == at_once
+    assert desk.recall_all(desk.project / "src") == at_once
+    desk.git("worktree", "add", "-q", str(desk.home / "linked"))
+    assert desk.recall_all(desk.home / "linked") == at_once
+
+
 def test_the_bill_is_lower(pair: Pair) -> None:
     assert pair.hooked.dollars < (1 - LEAST_SAVED) * pair.without.dollars
 

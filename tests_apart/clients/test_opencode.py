@@ -8,7 +8,8 @@ import pytest
 
 from tests_apart.clients.coding_agents import OPENCODE_BINARY, Desk, asked, plugin_text
 from tests_apart.clients.many_lines import records
-from tests_apart.clients.model_server import Call
+from tests_apart.clients.model_server import LATEST, Call
+from tests_apart.clients.plans import build_log
 from tests_apart.clients.sessions import assert_kept_apart, broken_rules
 
 pytestmark = pytest.mark.skipif(
@@ -28,8 +29,33 @@ def test_two_subagents_and_their_parent_are_kept_apart(desk: Desk) -> None:
     session = desk.opencode("plan:main", plugin_text())
     threads = assert_kept_apart(desk.exchanges, desk.lines("opencode", session))
     assert threads["main"] == ""
+    assert len(desk.recall_all()) >= 3
     for step in desk.exchanges:
         assert step.thread[0] == (threads[step.plans[0]] or session)
+
+
+def bash(command: str) -> Call:
+    return "bash", {"command": command, "description": "a step"}
+
+
+def test_a_repeat_is_recalled_and_recognised_in_a_session_that_goes_on_and_in_a_fork(
+    desk: Desk,
+) -> None:
+    listed, log = bash("head -60 src/mail.py"), bash(build_log(400))
+    fetch = bash(f"windlass recall {LATEST}")
+    desk.model.plans = {"first": [[log], [listed], [listed], [fetch]], "again": [[listed], [log]]}
+    session = desk.opencode("plan:first", plugin_text())
+    whole, _, *listings = list(asked(desk.exchanges, session)[-1].results.values())[-4:]
+    assert "[Same as bash head -60" in listings[0]
+    expected = (desk.project / "src" / "mail.py").read_text().split("\n")[:60]
+    assert listings[1].rstrip("\n").split("\n") == expected
+    assert "windlass recall" in whole
+    for options in (("--session", session), ("--session", session, "--fork")):
+        desk.opencode("plan:again", plugin_text(), *options)
+        *_, second, third = desk.exchanges[-1].results.values()
+        assert second.startswith("[Same as bash ")
+        assert third.startswith("[Same as bash i=1;")
+    assert all(desk.recall_all().values())
 
 
 @pytest.mark.parametrize(

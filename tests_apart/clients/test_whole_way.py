@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests_apart.clients.coding_agents import CLAUDE, Desk, asked
+from tests_apart.clients.coding_agents import CLAUDE, HOOK, Desk, asked
 from tests_apart.clients.model_server import LATEST, Call
 from tests_apart.clients.plans import build_log
 from tests_apart.clients.sessions import broken_rules
@@ -36,6 +36,20 @@ def test_a_hook_is_tried_installed_used_and_reported(desk: Desk) -> None:
     assert not list(desk.project.glob(".claude/settings*.json"))
     again = desk.claude(NEWEST, "plan:after")
     assert desk.lines("claude-code", again) == []
+
+
+def test_the_first_result_after_an_installation_is_shortened(desk: Desk) -> None:
+    desk.model.plans = {"first": [[LOG]]}
+    desk.state = desk.home / "state"  # where nothing runs
+    desk.variables["WINDLASS_HOOK_IDLE_S"] = "5"
+    desk.windlass("hook", "install", "claude-code")
+    session = desk.claude(NEWEST, "plan:first")
+    assert [line.outcome for line in desk.lines("claude-code", session)] == ["shortened"]
+    (desk.project / ".claude" / "settings.local.json").unlink()
+    desk.state = desk.home / "another"
+    desk.set_hooks(HOOK)  # and without one, when a session starts
+    session = desk.claude(NEWEST, "plan:first")
+    assert [line.outcome for line in desk.lines("claude-code", session)] == ["shortened"]
 
 
 def test_a_model_gets_an_original_back_by_command_and_by_mcp(desk: Desk) -> None:

@@ -23,6 +23,7 @@ from windlass.api.options import EngineOptions, RunLimits
 from windlass.caching.rates import override
 from windlass.errors import UsageError, did_you_mean
 from windlass.safety.fairness import preload, wait_for_turn
+from windlass.safety.own_files import refuse_linked_store
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -295,7 +296,7 @@ def open_store(
     """
     from windlass.history.places import open_place
 
-    settings.check_trust("store")
+    check_store(settings)
     return open_place(
         settings.store, os.environ, existing=existing, writing=writing, reading=reading
     )
@@ -305,5 +306,12 @@ def shared_store(settings: Settings) -> AbstractContextManager[Store]:
     """The store that the settings name, made where it is missing; one for all runs at a time."""
     from windlass.history.places import shared_place
 
-    settings.check_trust("store")
+    check_store(settings)
     return shared_place(settings.store, os.environ)
+
+
+def check_store(settings: Settings) -> None:
+    """Raise TrustNeeded or StoreError for a store that somebody else may have put there."""
+    settings.check_trust("store")
+    if isinstance(settings.store, Path) and settings["store"].origin == "default":
+        refuse_linked_store(settings.store)

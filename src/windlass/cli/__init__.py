@@ -74,7 +74,7 @@ def _recall_at_once() -> int | None:
     if (asked := read_plainly(sys.argv[2:])) is None:
         return None
     try:
-        print_text(recalled(asked))
+        print_text(recalled(asked), asked, sys.stdout)
     except WindlassError as error:
         return _tell(error)
     return 0

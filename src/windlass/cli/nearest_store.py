@@ -15,7 +15,7 @@ STORE: Final = ".windlass"
 def nearest_store(named: str | None) -> str | None:
     """The store that a flag or `WINDLASS_STORE` names, or else the nearest `.windlass` upward.
 
-    None: a `windlass.toml` in the current folder names one, or there is none.
+    None: a `windlass.toml` in the current folder names one, or there is none. A link is none.
     """
     if named := named or os.environ.get("WINDLASS_STORE"):
         return named
@@ -23,7 +23,7 @@ def nearest_store(named: str | None) -> str | None:
     if _names_store(folder / "windlass.toml"):
         return None
     found = (above / STORE for above in (folder, *folder.parents))
-    return next((str(store) for store in found if store.is_dir()), None)
+    return next((str(store) for store in found if store.is_dir() and not store.is_symlink()), None)
 
 
 def project_of(place: str | None) -> Path:

@@ -6,22 +6,27 @@ with an address go the way of every other command.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO
 
 from windlass.cli.nearest_store import nearest_store
-from windlass.errors import WindlassError
-from windlass.hooks.kept_originals import excerpt, find_by_settings, find_original
+from windlass.errors import StoreError, WindlassError
+from windlass.hooks.kept_originals import (
+    UnknownReference,
+    excerpt,
+    find_among,
+    find_by_settings,
+    find_original,
+    open_folder,
+)
+from windlass.hooks.project_stores import known_stores, stores_around
+from windlass.messages import Message
 from windlass.safety.escaping import escaped
 from windlass.window.originals import as_text
-
-if TYPE_CHECKING:
-    from windlass.history.sqlite import SqliteStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +66,47 @@ def recalled(asked: Recall) -> str:
     Raises UsageError for a reference that means nothing, or several, and for what is wrong in the
     rest; StoreError for a damaged store.
     """
-    place = nearest_store(asked.store)
-    if place is None or "://" in place:
-        from windlass.cli.named_store import read_settings
-
-        message = find_by_settings(read_settings(place), asked.ref)
-    else:
-        folder = Path(place).expanduser()
-        message = find_original(folder, asked.ref, partial(_open_folder, folder))
-    return excerpt(as_text(message), grep=asked.grep, lines=asked.lines)
+    return excerpt(as_text(_find(asked)), grep=asked.grep, lines=asked.lines)
 
 
-def print_text(text: str) -> None:
-    """Print a text by itself, escaped as everything that is printed.
-
-    Raises WindlassError where it cannot be written. A reader that went away is no failure.
-    """
-    if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character is no failure
+def _find(asked: Recall) -> Message:
+    """The message that is meant: of the store that is named, or one where a hook may keep it."""
     try:
-        print(escaped(text), end="" if text.endswith("\n") else "\n", flush=True)  # noqa: T201
+        place = nearest_store(asked.store)
+        if place is None or "://" in place:
+            from windlass.cli.named_store import read_settings
+
+            return find_by_settings(read_settings(place), asked.ref)
+        folder = Path(place).expanduser()
+        return find_original(folder, asked.ref, partial(open_folder, folder))
+    except (UnknownReference, StoreError):
+        if asked.store is not None:
+            raise
+        # An agent may work in another folder or working tree than its hook.
+        here = stores_around(Path.cwd())
+        found = find_among(here, asked.ref) or find_among(reversed(known_stores()), asked.ref)
+        if found is None:
+            raise
+        return found
+
+
+def print_text(text: str, asked: Recall, stream: IO[str]) -> None:
+    """Print what was asked for: escaped at a terminal, elsewhere byte for byte.
+
+    Parts end with a line break. Raises WindlassError where it cannot be written. A reader that went
+    away is no failure.
+    """
+    is_part = bool(asked.grep or asked.lines)
+    data = getattr(stream, "buffer", None)
+    try:
+        if stream.isatty() or data is None:
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="replace")  # one that lacks a character is no failure
+            print(escaped(text), end="" if text.endswith("\n") else "\n", file=stream, flush=True)
+        else:
+            stream.flush()
+            data.write(f"{text}\n".encode() if is_part and text[-1:] != "\n" else text.encode())
+            data.flush()
     except OSError as error:
         from windlass.cli.standard_streams import silence_stream
 
@@ -88,9 +114,3 @@ def print_text(text: str) -> None:
         if not isinstance(error, BrokenPipeError):
             text = f"the output could not be written: {error.strerror}"
             raise WindlassError(text) from error
-
-
-def _open_folder(folder: Path) -> SqliteStore:
-    from windlass.history.sqlite import SqliteStore
-
-    return SqliteStore.open_existing(folder)

@@ -23,7 +23,6 @@ from windlass.safety.own_files import (
     TEMPORARY,
     linked_part,
     make_folder,
-    refuse_links,
     replace,
     sync_folder,
     temporary_beside,
@@ -71,8 +70,7 @@ def remove_visible(folder: Path, names: Collection[str]) -> None:
 def _visible(folder: Path, name: str) -> Path:
     """Where a visible name lies, in a folder that is there and no link."""
     path = folder / name
-    refuse_links(path.parent, folder)
-    make_folder(path.parent)
+    make_folder(path.parent, folder)
     return path
 
 

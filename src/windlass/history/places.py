@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from windlass.errors import UsageError, did_you_mean
+from windlass.safety.own_files import USUAL_STORE
 from windlass.settings.fields import StoreAddress
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def read_address(store: StoreAddress) -> Place:
         user=unquote(parts.username or "default"),
         secure=secure,
     )
-    files = _folder(store, options.get("files"), store.folder / ".windlass")
+    files = _folder(store, options.get("files"), store.folder / USUAL_STORE)
     blobs = options["blobs"]
     if "://" not in blobs:
         blobs = str(_folder(store, blobs, store.folder))

@@ -15,17 +15,25 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from windlass.api.opening import open_store
+from windlass.api.opening import check_store, open_store
 from windlass.caching.rates import many, money, override
-from windlass.errors import UsageError
-from windlass.history.base import SessionFilter, Store, in_words
+from windlass.errors import StoreError, UsageError, WindlassError
+from windlass.history.base import LATEST, SessionFilter, Store, in_words
 from windlass.hooks._passages_found import PassageIndex, words_of_query
-from windlass.hooks.kept_originals import excerpt, find_by_settings
+from windlass.hooks.hook_journal import HookJournal
+from windlass.hooks.kept_originals import (
+    UnknownReference,
+    excerpt,
+    find_among,
+    find_by_settings,
+    open_folder,
+)
+from windlass.hooks.project_stores import folders_of, stores_around
 from windlass.importing.storing import PROJECT, imported_from
 from windlass.memory.association import searched
 from windlass.memory.banks import Banks, Memory
 from windlass.memory.matching import best_matches
-from windlass.messages import user
+from windlass.messages import Message, user
 from windlass.report.call_views import title_of
 from windlass.report.costs import session_cost
 from windlass.safety.escaping import escaped
@@ -36,6 +44,8 @@ MOST_CHARS: Final = 25_000
 """Characters of an answer, which are some 6,000 tokens."""
 MOST_FOUND: Final = 50
 """Passages, and memories, that one search brings."""
+_FEW: Final = 5
+"""Sessions that a message about an ambiguous name lists."""
 _MEMORY_SHOWN: Final = 400
 """Characters of a memory that a search shows; `recall` brings back the whole."""
 
@@ -51,6 +61,8 @@ class ToolAnswers:
     def __init__(self, settings: Settings, project: Path | None) -> None:
         self.settings = settings
         self.project = None if project is None else project.resolve()
+        trees = () if self.project is None else folders_of(self.project)
+        self._meant = tuple(folder.resolve() for folder in trees)
         self._index = PassageIndex()
         self._folders: dict[str, str] = {}
 
@@ -60,8 +72,10 @@ class ToolAnswers:
 
     def recall(self, ref: str, grep: str = "", lines: str = "") -> str:
         """The original that a reference means, or the part that is asked for."""
-        message = find_by_settings(self.settings, ref)
-        return excerpt(escaped(as_text(message)), grep=grep, lines=lines, most=MOST_CHARS)
+        message = self._find(ref)
+        # Ends of lines stay as they are: an agent may edit a file by what it reads.
+        text = "\r\n".join(map(escaped, as_text(message).split("\r\n")))
+        return excerpt(text, grep=grep, lines=lines, most=MOST_CHARS)
 
     def search(self, query: str, limit: int = 8) -> str:
         """The passages of sessions, and the memories, that belong to a query."""
@@ -89,9 +103,7 @@ class ToolAnswers:
         with self._opened() as store:
             if store is None:
                 raise UsageError("the store holds no session yet")
-            name = store.find_session(session) if session else self._newest(store)
-            if not self._is_meant(store, name):
-                raise UsageError(f"session {name!r} is of another folder than {self.project}")
+            name = self._named(store, session) if session else self._newest(store)
             with override(self.settings.prices):
                 costs = session_cost(store, name, self.settings.price_as)
             title = title_of(store, name)
@@ -126,7 +138,7 @@ class ToolAnswers:
     @contextmanager
     def _opened(self) -> Iterator[Store | None]:
         """The store (None: there is none yet); what it has lost does not end an answer."""
-        self.settings.check_trust("store")
+        check_store(self.settings)
         try:
             store = open_store(self.settings, existing=True)
         except UsageError:
@@ -138,6 +150,69 @@ class ToolAnswers:
             store.mark_lost(lambda _: None)
             yield store
 
+    def _find(self, ref: str) -> Message:
+        """The message that a reference means, of the project.
+
+        Its hooks may keep it in the store of another working tree.
+        """
+        reason: WindlassError | None = None
+        try:
+            message = find_by_settings(self.settings, ref)
+            with self._opened() as store:
+                if self._is_of_project(store, message):
+                    return message
+        except (UnknownReference, StoreError) as error:
+            reason = error
+        for folder in () if self.project is None else stores_around(self.project):
+            found = find_among([folder], ref)
+            if found is not None and self._is_of_project_in(folder, found):
+                return found
+        raise reason or UnknownReference(
+            f"the reference {ref[:80]!r} is of another folder than {self.project}"
+        )
+
+    def _is_of_project_in(self, folder: Path, message: Message) -> bool:
+        """`_is_of_project` in a folder, which may have no store."""
+        try:
+            opened = open_folder(folder)
+        except UsageError:
+            return self._is_of_hooks(folder, message)
+        with opened as store:
+            return self._is_of_project(store, message)
+
+    def _is_of_project(self, store: Store | None, message: Message) -> bool:
+        """Whether a message may be told: nobody knows that it is of other folders alone."""
+        if store is None:
+            place = self.settings.store
+            return not isinstance(place, Path) or self._is_of_hooks(place, message)
+        sql = "SELECT DISTINCT session_id FROM unified_logs WHERE content_hash = ?"
+        rows = store.query(sql, [message.content_hash])
+        sessions = [str(row["session_id"]) for row in rows]
+        if any(self._is_meant(store, name) for name in sessions):
+            return True
+        return self._is_of_hooks(store.folder, message, unknown=not sessions)
+
+    def _is_of_hooks(self, folder: Path, message: Message, *, unknown: bool = True) -> bool:
+        """The same of what hooks noted; `unknown`: the answer where they noted nothing."""
+        lines = [*HookJournal(folder).lines_naming(message.content_hash)]
+        return any(self._is_inside(line.folder) for line in lines) if lines else unknown
+
+    def _named(self, store: Store, name: str) -> str:
+        """The session of the project that a name means, or its beginning. Raises UsageError."""
+        if name == LATEST:
+            return self._newest(store)
+        listed = store.sessions(SessionFilter(prefix=name, banks=False))
+        ids = [info.session_id for info in listed]
+        fitting = [each for each in ids if self._is_meant(store, each)]
+        if name in fitting or len(fitting) == 1:
+            return name if name in fitting else fitting[0]
+        if fitting:
+            several = ", ".join(fitting[:_FEW])
+            raise UsageError(f"{name[:80]!r} is the beginning of several sessions: {several}")
+        if name in ids:
+            raise UsageError(f"session {name!r} is of another folder than {self.project}")
+        raise UsageError(f"there is no session {name[:80]!r} of this folder")
+
     def _newest(self, store: Store) -> str:
         for info in store.sessions(SessionFilter(banks=False, under=())):
             if self._is_meant(store, info.session_id):
@@ -146,14 +221,25 @@ class ToolAnswers:
 
     def _is_meant(self, store: Store, session: str) -> bool:
         if session not in self._folders:
-            origin = imported_from(store.start(session).cascade)
-            self._folders[session] = str(origin.get(PROJECT, ""))
+            self._folders[session] = _folder_of(store, session)
         return self._is_inside(self._folders[session])
 
     def _is_inside(self, folder: str) -> bool:
         if not folder or self.project is None:
             return True
-        return Path(folder).resolve().is_relative_to(self.project)
+        place = Path(folder).resolve()
+        return any(place.is_relative_to(each) for each in self._meant)
+
+
+def _folder_of(store: Store, session: str) -> str:
+    """The folder in which a session, or one above it, worked (empty: nobody knows)."""
+    above: str | None = session
+    while above is not None:
+        start = store.start(above)
+        if folder := imported_from(start.cascade).get(PROJECT):
+            return str(folder)
+        above = start.parent_id
+    return ""
 
 
 def _banks(store: Store) -> Banks:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from windlass.hooks.shapes import CLAUDE_CODE
+from windlass.hooks.taken import text_hash
 
 Record: TypeAlias = Mapping[str, Any]
 
@@ -38,6 +39,10 @@ class Said:
     before: str = ""
     """What the model said before it called the tool."""
     result: str = ""
+    replaced: str = ""
+    """What the journal knows the result by, where a hook replaced it."""
+    stored: str = ""
+    """The file in which the agent stored the whole result, where it shows the beginning alone."""
 
 
 @dataclass(slots=True)
@@ -55,8 +60,8 @@ class Tail:
     _records: dict[str, Record] = field(default_factory=dict[str, Record])
     """Those with words, calls or results; the last of them."""
     _last: str | None = None
-    _bare: dict[str, str] = field(default_factory=dict[str, str])
-    """By their calls: results to which the agent added numbers of lines, without these."""
+    _kept: dict[str, _Kept] = field(default_factory=dict[str, "_Kept"])
+    """By their calls: results as the agent keeps them."""
     _answer: set[str] = field(default_factory=set[str])
     """The records of the last answer, its results, and what came with them."""
     _cleared: set[str] = field(default_factory=set[str])
@@ -116,10 +121,11 @@ class Tail:
             self.model = name if "/" in name else f"anthropic/{name}"
         self._records[ident] = message
         for block in _blocks(message):
-            bare = _without_numbers(record) if block.get("type") == "tool_result" else None
-            if bare is not None:
-                self._bare[str(block.get("tool_use_id"))] = bare
-        for kept in (self._records, self._bare):
+            if block.get("type") == "tool_result":
+                kept_result = _kept_of(record.get("toolUseResult"))
+                if kept_result is not None:
+                    self._kept[str(block.get("tool_use_id"))] = kept_result
+        for kept in (self._records, self._kept):
             while len(kept) > _MOST_KEPT:
                 del kept[next(iter(kept))]
 
@@ -181,9 +187,21 @@ class Tail:
                         if call_id in calls:
                             tool, arguments, before = calls.pop(call_id)
                             is_gone = call_id in self._cleared
-                            shown = self._bare.get(call_id) or _text_of(block.get("content"))
-                            text = "" if is_gone else shown
-                            yield Said("", call_id, tool, arguments, before, text)
+                            kept = self._kept.get(call_id, _Kept())
+                            shown = kept.bare or _text_of(block.get("content"))
+                            if is_gone:
+                                yield Said("", call_id, tool, arguments, before)
+                                continue
+                            yield Said(
+                                "",
+                                call_id,
+                                tool,
+                                arguments,
+                                before,
+                                shown,
+                                kept.hash,
+                                kept.stored,
+                            )
                     case _:
                         pass
 
@@ -211,11 +229,24 @@ def _has_call(call_id: str, message: Record) -> bool:
     return any(block.get("id") == call_id for block in calls)
 
 
-def _without_numbers(record: Record) -> str | None:
-    """A result as the tool gave it, where the agent numbers its lines (None: it does not)."""
-    result = record.get("toolUseResult")
-    texts = (shape.text_of(result) for shape in CLAUDE_CODE if shape.numbered)
-    return next((text for text in texts if text is not None), None)
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What is known of a result as the agent keeps it."""
+
+    bare: str = ""
+    """The result as the tool gave it, where the agent puts numbers before its lines."""
+    hash: str = ""
+    stored: str = ""
+
+
+def _kept_of(result: object) -> _Kept | None:
+    """What is known of a result (None: it has no shape that is known)."""
+    for shape in CLAUDE_CODE:
+        text = shape.text_of(result)
+        if text is not None:
+            bare = text if shape.numbered else ""
+            return _Kept(bare, text_hash(text), shape.stored(result))
+    return None
 
 
 def _blocks(message: Record) -> Sequence[Record]:

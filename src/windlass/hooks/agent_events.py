@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
+from windlass.hooks import shell_words
+
 
 @dataclass(frozen=True, slots=True)
 class AgentPlace:
@@ -28,6 +30,16 @@ class AgentPlace:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenResult:
+    """A call of a tool from before, with its result as the model sees it."""
+
+    call_id: str
+    tool: str
+    arguments: Mapping[str, Any]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolEvent:
     """A tool ran, and its result is about to be shown to the model for the first time."""
 
@@ -44,6 +56,8 @@ class ToolEvent:
     """Whether the tool failed: such a result stays as it is."""
     fits: Callable[[str, str], bool] | None = None
     """Whether a text may stand in the place of the original, where not each may."""
+    earlier: tuple[SeenResult, ...] = ()
+    """Results that the model sees from before, where the agent tells of them."""
 
 
 Moment: TypeAlias = Literal["began", "compacted", "paused", "ended"]
@@ -59,15 +73,16 @@ class SessionEvent:
     moment: Moment
 
 
-_RECALL: Final = re.compile(r"\bwindlass(?:\.exe)?['\"]?\s+recall\b")
+_RECALL_TOOL: Final = re.compile(r"(?:\w+_)?windlass_{1,2}recall")
+"""The tool of our MCP server, as clients call it: mostly with the server's name before it."""
 
 
 def is_recall(tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether a call of a tool fetches an original back."""
+    """Whether a call of a tool fetches an original back, and does nothing else."""
     command = arguments.get("command")
-    if isinstance(command, str) and _RECALL.search(command):
+    if isinstance(command, str) and shell_words.is_recall(command):
         return True
-    return tool.endswith("recall") and "windlass" in tool
+    return bool(_RECALL_TOOL.fullmatch(tool))
 
 
 HookEvent: TypeAlias = ToolEvent | SessionEvent

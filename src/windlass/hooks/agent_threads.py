@@ -8,24 +8,32 @@ transcript tells when the user went back, or when the conversation was compacted
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, cast
 
 from windlass.caching.prices import Prices
 from windlass.caching.rates import prices_of
 from windlass.context.context import Context
 from windlass.context.window import Chat
+from windlass.hooks._earlier import EarlierResults
 from windlass.hooks._tail import Said, Tail
 from windlass.hooks.agent_events import AgentPlace, ToolEvent
-from windlass.messages import Message, user
+from windlass.messages import Message, Text, user
+from windlass.safety.redaction import redacted_json, redacted_text
 from windlass.text.tokens import FamilyCounter
+from windlass.window.entries import Because, Replace
 from windlass.window.options import Policy
+from windlass.window.originals import REF, reference
 
 _LEAST_SAVED: Final = 80
 """Characters that a short form must save: it is read by each later call, and may be fetched."""
 
 _ANSWER: Final = "(answered)"
 """What stands for an answer without calls, which no result depends on."""
+_SEEN: Final = "the model saw it so before"
+_REFERENCE: Final = re.compile(rf"\b{REF}[0-9a-f]{{8}}\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,8 @@ class ShortForm:
 
     text: str
     original: Message
+    sources: tuple[Message, ...]
+    """Other messages that the text refers to, as they were said."""
     because: str
     reason: str
     tokens_before: int
@@ -48,11 +58,17 @@ class AgentThread:
         policy: How results are shortened.
         way_back: The command that gets an original back, which stands before its reference.
         tail: The transcript (None: the agent writes none; what it saw is what was told here).
+        earlier: What is known of results that the model saw in another form.
+        redact: Whether credentials are taken out of what was seen, before anything is made of it.
+        told: What the model saw before, in order, where there is no transcript.
     """
 
     policy: Policy
     way_back: str
     tail: Tail | None = None
+    earlier: EarlierResults | None = None
+    redact: bool = False
+    told: list[Said] = field(default_factory=list[Said])
     _context: Context | None = None
     _met: set[str] = field(default_factory=set[str])
     """The calls whose results are in the context."""
@@ -62,12 +78,10 @@ class AgentThread:
     """The message that was shortened last, until the call that shows it counts as made."""
     _is_stale: bool = True
     """Whether the context is to be built anew from what is in view."""
-    _shown: list[Said] = field(default_factory=list[Said])
-    """What was told here, as the model saw it, where there is no transcript."""
 
-    def begin_anew(self) -> None:
-        """Forget what was seen: the conversation was compacted, or another one began."""
-        self._context, self._is_stale, self._shown = None, True, []
+    def begin_anew(self, told: Iterable[Said] = ()) -> None:
+        """Forget what was seen; without a transcript, but for what is told now."""
+        self._context, self._is_stale, self.told = None, True, [*told]
 
     def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""
@@ -94,7 +108,7 @@ class AgentThread:
         is_kept = shown.item.message.text == said.result
         is_taken = saves and is_kept and (event.fits is None or event.fits(text, said.result))
         if self.tail is None:
-            self._shown.append(replace(said, result=text) if is_taken else said)
+            self.told.append(replace(said, result=text) if is_taken else said)
         if is_taken:
             self._waiting = f"of {ident}"
         else:
@@ -106,6 +120,7 @@ class AgentThread:
         return ShortForm(
             text,
             shown.item.message,
+            tuple(_sources(context, text, shown.item.message)),
             entry.because or "",
             entry.reason,
             round(entry.tokens_before * share),
@@ -123,7 +138,11 @@ class AgentThread:
                 model, self.policy, way_back=self.way_back, prices=_prices(model)
             )
         words = 0
-        for said in tail.in_view() if tail is not None else self._shown:
+        in_view = [*(tail.in_view() if tail is not None else self.told)]
+        if self.earlier is not None:
+            new = (said.call_id for said in in_view if said.call_id not in self._met)
+            self.earlier.look_for(one for one in new if one and one != call_id)
+        for said in in_view:
             words += bool(said.words)
             is_other = said.call_id not in self._met and said.call_id != call_id
             if words > self._words if said.words else is_other:
@@ -133,6 +152,9 @@ class AgentThread:
 
     def _append(self, context: Context, said: Said, *, as_it_is: bool = False) -> None:
         """Append words, or a call with its result; `as_it_is`: the result was shown so before."""
+        original = None if self.earlier is None or not as_it_is else self.earlier.original(said)
+        if self.redact:
+            said = _redacted(said)
         if said.words:
             if self._waiting is not None:
                 self._append_answer(context, {"role": "assistant", "content": _ANSWER})
@@ -144,11 +166,17 @@ class AgentThread:
         calls = [{"id": ident, "type": "function", "function": call}]
         answer = {"role": "assistant", "content": said.before or None, "tool_calls": calls}
         self._append_answer(context, answer)
-        context.append(
-            {"role": "tool", "tool_call_id": ident, "content": said.result, "id": f"of {ident}"}
-        )
+        result = said.result if original is None else original[0]
+        if self.redact:
+            result = redacted_text(result)
+        name = f"of {ident}"
+        context.append({"role": "tool", "tool_call_id": ident, "content": result, "id": name})
+        if original is not None:
+            (*_, item) = context.conversation.items
+            shown, because = item.message.with_parts(Text(said.result)), original[1]
+            context.conversation.settle(Replace(name, shown, cast("Because", because), _SEEN))
         if as_it_is:
-            context.pin(f"of {ident}")
+            context.pin(name)
 
     def _append_answer(self, context: Context, answer: Chat) -> None:
         """Append an answer of the model: what it saw before stays as it is from here on."""
@@ -156,6 +184,25 @@ class AgentThread:
         if self._waiting is not None:
             context.pin(self._waiting)
             self._waiting = None
+
+
+def _sources(context: Context, text: str, own: Message) -> Iterator[Message]:
+    """The messages of a conversation that a text refers to, but for one."""
+    refs = set(_REFERENCE.findall(text)) - {reference(own)}
+    for item in context.conversation.items if refs else ():
+        if reference(item.message) in refs:
+            yield item.message
+
+
+def _redacted(said: Said) -> Said:
+    """The same without credentials, whoever said it."""
+    return replace(
+        said,
+        words=redacted_text(said.words),
+        arguments=redacted_json(dict(said.arguments)),
+        before=redacted_text(said.before),
+        result=redacted_text(said.result),
+    )
 
 
 def _prices(model: str | None) -> Prices | None:

@@ -22,7 +22,11 @@ if TYPE_CHECKING:
 MOST_BYTES = 8_000_000
 """Bytes of an event; the result in a longer one stays as it is."""
 WAIT_S = 2.0
-"""Seconds after which a result stays as it is."""
+"""Seconds after the connection in which an answer comes; else a result stays as it is."""
+START_S = 7.0
+"""Seconds in which the process that stays starts."""
+_ALWAYS_ANSWERED = ("opencode", "plain")
+"""Agents that are told in JSON that a result stays as it is."""
 _TRY_AGAIN_S = 0.02
 _MOST_PATH = 100
 """Bytes of the path of a socket that every system takes."""
@@ -36,14 +40,20 @@ _MOST_WORDS = 400
 
 def run(arguments: list[str]) -> int:
     """Read an event on standard input and print the answer; the exit code, which is always 0."""
-    until = time.monotonic() + WAIT_S
+    answer = b""
     try:
         payload = _read_input()
         if payload is None:
             count_failure(f"an event of more than {MOST_BYTES:,} bytes", arguments)
         else:
-            _print(ask(arguments, payload, until))
+            answer = ask(arguments, payload, time.monotonic() + START_S)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever it is, the agent goes on
+        count_failure(f"{type(error).__name__}: {error}", arguments)
+    try:
+        if not answer and arguments[:1] and arguments[0] in _ALWAYS_ANSWERED:
+            answer = b"{}"
+        _print(answer)
+    except (OSError, KeyboardInterrupt) as error:
         count_failure(f"{type(error).__name__}: {error}", arguments)
     return 0
 
@@ -51,7 +61,7 @@ def run(arguments: list[str]) -> int:
 def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
     """What the process that stays answers; it is started if need be. Raises OSError.
 
-    `until`: when to give up, by `time.monotonic`.
+    `until`: when to give up to wait for a connection, by `time.monotonic`.
     """
     folder = own_folder()
     connection, is_started = None, False
@@ -64,6 +74,7 @@ def ask(arguments: list[str], payload: bytes, until: float) -> bytes:
             if time.monotonic() > until:
                 raise TimeoutError("the process of the hook did not start in time")
             time.sleep(_TRY_AGAIN_S)
+    until = time.monotonic() + WAIT_S
     try:
         told = {name: value for name, value in os.environ.items() if _is_told(name)}
         header = [os.getcwd(), *(f"{name}={value}" for name, value in told.items()), "", *arguments]
@@ -111,19 +122,36 @@ def own_folder() -> str:
 
     Raises OSError where there is none.
     """
+    for folder in _candidates():
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+        except OSError:
+            continue
+        if _is_own(folder) and os.access(folder, os.W_OK):
+            return folder
+    raise OSError("no folder of the user's own can be written")
+
+
+def own_folders() -> list[str]:
+    """The folders that are there of those that `own_folder` chooses from."""
+    return [folder for folder in _candidates() if _is_own(folder)]
+
+
+def _candidates() -> tuple[str, str]:
     home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
     shared = os.environ.get("TMPDIR") or os.environ.get("TEMP") or "/tmp"  # noqa: S108 - own folder in it
-    for folder in (os.path.join(home, "windlass"), os.path.join(shared, f"windlass-{user}")):
-        try:
-            os.makedirs(folder, 0o700, exist_ok=True)
-            found = os.lstat(folder)
-        except OSError:
-            continue
-        is_own = os.name == "nt" or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
-        if stat.S_ISDIR(found.st_mode) and is_own and os.access(folder, os.W_OK):
-            return folder
-    raise OSError("no folder of the user's own can be written")
+    return os.path.join(home, "windlass"), os.path.join(shared, f"windlass-{user}")
+
+
+def _is_own(folder: str) -> bool:
+    """Whether a folder is there, and the user's alone to write."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    is_own = os.name == "nt" or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
+    return stat.S_ISDIR(found.st_mode) and is_own
 
 
 def address(folder: str) -> str:
@@ -162,12 +190,22 @@ def connect(folder: str) -> _socket.socket | None:
     return connection
 
 
+def start() -> None:
+    """Start the process that stays, if it does not run. Raises OSError."""
+    folder = own_folder()
+    connection = connect(folder)
+    if connection is None:
+        _start(folder)
+    else:
+        connection.close()
+
+
 def _start(folder: str) -> None:
     """Start the process that stays, apart from this one and from the agent."""
     import subprocess
 
     # On Windows: DETACHED_PROCESS and CREATE_NEW_PROCESS_GROUP.
-    subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-P", "-m", "windlass.hooks.server"],
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -177,6 +215,7 @@ def _start(folder: str) -> None:
         start_new_session=os.name != "nt",
         creationflags=0x0208 if os.name == "nt" else 0,
     )
+    process.returncode = 0  # it outlives this process, which never waits for it
 
 
 def count_failure(what: str, arguments: list[str]) -> None:

@@ -20,16 +20,20 @@ from pathlib import Path
 from typing import Final
 
 from windlass.caching.rates import Override, override
-from windlass.errors import WindlassError
-from windlass.hooks._tail import Tail
+from windlass.errors import UsageError, WindlassError
+from windlass.hooks._earlier import EarlierResults
+from windlass.hooks._tail import Said, Tail
 from windlass.hooks.agent_events import AgentPlace, SessionEvent, ToolEvent, is_recall
 from windlass.hooks.agent_threads import AgentThread, ShortForm
-from windlass.hooks.agents import adapter_of
+from windlass.hooks.agents import AGENTS, adapter_of
 from windlass.hooks.hook_journal import HookJournal, HookLine, Outcome, SeenCall
 from windlass.hooks.options import HookOptions, read_options
+from windlass.hooks.project_stores import usual_store
 from windlass.hooks.taken import text_hash
-from windlass.safety.redaction import redacted_text
+from windlass.messages import ToolCall
+from windlass.safety.redaction import redacted_json, redacted_text
 from windlass.settings.settings import Settings
+from windlass.window.kinds import arguments_of
 from windlass.window.options import Policy
 
 RECALLED: Final = "recall"
@@ -67,6 +71,8 @@ class HookAnswer:
     text: str
     take_back: Callable[[], None] = _nothing
     """To be called where the agent did not get it."""
+    failure: str = ""
+    """What failed though there is an answer: it is to be counted."""
     afterwards: Callable[[], None] = _nothing
     """What takes long, to be called when the agent has its answer."""
 
@@ -81,29 +87,29 @@ class _Conversation:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def show(
-        self, event: ToolEvent, line: HookLine, journal: HookJournal, *, redact: bool
+        self, event: ToolEvent, line: HookLine, journal: HookJournal
     ) -> tuple[str | None, HookLine]:
-        """What the model is to see in place of a result (None: the result), and what is noted.
+        """The short form of a result (None: it stays as it is), and what is noted.
 
-        The original is kept by then.
+        What the short form names is kept by then.
         """
-        given = event.text or ""
-        text = redacted_text(given) if redact else given
-        told = replace(event, text=text, shown_chars=min(event.shown_chars, len(text)))
         with self.lock, override(self.prices):
-            short = self.thread.shorten(told)
-        if short is not None:
-            journal.keep(short.original)
-            return short.text, _shortened(line, short)
-        if text == given:
+            short = self.thread.shorten(event)
+        if short is None:
             return None, line
-        # What the agent would have cut stays cut: else the whole of it would be shown.
-        return text[: told.shown_chars], replace(line, because=_REDACTED)
+        for original in (short.original, *short.sources):
+            journal.keep(original)
+        return short.text, _shortened(line, short)
 
     def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""
         with self.lock, override(self.prices):
             self.thread.prepare(place)
+
+    def go_on(self, told: list[Said]) -> None:
+        """Take in what the model saw before."""
+        with self.lock:
+            self.thread.begin_anew(told)
 
     def begin_anew(self) -> None:
         """Forget what the model saw: it did not get what it was to see."""
@@ -118,18 +124,28 @@ class HookHandler:
         self,
         clock: Callable[[], float],
         store_session: Callable[[Path, AgentPlace], None] | None = None,
+        note_store: Callable[[Path], None] | None = None,
     ) -> None:
-        """`clock` gives seconds since 1970; `store_session` puts a session into its store."""
+        """`clock` gives seconds since 1970; `store_session` puts a session into its store.
+
+        `note_store` is told of each store, once.
+        """
         self._clock = clock
         self._store_session = store_session
+        self._note_store = note_store
+        self._noted: set[Path] = set()
         self._guard = threading.Lock()
         self._conversations: OrderedDict[tuple[str, ...], _Conversation] = OrderedDict()
         self._models: dict[tuple[str, str], str] = {}
         self._stored: dict[tuple[str, str], float] = {}
 
     def answer(self, request: HookRequest) -> HookAnswer:
-        """What the agent reads. Raises ValueError and WindlassError for what is no event."""
-        options = read_options(request.arguments)
+        """What the agent reads. Raises ValueError and WindlassError for what is no event.
+
+        Where credentials are to be taken out, that comes first, and whatever fails afterwards the
+        model sees the result without them.
+        """
+        options = _safest_options(request.arguments)
         adapter = adapter_of(options.agent)
         payload = json.loads(request.payload)
         if not isinstance(payload, Mapping):
@@ -138,10 +154,36 @@ class HookHandler:
         if event is None:
             return HookAnswer("")
         place = replace(event.place, folder=request.folder / event.place.folder)
+        if options.redact:
+            session, thread = redacted_text(place.session), redacted_text(place.thread)
+            place = replace(place, session=session, thread=thread)
         event = replace(event, place=place)
-        store = store_folder(options, place, request.variables)
         if isinstance(event, SessionEvent):
+            options = read_options(request.arguments)
+            store = store_folder(options, place, request.variables)
             return HookAnswer("", afterwards=self._take_moment(event, options, store, request))
+        clean = _redacted(event) if options.redact else event
+        # What the agent would have cut stays cut: else the whole of it would be shown.
+        kept = None if clean.text == event.text else (clean.text or "")[: clean.shown_chars]
+        try:
+            because = "" if kept is None else _REDACTED
+            text, take_back = self._show(clean, request, because)
+        except Exception as error:
+            if kept is None:
+                raise
+            failure = f"{type(error).__name__}: {redacted_text(str(error))}"
+            return HookAnswer(adapter.write_answer(payload, kept), failure=failure)
+        return HookAnswer(adapter.write_answer(payload, kept if text is None else text), take_back)
+
+    def _show(
+        self, event: ToolEvent, request: HookRequest, because: str
+    ) -> tuple[str | None, Callable[[], None]]:
+        """The short form of a result (None: it stays), and what is to be done if it is late.
+
+        `because`: what was done to the result before.
+        """
+        options, place = read_options(request.arguments), event.place
+        store = store_folder(options, place, request.variables)
         journal = HookJournal(store)
         line = HookLine(
             time=self._clock(),
@@ -151,25 +193,34 @@ class HookHandler:
             call_id=event.call_id,
             tool=event.tool,
             outcome="whole",
+            because=because,
             transcript=str(place.transcript or ""),
             cut=event.text is not None and event.shown_chars < len(event.text),
+            folder=str(project_folder(place, request.variables)),
+            redacted=options.redact,
         )
+        is_told = journal.note_earlier(line, _earlier_calls(event, line))
         left = _left_alone(event, options)
         if left is not None:
             _note_call(journal, event, line, event.text)
-            journal.write(replace(line, outcome=left[0], because=left[1]))
-            return HookAnswer(adapter.write_answer(payload, None))
+            journal.write(replace(line, outcome=left[0], because=left[1] or because))
+            return None, _nothing
         conversation = None
         try:
             conversation = self._conversation(place, options, store, request)
-            text, said = conversation.show(event, line, journal, redact=options.redact)
+            if is_told:
+                conversation.go_on(_told(journal, place))
+            text, noted = conversation.show(event, line, journal)
+            if text is not None:
+                self._note(store)
             _note_call(journal, event, line, text or event.text)
-            journal.write(said)
+            journal.write(noted)
         except Exception as error:
             if conversation is not None:
                 conversation.begin_anew()
+            words = redacted_text(str(error))[:_MOST_WORDS]
             with suppress(OSError, WindlassError):
-                journal.write(replace(line, outcome="error", because=f"{error}"[:_MOST_WORDS]))
+                journal.write(replace(line, outcome="error", because=words))
             raise
 
         def take_back() -> None:
@@ -179,7 +230,14 @@ class HookHandler:
                 _note_call(journal, event, late, event.text)
                 journal.write(late)
 
-        return HookAnswer(adapter.write_answer(payload, text), take_back)
+        return text, take_back
+
+    def _note(self, store: Path) -> None:
+        """Let originals of a store be found from everywhere."""
+        if self._note_store is not None and store not in self._noted:
+            self._noted.add(store)
+            with suppress(OSError):
+                self._note_store(store.absolute())
 
     def _take_moment(
         self, event: SessionEvent, options: HookOptions, store: Path, request: HookRequest
@@ -190,6 +248,7 @@ class HookHandler:
         if place.model:
             self._models[name] = place.model
         if event.moment == "compacted":
+            HookJournal(store).note_compaction(place.agent, place.session)
             with self._guard:
                 for key in [key for key in self._conversations if key[:2] == name]:
                     del self._conversations[key]
@@ -230,7 +289,15 @@ class HookHandler:
         tail = None
         if place.transcript is not None:
             tail = Tail(place.transcript, self._models.get((place.agent, place.session)))
-        thread = AgentThread(policy.at_birth(), _way_back(options, store, request), tail)
+        journal = HookJournal(store)
+        thread = AgentThread(
+            policy.at_birth(),
+            _way_back(options, store, request),
+            tail,
+            EarlierResults(journal, place.agent, place.session, place.transcript),
+            redact=options.redact,
+            told=[] if tail is not None else _told(journal, place),
+        )
         return _Conversation(thread, settings.prices)
 
 
@@ -240,6 +307,66 @@ def _way_back(options: HookOptions, store: Path, request: HookRequest) -> str:
     if shutil.which(command, path=request.variables.get("PATH")) is None:
         command = shlex.quote(str(Path(sys.executable).with_name(command)))
     return f"{command} recall" + (f" --store {shlex.quote(str(store))}" if options.store else "")
+
+
+def _safest_options(arguments: tuple[str, ...]) -> HookOptions:
+    """The options; where others are wrong, at least that credentials are to be taken out.
+
+    Raises UsageError where nothing can be done.
+    """
+    try:
+        return read_options(arguments)
+    except UsageError:
+        if "--redact" not in arguments or arguments[0] not in AGENTS:
+            raise
+        return HookOptions(arguments[0], redact=True)
+
+
+def _redacted(event: ToolEvent) -> ToolEvent:
+    """An event without credentials in anything that is shown, noted or kept of it."""
+    text = None if event.text is None else redacted_text(event.text)
+    return replace(
+        event,
+        call_id=redacted_text(event.call_id),
+        tool=redacted_text(event.tool),
+        arguments=redacted_json(dict(event.arguments)),
+        text=text,
+        shown_chars=min(event.shown_chars, len(text or "")),
+        earlier=tuple(
+            replace(
+                one,
+                call_id=redacted_text(one.call_id),
+                arguments=redacted_json(dict(one.arguments)),
+                text=redacted_text(one.text),
+            )
+            for one in event.earlier
+        ),
+    )
+
+
+def _earlier_calls(event: ToolEvent, line: HookLine) -> list[SeenCall]:
+    """What the agent tells of the time before, as it is noted."""
+    time, thread, model = line.time, line.thread, event.place.model or ""
+    return [
+        SeenCall(
+            time, thread, model, one.call_id, one.tool, json.dumps(dict(one.arguments)), one.text
+        )
+        for one in event.earlier
+    ]
+
+
+def _told(journal: HookJournal, place: AgentPlace) -> list[Said]:
+    """What a model saw before, by the journal."""
+    calls = journal.calls_in_view(place.agent, place.session, place.thread)
+    return [
+        Said(
+            call_id=call.call_id or f"call {number}",
+            tool=call.tool,
+            arguments=arguments_of(ToolCall(call.call_id, call.tool, call.arguments)),
+            result=call.result,
+        )
+        for number, call in enumerate(calls)
+    ]
 
 
 def _left_alone(event: ToolEvent, options: HookOptions) -> tuple[Outcome, str] | None:
@@ -271,18 +398,28 @@ def _shortened(line: HookLine, short: ShortForm) -> HookLine:
         because=short.because,
         original=short.original.content_hash,
         shown=text_hash(short.text),
+        refers=" ".join(source.content_hash for source in short.sources),
         tokens_before=short.tokens_before,
         tokens_after=short.tokens_after,
     )
 
 
+def project_folder(place: AgentPlace, variables: Mapping[str, str]) -> Path:
+    """The project that an agent works in, as it says."""
+    return Path(variables.get("CLAUDE_PROJECT_DIR") or place.folder)
+
+
 def store_folder(options: HookOptions, place: AgentPlace, variables: Mapping[str, str]) -> Path:
     """The folder in which a hook writes: the one that is named, or `.windlass` in the project.
 
-    Raises ValueError where none is named and the project is a whole disk.
+    Of a linked working tree that is the project of the main one, which stays when a tree is
+    removed. Raises ValueError where no folder is named and the project is a whole disk, and
+    StoreError where it is not named and is a link.
     """
-    project = Path(variables.get("CLAUDE_PROJECT_DIR") or place.folder)
+    project = project_folder(place, variables)
     named = options.store or variables.get("WINDLASS_STORE")
-    if named is None and project.resolve() == Path(project.resolve().anchor):
+    if named is not None:
+        return project / Path(named).expanduser()
+    if project.resolve() == Path(project.resolve().anchor):
         raise ValueError(f"no project: {str(project)!r}")
-    return project / Path(named or ".windlass").expanduser()
+    return usual_store(project)

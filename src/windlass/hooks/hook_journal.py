@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -24,10 +24,13 @@ from windlass.hooks.kept_originals import originals_folder
 from windlass.messages import Message
 from windlass.safety.files import UnreadableError, open_file, read_bytes
 from windlass.safety.foreign import parse_recorded
-from windlass.safety.own_files import make_folder, open_own, replace
+from windlass.safety.own_files import ignore_in_git, make_folder, open_own, replace
 
 _CALLS: Final = ".calls.jsonl"
 _LONGEST_LINE: Final = 1 << 28
+_MOMENT: Final = "moment"
+_MOST_SESSIONS: Final = 100
+"""Other sessions, the newest, in which a call is looked for."""
 
 Outcome: TypeAlias = Literal[
     "shortened",
@@ -65,6 +68,17 @@ class HookLine:
     transcript: str = ""
     cut: bool = False
     """Whether the agent itself would have shown the beginning of it alone."""
+    refers: str = ""
+    """The content hashes of earlier messages that the short form refers to, a space between."""
+    folder: str = ""
+    """The project, where the agent names one."""
+    redacted: bool = False
+    """Whether credentials are taken out of all that is noted and stored of the session."""
+
+    @property
+    def originals(self) -> tuple[str, ...]:
+        """The content hashes of all messages that the short form names."""
+        return tuple(f"{self.original} {self.refers}".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +127,57 @@ class HookJournal:
         """What `write_call` noted, in order."""
         yield from _last(_objects(self._calls(agent, session)), SeenCall)
 
+    def note_earlier(self, line: HookLine, earlier: Sequence[SeenCall]) -> bool:
+        """Append calls from before that were not noted yet; whether there are some.
+
+        Raises as `write` does.
+        """
+        if not earlier:
+            return False
+        noted = {call.call_id for call in self.calls(line.agent, line.session)}
+        new = [call for call in earlier if call.call_id not in noted]
+        for call in new:
+            self.write_call(line, call)
+        return bool(new)
+
+    def note_compaction(self, agent: str, session: str) -> None:
+        """Note that the model no longer sees the calls so far. Raises as `write` does."""
+        path = self._calls(agent, session)
+        if path.exists():
+            self._append(path, {_MOMENT: "compacted"})
+
+    def calls_in_view(self, agent: str, session: str, thread: str) -> list[SeenCall]:
+        """The calls of a thread since the last compaction."""
+        since: list[Mapping[str, Any]] = []
+        for one in _objects(self._calls(agent, session)):
+            if _MOMENT in one:
+                since.clear()
+            else:
+                since.append(one)
+        return [call for call in _last(since, SeenCall) if call.thread == thread]
+
+    def lines_of_calls(
+        self, agent: str, session: str, calls: Collection[str]
+    ) -> dict[str, HookLine]:
+        """The lines of calls, which a session may have from another that it goes on from."""
+        own = self._path(agent, session)
+        others = [path for path in own.parent.glob("*.jsonl") if path != own]
+        others = sorted(filter(_is_journal, others), key=_changed, reverse=True)
+        found: dict[str, HookLine] = {}
+        for path in (own, *others[:_MOST_SESSIONS]):
+            if len(found) == len(calls):
+                break
+            missing = {call for call in calls if call not in found}
+            found |= {line.call_id: line for line in _lines(path) if line.call_id in missing}
+        return found
+
+    def lines_naming(self, content_hash: str) -> Iterator[HookLine]:
+        """The lines of all sessions whose short form names a message."""
+        for path in filter(_is_journal, self.folder.glob("*/*.jsonl")):
+            with suppress(OSError):
+                if content_hash.encode() in path.read_bytes():
+                    yield from (line for line in _lines(path) if content_hash in line.originals)
+
     def keep(self, original: Message) -> None:
         """Keep an original durably, once. Raises as `write` does."""
         path, data = self._originals / f"{original.content_hash}.json", original.canonical.encode()
@@ -127,14 +192,14 @@ class HookJournal:
 
         Of several lines of a call the last counts: an answer may come too late.
         """
-        yield from _last(_objects(self._path(agent, session)), HookLine)
+        yield from _lines(self._path(agent, session))
 
     def sessions(self) -> Iterator[tuple[str, str]]:
         """The agent and the session of each file, the one that was written last first."""
         files = [path for path in self.folder.glob("*/*.jsonl") if not path.is_symlink()]
         for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
             told = next(_objects(path), {})
-            if not path.name.endswith(_CALLS) and "session" in told:
+            if _is_journal(path) and "session" in told:
                 yield str(told.get("agent")), str(told["session"])
 
     def forget(self, content_hash: str) -> None:
@@ -160,8 +225,22 @@ class HookJournal:
     def _make(self, folder: Path) -> None:
         if not self._store.exists():  # nobody asked for a store, so nobody should commit it
             make_folder(self._store)
-            replace(self._store / ".gitignore", [b"*\n"], 0o600)
+            ignore_in_git(self._store)
         make_folder(folder, self._store)
+
+
+def _lines(path: Path) -> Iterator[HookLine]:
+    yield from _last(_objects(path), HookLine)
+
+
+def _is_journal(path: Path) -> bool:
+    return not path.name.endswith(_CALLS) and not path.is_symlink()
+
+
+def _changed(path: Path) -> float:
+    with suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0
 
 
 def _objects(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -10,7 +10,8 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,7 @@ from windlass.importing.recording import RecordedCall, Recording
 from windlass.importing.storing import ShownShort, StoredSession, store_recording
 from windlass.importing.streams import recordings
 from windlass.messages import Message, ToolCall, assistant, tool
+from windlass.report.exporting import redacted_message
 from windlass.safety.own_files import make_folder, open_own
 from windlass.settings.settings import Settings
 
@@ -35,27 +37,32 @@ _WHY: Final = "shortened by a hook before a call saw it"
 def store_hooked(folder: Path, agent: str, session: str) -> list[StoredSession]:
     """Put a session with what its hook did into the store in `folder`, or what is new of it.
 
-    Nothing where its agent has removed the transcript. Raises UsageError for a transcript that
-    cannot be read, and StoreError.
+    Nothing where no result was noted, or its agent has removed the transcript. Raises UsageError
+    for a transcript that cannot be read, and StoreError.
     """
     journal = HookJournal(folder)
     lines = list(journal.lines(agent, session))
     transcript = main_transcript(lines)
-    if transcript is not None and not transcript.exists():
+    if not lines or (transcript is not None and not transcript.exists()):
         return []
     settings = Settings.read({"store": str(folder.absolute())})
     stored: list[StoredSession] = []
     with _alone(folder), open_store(settings, writing=True) as store:
         hooked = read_hooked(store, folder, lines)
         names: dict[str, str] = {}
-        present: set[str] = set()
         for recording in hooked.recordings:
             stored.append(store_recording(store, recording, names, hooked.shortened))
             names.setdefault(recording.name, stored[-1].session_id)
-            present |= {message.tool_call_id or "" for message in recording.messages}
-    for call_id in hooked.shortened.keys() & present:
-        journal.forget(hooked.shortened[call_id].original.content_hash)
+        kept = {original for line in lines for original in line.originals}
+        for original in sorted(filter(partial(_is_stored, store), kept)):
+            journal.forget(original)
     return stored
+
+
+def _is_stored(store: Store, content_hash: str) -> bool:
+    """Whether the store has the message with this hash."""
+    sql = "SELECT key FROM bodies WHERE key >= ? AND key < ? LIMIT 1"
+    return bool(store.query(sql, [content_hash, f"{content_hash}g"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,14 @@ def read_hooked(store: Store, folder: Path, lines: Sequence[HookLine]) -> Hooked
         found = _of_journal(HookJournal(folder), lines[0].agent, lines[0].session)
     else:
         found = recordings(transcript)
+    if any(line.redacted for line in lines):
+        found = (_redacted(recording) for recording in found)
     return HookedRecordings(tuple(found), dict(_shortened(store, folder, lines, transcript)))
+
+
+def _redacted(recording: Recording) -> Recording:
+    """The same without credentials, whoever said them."""
+    return replace(recording, messages=tuple(map(redacted_message, recording.messages)))
 
 
 @contextmanager

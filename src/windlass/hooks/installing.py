@@ -14,6 +14,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -27,6 +28,7 @@ from windlass.hooks._json_edit import with_element, with_member, without
 from windlass.hooks.agents.claude_code import EVENTS
 from windlass.hooks.options import HookOptions
 from windlass.hooks.shapes import SHAPES
+from windlass.hooks.shell_words import is_hook_run, is_mcp
 from windlass.safety.own_files import replace
 
 Scope: TypeAlias = Literal["project", "user"]
@@ -34,9 +36,10 @@ Scope: TypeAlias = Literal["project", "user"]
 
 _TIMEOUT_S: Final = 10
 """Seconds after which Claude Code gives up a hook; ours answers within two."""
-_RUN: Final = re.compile(r"windlass\S*\s+hook\s+run\b")
 _MCP: Final = "windlass"
 _PLUGIN: Final = "windlass.js"
+_HEAD: Final = "// Windlass for opencode: "
+"""How our plugin for opencode begins, in every version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +99,21 @@ def install(agent: str, scope: Scope, options: HookOptions, *, mcp: bool) -> lis
     command = shlex.join([*hook_command(), "hook", "run", *options.arguments()])
     if agent == "opencode":
         path = opencode_plugin(scope)
-        changes = [FileChange(path, _read(path), _plugin_text(options))]
+        text = _read(path, scope)
+        if text is not None and not text.startswith(_HEAD):
+            raise UsageError(f"{str(path)!r} is no plugin of Windlass: move it away first")
+        changes = [FileChange(path, text, _plugin_text(options))]
     else:
         path = claude_settings(scope)
-        text = _read(path)
+        text = _read(path, scope)
         changes = [FileChange(path, text, _with_hooks(_without_hooks(text, path), command, path))]
     if mcp:
         path, key, entry = _mcp_entry(agent, scope, options)
-        text = _read(path)
+        text = _read(path, scope)
+        if _has_other_server(text, path, key):
+            raise UsageError(
+                f"{str(path)!r} has another MCP server named {_MCP!r}: give it another name first"
+            )
         without_mcp = _without_mcp(text, path, key)
         new = _put(without_mcp or "{}\n", (), key, {}, path)
         changes.append(FileChange(path, text, with_member(new, (key,), _MCP, entry)))
@@ -117,19 +127,24 @@ def uninstall(agent: str, scope: Scope) -> list[FileChange]:
     """
     if agent == "opencode":
         path = opencode_plugin(scope)
-        changes = [FileChange(path, _read(path), None)]
+        text = _read(path, scope)
+        is_ours = text is not None and text.startswith(_HEAD)
+        changes = [FileChange(path, text, None)] if is_ours else []
     else:
         path = claude_settings(scope)
-        text = _read(path)
+        text = _read(path, scope)
         changes = [FileChange(path, text, _without_hooks(text, path))]
     path, key, _ = _mcp_entry(agent, scope, HookOptions(agent))
-    text = _read(path)
+    text = _read(path, scope)
     changes.append(FileChange(path, text, _without_mcp(text, path, key)))
     return [change for change in changes if change.before != change.after]
 
 
 def plugin_files(folder: Path, options: HookOptions, *, mcp: bool) -> list[FileChange]:
-    """The files of a plugin for Claude Code, for those who share one."""
+    """The files of a plugin for Claude Code, for those who share one.
+
+    Raises UsageError where the folder holds another plugin.
+    """
     words = ["windlass", "hook", "run", *map(shlex.quote, options.arguments())]
     about = {
         "name": "windlass",
@@ -143,8 +158,14 @@ def plugin_files(folder: Path, options: HookOptions, *, mcp: bool) -> list[FileC
     }
     if mcp:
         files[".mcp.json"] = {"mcpServers": {_MCP: {"command": "windlass", "args": ["mcp"]}}}
+    before = {name: _read(folder / name, "user") for name in files}
+    manifest, *others = before
+    there = before[manifest]
+    name = "" if there is None else _parsed(there, folder / manifest).get("name")
+    if name not in ("", about["name"]) or (there is None and any(before[each] for each in others)):
+        raise UsageError(f"{str(folder)!r} holds another plugin: name an empty folder")
     return [
-        FileChange(folder / name, _read(folder / name), f"{json.dumps(value, indent=2)}\n")
+        FileChange(folder / name, before[name], f"{json.dumps(value, indent=2)}\n")
         for name, value in files.items()
     ]
 
@@ -198,12 +219,21 @@ def _mcp_entry(agent: str, scope: Scope, options: HookOptions) -> tuple[Path, st
     return folder / ".claude.json", "mcpServers", entry
 
 
-def _read(path: Path) -> str | None:
-    """The text of a file that can be changed (None: it is not there). Raises UsageError."""
+def _read(path: Path, scope: Scope) -> str | None:
+    """The text of a file that can be changed (None: it is not there). Raises UsageError.
+
+    A file of a project lies in it: others may have put a link there that leads elsewhere.
+    """
     if path.is_symlink():
         raise UsageError(
             f"{str(path)!r} is a link to {str(path.readlink())!r}, and nothing is written through"
             " it: put a copy in its place, or add there what --dry-run shows with the copy"
+        )
+    real = path.parent.resolve()
+    if scope == "project" and not real.is_relative_to(Path.cwd().resolve()):
+        raise UsageError(
+            f"{str(path.parent)!r} is a link that leads out of the project, to {str(real)!r}, and"
+            " nothing is written through it: put a folder in its place, or use --user"
         )
     try:
         text = path.read_bytes().decode()
@@ -217,8 +247,20 @@ def _read(path: Path) -> str | None:
 
 
 def _parsed(text: str, path: Path) -> Mapping[str, Any]:
+    def once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(members)
+        if len(value) < len(members):
+            twice = next(
+                name for name, count in Counter(name for name, _ in members).items() if count > 1
+            )
+            raise UsageError(
+                f"{str(path)!r} has {twice!r} twice in one object, and which of them counts is not"
+                " sure: mend it first; nothing was written"
+            )
+        return value
+
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise UsageError(
             f"{str(path)!r} is no JSON ({error}): mend it first; nothing was written"
@@ -272,7 +314,7 @@ def _ours(settings: Mapping[str, Any]) -> tuple[str | int, ...] | None:
         for number, group in enumerate(groups if isinstance(groups, list) else ()):
             listed = group.get("hooks") if isinstance(group, dict) else None
             for place, hook in enumerate(listed if isinstance(listed, list) else ()):
-                if isinstance(hook, dict) and _RUN.search(str(hook.get("command"))):
+                if isinstance(hook, dict) and is_hook_run(str(hook.get("command"))):
                     if len(listed or ()) == 1:
                         return "hooks", event, number
                     return "hooks", event, number, "hooks", place
@@ -289,12 +331,27 @@ def _without_mcp(text: str | None, path: Path, key: str) -> str | None:
     if text is None:
         return None
     servers = _parsed(text, path).get(key)
-    if not isinstance(servers, dict) or _MCP not in servers:
+    if not isinstance(servers, dict) or not _is_our_server(servers.get(_MCP)):
         return text
     text = without(text, (key, _MCP))
     if not _parsed(text, path)[key]:
         text = without(text, (key,))
     return text if _parsed(text, path) else None
+
+
+def _has_other_server(text: str | None, path: Path, key: str) -> bool:
+    """Whether somebody else's MCP server has our name."""
+    servers = {} if text is None else _parsed(text, path).get(key)
+    return isinstance(servers, dict) and _MCP in servers and not _is_our_server(servers[_MCP])
+
+
+def _is_our_server(entry: object) -> bool:
+    """Whether an entry of a file of MCP servers starts ours."""
+    if not isinstance(entry, dict):
+        return False
+    command, arguments = entry.get("command"), entry.get("args") or ()
+    words = [*command] if isinstance(command, list) else [command, *arguments]
+    return all(isinstance(word, str) for word in words) and is_mcp(words)
 
 
 def _plugin_text(options: HookOptions) -> str:
@@ -368,7 +425,7 @@ def other_hooks(path: Path, event: str = "PostToolUse") -> list[str]:
         commands = [str(hook.get("command")) for group in groups for hook in group["hooks"]]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
-    return [command for command in commands if not _RUN.search(command)]
+    return [command for command in commands if not is_hook_run(command)]
 
 
 _PROGRAMS: Final[Mapping[str, str]] = {"claude-code": "claude", "opencode": "opencode"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from windlass.errors import StoreError, UsageError
 from windlass.history.bodies_at_once import bodies_beginning
 from windlass.messages import Message, from_dict
-from windlass.safety.files import read_bytes
+from windlass.safety.files import MissingFileError, read_bytes
 from windlass.safety.foreign import parse_json
 from windlass.window.originals import REF, matching_lines
 
@@ -35,6 +35,10 @@ _SHOWN: Final = 80
 _MOST_BYTES: Final = 1 << 28
 
 
+class UnknownReference(UsageError):
+    """No original has a reference, in the store where it was looked for."""
+
+
 def originals_folder(store: Path) -> Path:
     """The folder of the originals that hooks keep, by the folder of the store."""
     return store / "hooks" / "originals"
@@ -42,9 +46,9 @@ def originals_folder(store: Path) -> Path:
 
 def find_by_settings(settings: Settings, ref: str) -> Message:
     """`find_original` in the store that settings name, which may have an address."""
-    from windlass.api.opening import open_store
+    from windlass.api.opening import check_store, open_store
 
-    settings.check_trust("store")
+    check_store(settings)
     place = settings.store
     if isinstance(place, Path):
         return find_original(place, ref, partial(open_store, settings, existing=True))
@@ -63,7 +67,8 @@ def find_original(
         open_store: Opens the store, or raises UsageError where there is none; called only where
             it has to be opened.
 
-    Raises UsageError where none or several are meant, and StoreError for a damaged one.
+    Raises UnknownReference where none is meant, UsageError where several are, or where neither a
+    hook nor a run has written, and StoreError for a damaged one.
     """
     reference = _REFERENCE.fullmatch(ref.strip().lower())
     if reference is None:
@@ -73,14 +78,30 @@ def find_original(
         )
     digits = reference[1]
     names = [path.stem for path in originals_folder(store).glob(f"{digits[:_SHORT]}*.json")]
-    if names:
-        return _read(store, _only(digits, names))
+    # It may move into the store meanwhile.
+    if names and (message := _read(store, _only(digits, names))) is not None:
+        return message
     found = bodies_beginning(store, digits, _FEW)
     if found is None:
         return _by_store(store, digits, open_store)
     if not found:
         raise _unknown(digits, store)
     return from_dict(json.loads(found[_only(digits, list(found))]))
+
+
+def find_among(stores: Iterable[Path], ref: str) -> Message | None:
+    """The message that a reference means in the first of several stores that has it, if one has."""
+    for store in stores:
+        with suppress(UsageError, StoreError):
+            return find_original(store, ref, partial(open_folder, store))
+    return None
+
+
+def open_folder(store: Path) -> Store:
+    """The store in a folder. Raises UsageError where there is none."""
+    from windlass.history.sqlite import SqliteStore
+
+    return SqliteStore.open_existing(store, reading=True)
 
 
 def _by_store(
@@ -91,7 +112,7 @@ def _by_store(
     except UsageError as error:
         if originals_folder(store).is_dir():
             raise _unknown(digits, store) from error
-        raise  # neither a hook nor a run has written here
+        raise UnknownReference(str(error)) from error  # neither a hook nor a run has written here
     with opening as history:
         sql = f"SELECT DISTINCT key FROM bodies WHERE key >= ? AND key < ? LIMIT {_FEW}"  # noqa: S608 - a number of ours
         keys = [str(row["key"]) for row in history.query(sql, [digits, f"{digits}g"])]
@@ -100,15 +121,17 @@ def _by_store(
         return history.message(_only(digits, keys))
 
 
-def _unknown(digits: str, store: Path) -> UsageError:
-    return UsageError(f"no original has the reference {digits!r} in the store {str(store)!r}")
+def _unknown(digits: str, store: Path) -> UnknownReference:
+    return UnknownReference(f"no original has the reference {digits!r} in the store {str(store)!r}")
 
 
-def _read(store: Path, content_hash: str) -> Message:
-    """An original that a hook keeps. Raises StoreError where it is gone, or not what was kept."""
+def _read(store: Path, content_hash: str) -> Message | None:
+    """An original that a hook keeps (None: it is gone). Raises StoreError where it was changed."""
     file = originals_folder(store) / f"{content_hash}.json"
     try:
         message = from_dict(parse_json(read_bytes(file, _MOST_BYTES)))
+    except MissingFileError:
+        return None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise StoreError(f"the original {str(file)!r} cannot be read: {error}") from error
     if message.content_hash != content_hash:

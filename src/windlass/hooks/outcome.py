@@ -6,20 +6,24 @@ in all calls after.
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from windlass.api.opening import open_store
 from windlass.caching.prices import carried_cost
 from windlass.errors import UsageError, WindlassError
 from windlass.history.base import Store
+from windlass.history.places import open_place
 from windlass.hooks.agent_events import is_recall
 from windlass.hooks.hook_journal import HookLine
 from windlass.hooks.hooked_sessions import HookedRecordings, read_hooked, store_hooked
+from windlass.hooks.project_stores import usual_store
 from windlass.hooks.status import journal_sessions
 from windlass.hooks.taken import main_transcript, taken
+from windlass.messages import Message
 from windlass.replays.pricing import OWN, find_prices
 from windlass.report.account import Account, AccountTree, Paid
 from windlass.settings.settings import Settings
@@ -27,6 +31,8 @@ from windlass.text.intervals import Interval, difference_of_means
 from windlass.text.titles import first_words
 from windlass.window.kinds import arguments_of
 
+_REFUSAL: Final = re.compile(r"(?:Exit code \d+\s+)?windlass: [^\n]+")
+"""What the command says in place of an original, also where the agent hides that it failed."""
 _FEWEST: Final = 2
 """Sessions on each side from which on they are compared."""
 
@@ -89,14 +95,19 @@ def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -
             note(f"the session {first.session} is left out: its transcript is gone")
             continue
         ids = [one.session_id for one in stored]
-        with open_store(settings, existing=True) as store:
+        with open_place(folder, os.environ, existing=True) as store:
             hooked = read_hooked(store, folder, lines)
             found.append(_measured(store, settings.price_as, ids, lines, hooked))
     return HookReport(tuple(found), not_taken, *_compared(found))
 
 
 def hook_store(settings: Settings) -> Path:
-    """The folder in which hooks write. Raises UsageError for a store that has an address."""
+    """The folder in which hooks write.
+
+    Raises UsageError for a store that has an address, and StoreError for an unnamed link.
+    """
+    if settings["store"].origin == "default":
+        return usual_store(settings.folder)
     if isinstance(settings.store, Path):
         return settings.store
     raise UsageError("--store: hooks write into a folder, and an address is none")
@@ -157,7 +168,10 @@ def _sum(amounts: Sequence[float | None]) -> float | None:
 
 
 def _fetched(account: Account) -> tuple[int, float]:
-    """How often originals were fetched back, and what that cost in US dollars."""
+    """How often originals were fetched back, and what that cost in US dollars.
+
+    What was asked for in vain is not fetched back, but it cost as much.
+    """
     count, cost = 0, 0.0
     dollars = {
         call.row.trace_id: one.dollars or 0.0
@@ -169,13 +183,18 @@ def _fetched(account: Account) -> tuple[int, float]:
         if message is None:
             continue
         if message.role == "tool" and message.tool_call_id in asked and stored.id is not None:
+            count += not _is_refusal(message)
             cost += account.sent.paid.get(stored.id, Paid()).dollars
         calls = {call.id for call in message.tool_calls if is_recall(call.name, arguments_of(call))}
         if calls:
             asked |= calls
-            count += len(calls)
             cost += dollars.get(stored.row.trace_id, 0.0)
     return count, cost
+
+
+def _is_refusal(result: Message) -> bool:
+    """Whether a result says that there is no such original."""
+    return result.failed or not result.text or _REFUSAL.fullmatch(result.text.strip()) is not None
 
 
 def _compared(

@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from windlass.hooks import client
+from windlass.hooks.project_stores import note_store
 from windlass.safety.own_files import open_own, replace
 
-if TYPE_CHECKING:  # takes long: not before the socket is there, nor where another answers already
+if TYPE_CHECKING:  # takes long: not where another answers already
     from windlass.hooks.agent_events import AgentPlace
-    from windlass.hooks.handler import HookRequest
+    from windlass.hooks.handler import HookHandler, HookRequest
 
 _IDLE_S: Final = 1_800
 """Seconds without an event after which the process ends."""
@@ -41,16 +42,26 @@ def main() -> None:
     if lock is None:
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answering = _answering()  # who finds the socket is answered in time
     listener, token, file = _listen(path)
     mark = _mark(file)
     idle_s = float(os.environ.get("WINDLASS_HOOK_IDLE_S") or _IDLE_S)
     try:
-        _Server(listener, token, lambda: _mark(file) == mark).serve(idle_s)
+        _Server(answering, listener, token, lambda: _mark(file) == mark).serve(idle_s)
     finally:
         if _mark(file) == mark:
             file.unlink(missing_ok=True)
         listener.close()
         os.close(lock)
+
+
+def _answering() -> HookHandler:
+    """What answers, with all that it takes long to load."""
+    from windlass.hooks.handler import HookHandler
+    from windlass.text.tokens import FamilyCounter
+
+    FamilyCounter("").text("any")
+    return HookHandler(time.time, _store_session, note_store)
 
 
 def _mark(file: Path) -> tuple[int, int, int] | None:
@@ -99,13 +110,17 @@ def _listen(path: str) -> tuple[socket.socket, bytes, Path]:
 class _Server:
     """Answers what comes in, for as long as `is_found` says that clients still come here."""
 
-    def __init__(self, listener: socket.socket, token: bytes, is_found: Callable[[], bool]) -> None:
-        from windlass.hooks.handler import HookHandler
-
+    def __init__(
+        self,
+        answering: HookHandler,
+        listener: socket.socket,
+        token: bytes,
+        is_found: Callable[[], bool],
+    ) -> None:
+        self._answering = answering
         self._listener = listener
         self._token = token
         self._is_found = is_found
-        self._answering = HookHandler(time.time, _store_session)
 
     def serve(self, idle_s: float) -> None:
         """Answer until nothing came for so many seconds, or nothing can come any more."""
@@ -134,6 +149,8 @@ class _Server:
                     return
                 arguments = list(request.arguments)
                 answer = self._answering.answer(request)
+                if answer.failure:
+                    client.count_failure(answer.failure, arguments)
             except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
                 client.count_failure(f"{type(error).__name__}: {error}", arguments)
             try:

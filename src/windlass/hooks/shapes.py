@@ -29,8 +29,8 @@ class Shape:
         typed: Keys whose values must be of these types.
         unless: Keys that say, where they are true, that the text is no text: a picture.
         removed: Keys that a replacement must not have.
-        truncated: The key that says that the agent shows the beginning alone, and how many
-            characters of it.
+        truncated: The key that names the file of the whole result, where the agent shows the
+            beginning alone, and how many characters of it.
         numbered: Whether the agent puts numbers before the lines.
     """
 
@@ -81,6 +81,12 @@ class Shape:
             if result.get(key):
                 return min(len(text), most)
         return len(text)
+
+    def stored(self, result: object) -> str:
+        """The file in which the agent stored the whole result (empty: the text is whole)."""
+        if self.truncated is None or not isinstance(result, Mapping):
+            return ""
+        return str(result.get(self.truncated[0]) or "")
 
     def fits(self, text: str, original: str) -> bool:
         """Whether a text may stand in the place of an original.

@@ -7,6 +7,7 @@ store. A file that is replaced is there whole or not at all.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable
@@ -22,6 +23,12 @@ TEMPORARY: Final = ".tmp"
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 """What is recorded is its owner's alone; a stricter umask takes more away."""
+
+USUAL_STORE: Final = ".windlass"
+"""The folder in which a store lies where nobody says another."""
+_MOST_RULES: Final = 1 << 16
+"""Bytes of a `.gitignore` that are read."""
+_UNWRITABLE: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _NO_FOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
@@ -48,6 +55,15 @@ def refuse_links(path: Path, within: Path) -> None:
     """Raise StoreError where a link stands between the folder `within` and `path`, or is `path`."""
     if (link := linked_part(path, within)) is not None:
         raise _is_link(link)
+
+
+def refuse_linked_store(store: Path) -> None:
+    """Raise StoreError where a store that nobody named is a link: others may have put it there."""
+    if store.is_symlink():
+        raise StoreError(
+            f"{str(store)!r} is a link, and nobody named it as the store: move it away, or name the"
+            " folder that it leads to with --store"
+        )
 
 
 def refuse_shared(*paths: Path) -> None:
@@ -92,15 +108,40 @@ def sync_folder(folder: Path) -> None:
 def make_folder(folder: Path, within: Path | None = None) -> None:
     """Make `folder` and what is missing above it, durably, for nobody else.
 
-    Raises StoreError where it, or one between it and `within`, is a link.
+    A `.windlass`, be it `folder` or `within`, is left out by git from then on. Raises StoreError
+    where `folder`, or one between it and `within`, is a link.
     """
     if within is not None:
         refuse_links(folder, within)
-    if folder.is_dir():
-        return
-    make_folder(folder.parent)
-    folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
-    sync_folder(folder.parent)
+        if within != folder:
+            make_folder(within)
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(PRIVATE_FOLDER, exist_ok=True)
+        sync_folder(folder.parent)
+    if folder.name == USUAL_STORE:
+        ignore_in_git(folder)
+
+
+def ignore_in_git(folder: Path) -> None:
+    """Let git leave out a folder, whatever its `.gitignore` says by now.
+
+    Rules that stand there stay; the last one counts. A folder that cannot be written stays as it
+    is. Raises OSError.
+    """
+    file = folder / ".gitignore"
+    rules = b""
+    # git does not follow a link, and nobody writes rules without end.
+    if file.is_file() and not file.is_symlink() and file.stat().st_size <= _MOST_RULES:
+        rules = file.read_bytes()
+    lines = rules.splitlines()
+    if lines[-1:] != [b"*"]:
+        try:
+            mode = None if lines else PRIVATE_FILE
+            replace(file, [line + b"\n" for line in (*lines, b"*")], mode)
+        except OSError as error:
+            if error.errno not in _UNWRITABLE:
+                raise
 
 
 def make_private(*paths: Path) -> None:

@@ -10,13 +10,13 @@ import re
 from pathlib import Path
 from typing import Final
 
+from windlass.safety.own_files import USUAL_STORE
+
 APPLICATION_ID: Final = 0x574E444C
 """What SQLite files of a history carry at byte 68 of their header ("WNDL"), for `file`, too."""
 _MAGIC: Final = b"SQLite format 3\0"
 _AT: Final = 68
 _DATABASE: Final = "windlass.sqlite"
-_USUAL: Final = ".windlass"
-"""The folder in which a store lies where nobody says another."""
 _RESULTS: Final = Path("storage", "tool_results")
 _PARTS: Final = frozenset({"blobs", "engine", "images", "running", "storage"})
 _BLOB: Final = re.compile(r"[0-9a-f]{64}")
@@ -47,7 +47,7 @@ def part_of_store(real: Path) -> bool:
     if _is_database(real) or _is_blob(real):
         return True
     above = zip(real.parents, (real, *real.parents), strict=False)
-    return any(folder.name == _USUAL or _is_own(folder, below.name) for folder, below in above)
+    return any(folder.name == USUAL_STORE or _is_own(folder, below.name) for folder, below in above)
 
 
 def _is_own(folder: Path, name: str) -> bool:

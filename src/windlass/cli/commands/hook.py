@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -98,7 +99,7 @@ def install(
 ) -> None:
     """Install the hook: results of tools are shortened before the model sees them."""
     from windlass.cli.hook_text import print_notes_of_install
-    from windlass.hooks import installing
+    from windlass.hooks import client, installing
 
     if results.policy is not None:
         from windlass.replays.named_policies import policy_of
@@ -117,6 +118,9 @@ def install(
         changes = installing.install(agent, scope, options, mcp=mcp)
     _make(changes, "it is installed so already", dry_run=dry_run)
     if not dry_run:
+        if plugin is None:
+            with suppress(OSError):  # the first event starts it
+                client.start()
         print_notes_of_install(agent, scope, plugin)
 
 

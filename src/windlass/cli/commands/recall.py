@@ -28,9 +28,9 @@ def recall(
     ] = None,
 ) -> None:
     """Print the original of a result that was shortened."""
-    from windlass.cli.recalled import Recall, recalled
-    from windlass.safety.escaping import escaped
+    from windlass.cli.recalled import Recall, print_text, recalled
 
-    text = recalled(Recall(ref, grep, lines, store))
+    asked = Recall(ref, grep, lines, store)
+    text = recalled(asked)
     if not printed_as_json({"ref": ref, "text": text}):
-        print(escaped(text), end="" if text.endswith("\n") else "\n", file=out.file)
+        print_text(text, asked, out.file)

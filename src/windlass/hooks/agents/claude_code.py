@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from windlass.hooks._earlier import read_stored
 from windlass.hooks.agent_events import AgentPlace, HookEvent, Moment, SessionEvent, ToolEvent
 from windlass.hooks.shapes import CLAUDE_CODE, shape_of
 
@@ -80,14 +81,20 @@ def _tool(payload: Mapping[str, Any]) -> str:
 def _tool_event(payload: Mapping[str, Any], place: AgentPlace, *, failed: bool) -> ToolEvent:
     result = payload.get("tool_response")
     found = None if failed else shape_of(CLAUDE_CODE, _tool(payload), result)
+    text, shown_chars = None, 0
+    if found is not None:
+        shape, handed = found
+        stored = shape.stored(result)
+        whole = read_stored(stored, place.transcript, handed) if stored else None
+        text, shown_chars = whole or handed, shape.shown_chars(result, handed)
     arguments = payload.get("tool_input")
     return ToolEvent(
         place=place,
         call_id=str(payload.get("tool_use_id") or ""),
         tool=_tool(payload),
         arguments=arguments if isinstance(arguments, Mapping) else {},
-        text=None if found is None else found[1],
-        shown_chars=0 if found is None else found[0].shown_chars(result, found[1]),
+        text=text,
+        shown_chars=shown_chars,
         failed=failed,
         fits=None if found is None else found[0].fits,
     )

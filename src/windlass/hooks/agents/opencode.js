@@ -3,7 +3,8 @@
 import { spawn } from "node:child_process"
 
 const COMMAND = ["windlass", "hook", "run", "opencode"]
-const WAIT_MS = 2500
+const WAIT_MS = 9500 // the command gives up before
+const MOST_CHARS = 2_000_000 // of earlier results
 const MOMENTS = {
   "session.created": "began",
   "session.compacted": "compacted",
@@ -36,24 +37,59 @@ const ask = (payload) =>
     child.stdin.end(JSON.stringify(payload))
   })
 
-export const Windlass = async ({ directory }) => {
+// What the model sees of earlier results: of before this process, or of the session of a fork.
+const earlierResults = async (client, id, callID) => {
+  const { data } = await client.session.messages({ path: { id } })
+  const since = data.findLastIndex(({ info }) => info.summary === true) + 1 // a compaction
+  const found = []
+  let chars = 0
+  for (const { tool, callID: call_id, state } of data.slice(since).flatMap(({ parts }) => parts).reverse()) {
+    const isSeen = state?.status === "completed" && !state.time?.compacted && call_id !== callID
+    if (!tool || !isSeen || typeof state.output !== "string") continue
+    chars += state.output.length
+    if (chars > MOST_CHARS) break
+    found.unshift({ tool, call_id, arguments: state.input, text: state.output })
+  }
+  return found
+}
+
+export const Windlass = async ({ directory, client }) => {
   const parents = new Map() // a subagent is a session that has a parent
   const models = new Map()
+  const begun = new Set()
+  const told = new Set() // sessions of which earlier results were handed over
   const place = (id) => {
     let session = id
     while (parents.has(session)) session = parents.get(session)
     const thread = session === id ? {} : { thread: id }
     return { session, ...thread, folder: directory, model: models.get(id) }
   }
+  const begin = (id) => {
+    if (begun.has(id)) return
+    begun.add(id)
+    ask({ ...place(id), moment: "began" }) // not waited for: the process that answers starts
+  }
+  const earlier = async (id, callID) => {
+    if (told.has(id)) return {}
+    told.add(id)
+    try {
+      const found = await earlierResults(client, id, callID)
+      return found.length ? { earlier: found } : {}
+    } catch {
+      return {}
+    }
+  }
   return {
     event: async ({ event }) => {
       const { info, sessionID = info?.id } = event.properties
       if (event.type === "session.created" && info.parentID) parents.set(info.id, info.parentID)
       const moment = MOMENTS[event.type]
-      if (moment && sessionID) await ask({ ...place(sessionID), moment })
+      if (moment === "began") begin(sessionID)
+      else if (moment && sessionID) await ask({ ...place(sessionID), moment })
     },
     "chat.params": async ({ sessionID, model }) => {
       models.set(sessionID, `${model.providerID}/${model.id}`)
+      begin(sessionID)
     },
     "tool.execute.after": async ({ tool, sessionID, callID, args }, output) => {
       // A tool of an MCP server has blocks; one block of text is as good as a text.
@@ -63,7 +99,8 @@ export const Windlass = async ({ directory }) => {
       if (typeof holder[key] !== "string") return
       const failed = Boolean(output.isError || output.metadata?.exit)
       const call = { tool, call_id: callID, arguments: args, text: holder[key], failed }
-      const { text } = await ask({ ...place(sessionID), ...call })
+      const before = await earlier(sessionID, callID)
+      const { text } = await ask({ ...place(sessionID), ...call, ...before })
       if (typeof text === "string") holder[key] = text
     },
   }

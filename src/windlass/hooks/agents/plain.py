@@ -1,19 +1,27 @@
 """The contract for every other client: one JSON object in, one out.
 
 In: `{"session": "s1", "tool": "bash", "arguments": {"command": "ls"}, "text": "..."}`, and where
-they are known `thread`, `call_id`, `folder`, `model` (`provider/model`), `failed`. Or, without
-`tool`: `{"session": "s1", "moment": "began"}` (or `compacted`, `paused`, `ended`).
+they are known `thread`, `call_id`, `folder`, `model` (`provider/model`), `failed`, and `earlier`: a
+list of what the model sees of calls from before, `{"call_id", "tool", "arguments", "text"}`. Or,
+without `tool`: `{"session": "s1", "moment": "began"}` (or `compacted`, `paused`, `ended`).
 Out: `{"text": "..."}`, what the model is to see; `{}`: what the tool said.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from windlass.hooks.agent_events import AgentPlace, HookEvent, Moment, SessionEvent, ToolEvent
+from windlass.hooks.agent_events import (
+    AgentPlace,
+    HookEvent,
+    Moment,
+    SeenResult,
+    SessionEvent,
+    ToolEvent,
+)
 
 
 class Plain:
@@ -46,12 +54,23 @@ class Plain:
             text=text if isinstance(text, str) else None,
             shown_chars=len(text) if isinstance(text, str) else 0,
             failed=payload.get("failed") is True,
+            earlier=tuple(_earlier(payload.get("earlier"))),
         )
 
     def write_answer(self, payload: Mapping[str, Any], text: str | None) -> str:
         """What the client reads."""
         del payload
         return json.dumps({} if text is None else {"text": text})
+
+
+def _earlier(listed: object) -> Iterator[SeenResult]:
+    """The earlier results that a client tells of; what is none is left out."""
+    for one in listed if isinstance(listed, list) else ():
+        match one:
+            case {"call_id": str(call_id), "tool": str(tool), "text": str(text)} if call_id:
+                arguments = one.get("arguments")
+                given = arguments if isinstance(arguments, Mapping) else {}
+                yield SeenResult(call_id, tool, given, text)
 
 
 ADAPTER: Final = Plain()
