@@ -60,6 +60,8 @@ def print_session(session: str, number: int | None, store: str | None, *, full: 
 
 def _print_session(view: SessionView) -> None:
     out.print(f"session {view.session_id}: {view.cascade_id}, {in_words(view.status, view.reason)}")
+    if view.place:
+        out.print(f"it runs {view.place}")
     if view.parent_id is not None:
         above = f"sub-cascade of session {view.parent_id}, phase {view.parent_phase}"
         if view.sounding_index is not None:

@@ -121,7 +121,7 @@ class SessionCost:
     the web, which stand in no phase's line (None: none were made). `windows` is what its windows
     `saved`, `spent` on models and netted in US dollars, beside the same calls without windows
     (empty: none had a price, or the session has not ended). `status` and `reason` say how it
-    ended (`running`: it has not, or was killed). `is_everything`: each call was sent everything, so
+    ended or stands (one of `STATES`). `is_everything`: each call was sent everything, so
     that there is nothing beside the bill.
     """
 
@@ -214,6 +214,7 @@ def _own_cost(account: Account) -> SessionCost:
         total.add(line)
     outcomes = record.store.outcomes(record.session_id)
     ended = [outcome for outcome in outcomes if outcome.phase is None]
+    stands = record.store.standing(record.session_id)
     return SessionCost(
         tuple(phases.values()),
         total,
@@ -221,8 +222,8 @@ def _own_cost(account: Account) -> SessionCost:
         billed=not all(free.values()),
         search=_searches(record.rows),
         windows=ended[-1].details.get("windows", {}) if ended else {},
-        status=ended[-1].status if ended else "running",
-        reason=ended[-1].reason if ended else None,
+        status=stands.status,
+        reason=stands.reason,
         is_everything=all(call.full_tokens == call.sent_tokens for call in account.calls),
     )
 

@@ -97,7 +97,7 @@ def head_of(session: InspectedSession) -> Mapping[str, Any]:
         "told_as": told_as(session),
         "began": start.timestamp,
         "state": in_words(view.status, view.reason),
-        "is_running": view.status == "running or killed",
+        "is_running": view.status == "running",
         "error": view.error,
         "evidence": evidence_text(start.cascade),
         "parent": view.parent_id,

@@ -30,9 +30,9 @@ from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import Blobs
 from windlass.history._numbering import BodyRow, Numbered, Prepared
 from windlass.history._session import outcome_of
+from windlass.history._session_locks import Held
 from windlass.history.base import (
     BANK,
-    EVERY_SESSION,
     Discrepancy,
     OnProgress,
     Outcome,
@@ -396,16 +396,18 @@ class SqliteStore(BaseStore[SqliteSession]):
             ).fetchall()
         return [None if values[0] is None else outcome_of(OutcomeRow(*values)) for values in stored]
 
-    def sessions(
-        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
+    def _listed(
+        self, which: SessionFilter, held: Held, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
-        """Sessions, newest first; tokens and costs summed over all their rows."""
         # The last ones are picked before anything is added up over their rows.
         with self._use() as db:
             stored = db.execute(
                 """
                 WITH picked AS (
-                    SELECT * FROM sessions s
+                    SELECT * FROM (SELECT *, (
+                        SELECT status FROM outcomes o
+                        WHERE o.session_no = s.session_no AND o.phase IS NULL
+                        ORDER BY number DESC LIMIT 1) AS recorded FROM sessions s)
                     WHERE substr(session_id, 1, length(:prefix)) = :prefix
                     AND coalesce(cascade_id = :cascade, 1)
                     AND coalesce(started >= :since, 1) AND coalesce(started < :until, 1)
@@ -420,13 +422,16 @@ class SqliteStore(BaseStore[SqliteSession]):
                     AND (:without_keys = '[]' OR NOT EXISTS (
                         SELECT 1 FROM json_each(cascade_json)
                         WHERE key IN (SELECT value FROM json_each(:without_keys))))
-                    AND (:status IS NULL OR :status = coalesce((
-                        SELECT status FROM outcomes o
-                        WHERE o.session_no = s.session_no AND o.phase IS NULL
-                        ORDER BY number DESC LIMIT 1), 'running'))
+                    AND (:status IS NULL OR :status = CASE
+                        WHEN session_id IN (SELECT value FROM json_each(:running)) THEN 'running'
+                        WHEN recorded = 'completed' THEN recorded
+                        WHEN session_id IN (SELECT value FROM json_each(:unknown)) THEN 'unknown'
+                        WHEN recorded IS NULL THEN 'broken off'
+                        WHEN session_id IN (SELECT value FROM json_each(:left)) THEN 'broken off'
+                        ELSE recorded END)
                     ORDER BY started DESC, session_no DESC LIMIT :limit OFFSET :offset)
                 SELECT s.session_id, s.cascade_id, s.model, s.started, o.timestamp,
-                    coalesce(o.status, 'running'),
+                    coalesce(o.status, ''),
                     (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no),
                     coalesce(sum(l.tokens_in), 0), coalesce(sum(l.tokens_out), 0),
                     coalesce(sum(l.tokens_cached), 0), sum(l.cost), o.error, o.reason,
@@ -447,6 +452,9 @@ class SqliteStore(BaseStore[SqliteSession]):
                     "model": packing.text(which.model),
                     "with_key": packing.text(which.with_key),
                     "without_keys": json.dumps(which.without_keys),
+                    "running": json.dumps(held.named("running")),
+                    "unknown": json.dumps(held.named("unknown")),
+                    "left": json.dumps(held.named("broken off")),
                     "bank": BANK,
                     "limit": -1 if limit is None else limit,
                     "offset": offset,
