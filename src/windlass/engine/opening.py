@@ -7,13 +7,11 @@ process or another one, and nobody prunes it.
 from __future__ import annotations
 
 import secrets
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from windlass.engine.turn.record import Recorder
 from windlass.errors import StoreError, UsageError
 from windlass.history.base import BANK, Store
 
@@ -28,10 +26,6 @@ class OpenSession:
     store: Store
     session_id: str
     is_begun: bool
-
-    def recorder(self) -> Recorder:
-        """What writes its rows."""
-        return Recorder(self.store, self.session_id, time.time, lambda: secrets.token_hex(8))
 
     def below(self, name: str, *, may_be_begun: bool) -> OpenSession:
         """The session of this name under it. Raises UsageError for one that must not be there."""

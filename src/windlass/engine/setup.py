@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import secrets
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -19,6 +21,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
 from windlass.engine.opening import OpenSession
 from windlass.engine.turn.kept_results import KeptResults
+from windlass.engine.turn.record import Recorder
 from windlass.errors import UsageError
 from windlass.history.base import EditRecord
 from windlass.history.packing import path_part
@@ -45,7 +48,7 @@ def prepare(
     Raises UsageError.
     """
     given = check_input(ready.cascade, input, settings)
-    record = session.recorder()
+    record = Recorder(session.store, session.session_id, time.time, lambda: secrets.token_hex(8))
     emit = on_event or (lambda _: None)
     if on_event is not None:
         record.on_append = partial(_tell, on_event)
