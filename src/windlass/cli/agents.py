@@ -54,7 +54,7 @@ def list_agent_sessions(verb: str) -> None:
     out.print(
         f"\none of them: windlass {verb} NUMBER, or latest, or the beginning of a session's name"
     )
-    out.print("all of them: windlass report --by day, project, model or session")
+    out.hint("all of them: windlass report --by day, project, model or session")
 
 
 def _nothing() -> str:
@@ -123,7 +123,7 @@ def print_folder(path: Path | None, by: str) -> None:
         out.print(ESTIMATED.format(many(report.estimated, "call")))
     if old := age_note():
         out.print(old)
-    out.print("what other windows would have cost: windlass replay FOLDER")
+    out.hint("what other windows would have cost: windlass replay FOLDER")
 
 
 def _of(folders: Iterable[Path]) -> Iterator[Recording]:

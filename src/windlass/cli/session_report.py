@@ -15,6 +15,7 @@ from windlass.cli.cost_tables import (
     print_costs,
     tokens_out_cell,
 )
+from windlass.cli.next_commands import with_store
 from windlass.cli.output import out, print_json, to_plain
 from windlass.cli.printed_tables import dollar_cell, growth_cell, print_table
 from windlass.cli.report_page import open_for_report, write_page
@@ -91,7 +92,7 @@ def _remarks(report: SessionReport, go_on: str | None) -> list[str]:
     if costs.status in get_args(Open):
         words = {"running": "is running", "unknown": "may still run on another machine"}
         text = f"the session {words.get(costs.status, 'was broken off')}: this is its bill so far"
-        remarks.append(f"{text}; go on with it: {go_on}" if go_on else text)
+        remarks.append(with_store(f"{text}; go on with it: {go_on}") if go_on else text)
     elif costs.status != "completed":
         remarks.append(f"the session: {in_words(costs.status, costs.reason)}")
     if old := age_note():
@@ -108,9 +109,9 @@ def _print_report(
         _print_figures(report)
     for remark in remarks:
         out.print(remark)
-    out.print(f"\neach call: windlass report {session} --calls; one of them: --call N")
+    out.hint(f"\neach call: windlass report {session} --calls; one of them: --call N")
     out.print("all of it as a page: --html FILE; what caches could hold: --prefix")
-    out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
+    out.hint(f"what a call saw, and why: windlass show {session}, windlass explain")
 
 
 def _print_figures(report: SessionReport) -> None:
@@ -139,7 +140,7 @@ def _print_figures(report: SessionReport) -> None:
     if report.findings:
         out.print("\nit could be less:")
         for finding in report.findings:
-            out.print(f"- {finding.text}")
+            out.hint(f"- {finding.text}")
 
 
 def _dearest_phases(costs: SessionCost) -> SessionCost:

@@ -67,6 +67,10 @@ class StoreAddress:
         return place + mark + redacted(options)
 
 
+_SHOWN: Final = 60
+"""Characters of a path of no folder that a message shows."""
+
+
 def read_path(value: Any, folder: Path) -> Path:
     """A path relative to `folder`; `~` is the home. Raises ValueError."""
     if isinstance(value, Path) or (isinstance(value, str) and value.strip()):
@@ -79,7 +83,16 @@ def read_store(value: Any, folder: Path) -> Path | StoreAddress:
     if isinstance(value, StoreAddress):
         return value
     if not isinstance(value, str) or "://" not in value:
-        return read_path(value, folder)
+        place = read_path(value, folder)
+        try:
+            place.lstat()
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            pass  # it may be made, or whoever opens it says what is wrong
+        except (OSError, ValueError) as error:  # too long, or with a character of no path
+            why = error.strerror if isinstance(error, OSError) else error
+            shown = str(value) if len(str(value)) <= _SHOWN else f"{str(value)[:_SHOWN]}…"
+            raise UsageError(f"{shown!r} can be no folder ({why})") from error
+        return place
     url = value.strip()
     scheme, _, rest = url.partition("://")
     if scheme not in STORE_SCHEMES:

@@ -61,7 +61,7 @@ def sessions(
     }
     print_table(table_of(found, columns), whole=["session"])
     if found:
-        out.print(f"\nwindlass show {found[0].session_id}")
+        out.hint(f"\nwindlass show {found[0].session_id}")
     else:
         fits = which != SessionFilter(banks=False, under=())
         out.print("no session fits" if fits else "no sessions yet")

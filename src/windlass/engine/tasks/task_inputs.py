@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.errors import ContextError, NoContext
+from windlass.errors import ContextError, Mistake, NoContext, TaskFileError
 from windlass.safety.foreign import parse_json
-from windlass.tasks.model import Input
-from windlass.text.templates import render
+from windlass.tasks.model import Input, Task, TaskFile
+from windlass.text.templates import free_names, render
 from windlass.tools.decode import decode_text
 
 MOST: Final = 1_000_000
@@ -94,6 +94,45 @@ def read_inputs(
         if len(given) > MOST:
             raise ContextError(f"{where}: more than {MOST:,} inputs")
     return given
+
+
+def check_inputs(
+    source: TaskFile, root: Path, given: Mapping[str, Any], writes: Callable[[Task], bool]
+) -> None:
+    """Raise TaskFileError for inputs that are known before anything runs, and are not there.
+
+    Those of inner tasks depend on others, and so do those behind a task that `writes`: its tools
+    may make files. They are looked for in their turn.
+    """
+    mistakes: list[Mistake] = []
+
+    def check(declared: Input, *, split_lists: bool) -> None:
+        if free_names(declared.template) <= {"input"}:
+            where = f"{source.file}:{declared.line}"
+            try:
+                values = {"input": given, "state": {}, "outputs": {}}
+                read_inputs(
+                    [declared], root, values=values, file=source.file, split_lists=split_lists
+                )
+            except ContextError as error:
+                text = str(error).removeprefix(f"{where}: ")
+                mistakes.append(Mistake(source.file, declared.line, text))
+
+    for task in _before_writing(source.task, writes):
+        for declared in task.inputs:
+            check(declared, split_lists=task.kind == "reduce")
+    if mistakes:
+        raise TaskFileError(mistakes)
+
+
+def _before_writing(task: Task, writes: Callable[[Task], bool]) -> Iterator[Task]:
+    """The tasks that run before one that writes, but for those in inner ones, in their order."""
+    inner = {id(below) for each in task.walk() if each.inner for below in each.inner.walk()}
+    for each in task.walk():
+        if id(each) not in inner:
+            yield each
+        if each.leaf is not None and writes(each):
+            return
 
 
 def _inside(root: Path, name: str, where: str) -> Path:

@@ -46,6 +46,7 @@ from windlass.history.sqlite._connect import (
     check_writable,
     connect_reading,
     is_unwritable,
+    make_store_folder,
     open_reading,
     open_writing,
     store_errors,
@@ -55,7 +56,7 @@ from windlass.history.sqlite._session_rows import TABLES, SqliteSession
 from windlass.history.sqlite._store_proof import SqliteProof
 from windlass.history.sqlite._user_sql import only_select, select
 from windlass.safety.interrupting import interruptible
-from windlass.safety.own_files import make_folder, make_private, sync_folder
+from windlass.safety.own_files import make_private, sync_folder
 from windlass.selection.card import Card
 
 _RECENT: Final = 10
@@ -152,7 +153,7 @@ class SqliteStore(BaseStore[SqliteSession]):
 
     def _open(self, *, may_be_unwritable: bool) -> sqlite3.Connection:
         with store_errors(self.file):
-            make_folder(self.folder)
+            make_store_folder(self.folder)
             is_new = not self.file.exists()
             if not is_new:
                 self._tighten()
