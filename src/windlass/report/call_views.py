@@ -157,8 +157,13 @@ class SessionView:
 
 def words_of(store: Store, session_id: str, most: int = 60) -> str:
     """The user's first words in a session; its cascade's name where there are none."""
-    said = (each.row.message for each in store.rows(session_id) if each.row.message is not None)
-    return first_words(said, most) or store.start(session_id).cascade_id
+    return words_in(store.rows(session_id), most) or store.start(session_id).cascade_id
+
+
+def words_in(rows: Iterable[StoredRow], most: int) -> str:
+    """The first words in some rows of a session, but for what was put in (a skill's text)."""
+    said = (row.message for row in (stored.row for stored in rows) if row.node_type in BORN)
+    return first_words((message for message in said if message is not None), most)
 
 
 def title_of(store: Store, session_id: str) -> str:

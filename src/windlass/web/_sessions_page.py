@@ -198,7 +198,7 @@ def _words(store: Store, session_id: str) -> str:
     """The first words of a session, by the beginnings of its first messages."""
     rows = store.query(
         "SELECT role, preview FROM conversation WHERE session_id = ?"
-        " AND role IN ('user', 'assistant') LIMIT 6",
+        " AND role IN ('user', 'assistant') AND node_type <> 'context_injection' LIMIT 6",
         [session_id],
     )
     said = [_beginning(row["role"], row["preview"] or "") for row in rows]
