@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -99,40 +100,45 @@ def read_inputs(
 def check_inputs(
     source: TaskFile, root: Path, given: Mapping[str, Any], writes: Callable[[Task], bool]
 ) -> None:
-    """Raise TaskFileError for inputs that are known before anything runs, and are not there.
+    """Raise TaskFileError for what is known before anything runs, and is not there.
 
-    Those of inner tasks depend on others, and so do those behind a task that `writes`: its tools
-    may make files. They are looked for in their turn.
+    These are the inputs and descriptions that depend on the run's input alone. Those of inner tasks
+    depend on more. Behind a task that `writes`, its tools may have made files: inputs are looked
+    for in their turn.
     """
     mistakes: list[Mistake] = []
+    values: dict[str, Any] = {"input": given, "state": {}, "outputs": {}}
+    may_be_made = False
+    inner = {id(each) for task in source.task.walk() if task.inner for each in task.inner.walk()}
 
-    def check(declared: Input, *, split_lists: bool) -> None:
-        if free_names(declared.template) <= {"input"}:
-            where = f"{source.file}:{declared.line}"
-            try:
-                values = {"input": given, "state": {}, "outputs": {}}
-                read_inputs(
-                    [declared], root, values=values, file=source.file, split_lists=split_lists
-                )
-            except ContextError as error:
-                text = str(error).removeprefix(f"{where}: ")
-                mistakes.append(Mistake(source.file, declared.line, text))
+    @contextmanager
+    def told(line: int) -> Iterator[None]:
+        try:
+            yield
+        except ContextError as error:
+            text = str(error).removeprefix(f"{source.file}:{line}").lstrip(":, ")
+            mistakes.append(Mistake(source.file, line, text))
 
-    for task in _before_writing(source.task, writes):
-        for declared in task.inputs:
-            check(declared, split_lists=task.kind == "reduce")
+    for task in source.task.walk():
+        if id(task) not in inner:
+            for declared in () if may_be_made else task.inputs:
+                if free_names(declared.template) <= {"input"}:
+                    splits = task.kind == "reduce"
+                    with told(declared.line):
+                        read_inputs(
+                            [declared], root, values=values, file=source.file, split_lists=splits
+                        )
+            if task.leaf is not None and free_names(task.description) <= {"input"}:
+                with told(task.line):
+                    render(task.description, **values, where=description_of(source.file, task))
+        may_be_made = may_be_made or (task.leaf is not None and writes(task))
     if mistakes:
         raise TaskFileError(mistakes)
 
 
-def _before_writing(task: Task, writes: Callable[[Task], bool]) -> Iterator[Task]:
-    """The tasks that run before one that writes, but for those in inner ones, in their order."""
-    inner = {id(below) for each in task.walk() if each.inner for below in each.inner.walk()}
-    for each in task.walk():
-        if id(each) not in inner:
-            yield each
-        if each.leaf is not None and writes(each):
-            return
+def description_of(file: str, task: Task) -> str:
+    """What messages call the description of a task."""
+    return f"{file}:{task.line}, the description of {task.path!r}"
 
 
 def _inside(root: Path, name: str, where: str) -> Path:
