@@ -35,6 +35,7 @@ from windlass.caching.rates import override
 from windlass.cascade.check import checked_cascade
 from windlass.cascade.children import ReadyCascade
 from windlass.engine.cascade import run_cascade
+from windlass.engine.opening import open_session
 from windlass.engine.setup import prepare
 from windlass.engine.turn.recall import recall
 from windlass.messages import Message, ToolSpec
@@ -97,12 +98,12 @@ class Replayed(Ran):
         made = Providers({"scripted": provider}, settings)
         store = open_store(settings)
         try:
-            with override(settings.prices):
+            with override(settings.prices), open_session(store) as opened:
                 run = prepare(
                     ReadyCascade(checked_cascade(cascade, tools=registry), registry, {}),
                     {"task": session.task},
+                    opened,
                     settings=settings,
-                    store=store,
                     resolve=made.resolve,
                     on_event=lambda _: None,
                 )

@@ -67,7 +67,7 @@ def run() -> str:
     from windlass.cli.run_input import read_input
     from windlass.cli.standard_streams import divert_other_output
     from windlass.cli.untrusted import read_trusted_settings
-    from windlass.engine.setup import new_session_id
+    from windlass.engine.opening import new_session_id
     from windlass.errors import WindlassError
 
     session = new_session_id()

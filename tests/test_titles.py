@@ -7,6 +7,12 @@ import pytest
 from windlass.messages import Message, assistant, user
 from windlass.text.titles import dated, first_words
 
+SKILL = "Base directory for this skill: /home/ann/.claude/skills/review\n\n# Review\nLook at all."
+NAMED = (
+    "<command-message>review is running…</command-message>\n<command-name>/review</command-name>\n"
+    "<command-args>{}</command-args>"
+)
+
 
 @pytest.mark.parametrize(
     ("said", "words"),
@@ -19,6 +25,20 @@ from windlass.text.titles import dated, first_words
         ([user("a" * 99)], "a" * 59 + "…"),
         ([assistant("I begin.")], "I begin."),
         ([], ""),
+        ([user(SKILL), user("Fix it.")], "Fix it."),
+        ([user(SKILL)], ""),
+        ([user(SKILL), assistant("I begin.")], "I begin."),
+        ([user("(Re-invocation of /review — already loaded)"), user("Fix it.")], "Fix it."),
+        ([user("<skill>\n<name>review</name>\n# Review"), user("Fix it.")], "Fix it."),
+        ([user('<skill_content name="review">\n# Review'), user("Fix it.")], "Fix it."),
+        ([user(NAMED.format("17")), user(SKILL), assistant("I look.")], "/review 17"),
+        ([user(NAMED.format("")), user(SKILL), assistant("I look.")], "/review"),
+        ([user(NAMED.format("")), user(SKILL), user("Go on.")], "Go on."),
+        ([user(NAMED.format("17")), user("# Review\n\nLook at $1.")], "/review 17"),
+        (
+            [user(NAMED.format("")), user("<local-command-stdout>"), user("Fix it\nat once.")],
+            "Fix it at once.",
+        ),
     ],
 )
 def test_the_users_own_first_words(said: list[Message], words: str) -> None:

@@ -3,6 +3,8 @@
     WindlassError                      exit 1   shown as one sentence, without a traceback
     ├── UsageError                     exit 2   what the user wrote: files, flags, keys, names
     │   ├── StepDiffers                         a resumed session would ask something else
+    │   │   └── OtherCascade                    it is of another cascade
+    │   ├── SessionHeld                         somebody else runs the session
     │   ├── TrustNeeded                         something that nobody named needs trust
     │   └── FileError                           one or many mistakes in a file of settings
     │       └── CascadeError                    the same in a cascade file
@@ -91,6 +93,38 @@ class StepDiffers(UsageError):
         super().__init__(
             f"{place}: a different request was answered there, and {' and '.join(changed)} changed"
             " since; restore what changed, or go on from there in a new session with --accept"
+        )
+
+
+class OtherCascade(StepDiffers):
+    """A session is of another cascade than the one that would go on with it: all steps differ."""
+
+    def __init__(self, session_id: str, own: str, other: str, began: float, way: str = "") -> None:
+        super().__init__("", (), began)
+        self.session_id = session_id
+        told = (
+            f"session {session_id!r} is of cascade {own}, not of {other!r}; name that one or"
+            f" none{way}"
+        )
+        self.args = (told,)
+
+
+class SessionHeld(UsageError):
+    """A session that somebody else runs, or perhaps runs: nobody else may until that has ended.
+
+    `process` is its number (empty: it is not known), `machine` another machine's name (empty: it is
+    this one); of another machine nobody knows whether it still runs.
+    """
+
+    def __init__(self, session_id: str, process: str, machine: str = "") -> None:
+        self.held, self.process, self.machine = session_id, process, machine
+        by = f" in process {process}" if process else ""
+        super().__init__(
+            f"session {session_id!r} was begun on machine {machine!r}{by}, and whether it still"
+            " runs cannot be seen from here; go on with it there, here when it has been silent for"
+            f" a day, or from one of its calls in a new one: windlass fork {session_id} --at CALL"
+            if machine
+            else f"session {session_id!r} is running{by}; wait for it, or stop it first"
         )
 
 

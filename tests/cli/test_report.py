@@ -369,7 +369,8 @@ def test_a_run_that_was_killed_is_named(windlass: CommandLine) -> None:
         db.execute("DELETE FROM outcomes WHERE phase IS NULL")
     db.close()
     printed = windlass("report", "s1").out
-    assert "the session still runs, or was killed: this is its bill so far" in printed
+    told = "the session was broken off: this is its bill so far; go on with it: "
+    assert f"{told}windlass run --resume s1" in printed
 
 
 def test_of_many_phases_the_dearest_are_printed(windlass: CommandLine) -> None:

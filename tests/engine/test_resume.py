@@ -15,7 +15,6 @@ from tests.support.engine_resume import Gone, Model, look, note, noted, resumed,
 from tests.support.engine_soundings import PICK, judges
 from tests.support.engine_sub_cascades import write
 from windlass.api.engine import Engine
-from windlass.engine.resume.resuming import lock_session
 from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.history.sqlite import SqliteStore
@@ -463,12 +462,12 @@ def test_the_file_of_a_session_that_just_ended_holds_nobody(
         (store.folder / "running" / "s").unlink()
 
     monkeypatch.setattr(fcntl, "flock", taken_away)
-    with pytest.raises(UsageError, match="is running"), lock_session(store, "s"):
+    with pytest.raises(UsageError, match="is running"), store.hold("s"):
         pass
     monkeypatch.undo()
     with (
-        lock_session(store, "s"),
+        store.hold("s"),
         pytest.raises(UsageError, match="is running"),
-        lock_session(store, "s"),
+        store.hold("s"),
     ):
         pass

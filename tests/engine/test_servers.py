@@ -370,6 +370,7 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     tmp_path: Path, pid_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from windlass.api.loading import load_cascade
+    from windlass.engine.opening import open_session
     from windlass.engine.setup import prepare
     from windlass.engine.turn.forecast import forecast_cost
     from windlass.history.sqlite import SqliteStore
@@ -381,16 +382,16 @@ def test_a_dry_run_shows_the_tools_and_leaves_no_server(
     assert not pid_file.exists()  # a check starts nothing
     provider = Scripted(lambda request: "x")
     store = SqliteStore(tmp_path / "store")
-    run = prepare(
-        ReadyCascade(loaded, registry, {}),
-        {},
-        settings=settings,
-        store=store,
-        resolve=lambda name: (provider, provider.model(name)),
-        on_event=lambda event: None,
-    )
-    forecast = asyncio.run(forecast_cost(run, "openai/gpt-4o"))
-    store.close()
+    with store, open_session(store) as session:
+        run = prepare(
+            ReadyCascade(loaded, registry, {}),
+            {},
+            session,
+            settings=settings,
+            resolve=lambda name: (provider, provider.model(name)),
+            on_event=lambda event: None,
+        )
+        forecast = asyncio.run(forecast_cost(run, "openai/gpt-4o"))
     assert "demo.echo" in forecast.tools
     assert is_gone(pid_file)
 

@@ -287,7 +287,12 @@ class TestSessions:
             store.append(batch)
         store.append(Batch("new", start=start(2_000.0)))
         new, old = store.sessions()
-        assert (new.session_id, new.status, new.cost, new.ended) == ("new", "running", None, None)
+        assert (new.session_id, new.status, new.cost, new.ended) == (
+            "new",
+            "broken off",
+            None,
+            None,
+        )
         assert (old.session_id, old.status, old.calls) == ("old", "completed", 2)
         assert (old.tokens_in, old.tokens_out, old.tokens_cached) == (300, 14, 90)
         assert (old.cost, old.started, old.ended) == (0.01, 1_000.0, 1_003.0)
@@ -306,7 +311,7 @@ class TestSessions:
         assert listed() == ["memory:notes", "new", "old"]
         assert listed(banks=False) == ["new", "old"]
         assert listed(1, status="completed") == ["old"]
-        assert listed(status="running", banks=False) == ["new"]
+        assert listed(status="broken off", banks=False) == ["new"]
         assert listed(since=2_000.0, until=3_000.0) == ["new"]
         assert listed(until=2_000.0) == ["old"]
         assert listed(cascade=cascade_id, banks=False) == ["new", "old"]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import windlass
-from tests.engine.harness import without_steps
+from tests.engine.harness import call, calls, without_steps
 from tests.tasks.conftest import TaskHouse, asked, inputs
 from tests.tasks.making import atomic, block, reduce, sequential
 from windlass.engine.events import InputEnded
@@ -30,6 +30,7 @@ from windlass.errors import (
     StepFailed,
     StoreError,
     TaskError,
+    TaskFileError,
     ToolError,
     UsageError,
     WindlassError,
@@ -187,6 +188,23 @@ class TestReduce:
         assert len(sent) == len(kept) + 1
         assert list(kept) == sorted(kept)
 
+    async def test_all_inputs_that_failed_are_named(self, house: TaskHouse) -> None:
+        async def script(request: Request) -> str:
+            said = item(request)
+            await asyncio.sleep(0.02 if said == "first" else 0.01)
+            if said in ("first", "third"):
+                raise ValueError(f"no {said}")
+            return f"got {said}"
+
+        ran = await house.run(reduce(inputs("first", "second", "third"), parallel=3), script)
+        error = ran.result.error
+        assert isinstance(error, InputFailed)
+        told = str(error)
+        assert re.search(
+            r"input 0 \(first\).*no first.*; input 2 \(third\).*no third.*; 1 of 3", told
+        )
+        assert [each["index"] for each in error.notes["failed"]] == [0, 2]
+
     @pytest.mark.req("ADR-43")
     async def test_a_failed_reduction_keeps_all_results(self, house: TaskHouse) -> None:
         ran = await house.run(reduce(inputs("a", "b")), {"Do reduction.": ValueError("no")})
@@ -213,17 +231,45 @@ class TestReduce:
             ("<file>../x</file>", "leads out of the folder"),
             ("<glob>*.pdf</glob>", "no file in"),
             ("<glob>/etc/*</glob>", "leads out of the folder"),
-            ("<expression>state.none</expression>", "there is no 'none' here"),
             ("<expression>[]</expression>", "comes to nothing"),
+            ("<expression>input.x.rows</expression>", "there is no 'rows' here"),
         ],
     )
-    async def test_inputs_that_come_to_nothing_are_errors_with_lines(
+    async def test_inputs_that_come_to_nothing_are_mistakes_with_lines(
         self, house: TaskHouse, declared: str, told: str
     ) -> None:
-        ran = await house.run(reduce(declared), given={"x": 1})
-        assert told in str(ran.result.error)
+        with pytest.raises(TaskFileError, match=r"task\.xml:2: ") as raised:
+            await house.run(reduce(declared), given={"x": 1})
+        assert told in str(raised.value)
+
+    async def test_one_that_only_a_run_can_know_is_an_error_of_the_run(
+        self, house: TaskHouse
+    ) -> None:
+        ran = await house.run(reduce("<expression>state.none</expression>"), given={"x": 1})
+        assert "there is no 'none' here" in str(ran.result.error)
         assert "task.xml:2" in str(ran.result.error)
         assert ran.model.requests == []
+
+    async def test_a_file_that_an_earlier_task_may_make_is_looked_for_in_its_turn(
+        self, house: TaskHouse
+    ) -> None:
+        def write() -> str:
+            """Write the file."""
+            (house.folder / "made.md").write_text("one")
+            return "written"
+
+        def script(request: Request) -> Any:
+            last = request.messages[-1]
+            asks = "Do first." in last.text
+            return calls(call("write")) if asks and last.role == "user" else "done"
+
+        first = atomic("first", "<tools><tool>write</tool></tools>")
+        ran = await house.run(
+            sequential(first, reduce("<file>made.md</file>")), script, tools=[write]
+        )
+        assert ran.result.status == "completed", ran.result.error
+        with pytest.raises(TaskFileError, match=r"no file 'gone\.md'"):
+            await house.run(sequential(atomic("first"), reduce("<file>gone.md</file>")))
 
     async def test_an_inner_task_may_be_any_task(self, house: TaskHouse) -> None:
         told = "{{ input.index }}: {{ outputs['inner.x'] }}"

@@ -37,14 +37,18 @@ def test_its_page_reads_and_is_read_again(
     writing: SqliteStore, watching: Pages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_shelf, "_YOUNG_S", 0.0)
+    with writing.hold("now"):
+        page = watching.read("/session/now")
+        (notice,) = [each for each in page.all("p") if each.get("data-events")]
+        assert notice["data-events"] == "/session/now/events?after=1"
+        assert "running" in page.text
+        writing.append(Batch("now", rows=[row(assistant("more")), row(user("and more"))]))
+        page = watching.read("/session/now")
+        (notice,) = [each for each in page.all("p") if each.get("data-events")]
+        assert notice["data-events"] == "/session/now/events?after=3"
     page = watching.read("/session/now")
-    (notice,) = [each for each in page.all("p") if each.get("data-events")]
-    assert notice["data-events"] == "/session/now/events?after=1"
-    assert "running" in page.text
-    writing.append(Batch("now", rows=[row(assistant("more")), row(user("and more"))]))
-    page = watching.read("/session/now")
-    (notice,) = [each for each in page.all("p") if each.get("data-events")]
-    assert notice["data-events"] == "/session/now/events?after=3"
+    assert not [each for each in page.all("p") if each.get("data-events")]
+    assert "broken off" in page.text
     writing.append(Batch("now", outcomes=[Outcome("completed", 2_000.0)]))
     page = watching.read("/session/now")
     assert not [each for each in page.all("p") if each.get("data-events")]

@@ -20,6 +20,7 @@ from windlass.api.opening import open_resources
 from windlass.caching.rates import override
 from windlass.cascade.children import ReadyCascade
 from windlass.engine.cascade import add_server_tools, needed_servers
+from windlass.engine.opening import OpenSession
 from windlass.engine.setup import prepare
 from windlass.engine.tasks.frame import Frame
 from windlass.engine.tasks.job import Done, Job
@@ -196,11 +197,10 @@ async def _run_inner_task(order: Order, shared: SharedObjects) -> WorkerReply:
         run = prepare(
             ReadyCascade(program.cascade, registry, {}),
             order.input,
+            # Whoever gave the order holds the session until this is done.
+            OpenSession(resources.store(existing=True), order.session, is_begun=True),
             settings=settings,
-            store=resources.store(existing=True),
             resolve=resources.providers.resolve,
-            session_id=order.session,
-            resumed=True,
         )
         run.session.state.update(order.state)
         servers = needed_servers(run)

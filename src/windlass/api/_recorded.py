@@ -23,7 +23,8 @@ from windlass.api.loading import (
     modules_of,
 )
 from windlass.api.options import Tools
-from windlass.errors import StoreError, TrustNeeded, UsageError
+from windlass.errors import OtherCascade, TrustNeeded, UsageError
+from windlass.history.base import RAN
 from windlass.settings.settings import Settings
 from windlass.settings.trust import is_trusted
 
@@ -31,25 +32,10 @@ if TYPE_CHECKING:
     from windlass.api.opening import EngineCall
     from windlass.cascade.children import ReadyCascade
     from windlass.cascade.model import Cascade
-    from windlass.history.base import Store
+    from windlass.history.base import SessionStart
     from windlass.tasks.compile import Program
     from windlass.tasks.model import TaskFile
     from windlass.tools.registry import Registry
-
-
-def find_unedited(store: Store, name: str) -> str:
-    """The id of the session that `name` means, whose record is as it was written.
-
-    Raises UsageError where there is none, StoreError where its rows, or those of a session under
-    it, were changed, added or removed.
-    """
-    session_id = store.find_session(name)
-    for found in store.changed(session_id):
-        raise StoreError(
-            f"{found.where} {found.what}; nobody goes on with a record that was edited."
-            " All that is wrong in the store: windlass verify"
-        )
-    return session_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +115,17 @@ class RecordedWork:
             f" folder{'s' if len(places := _places(untrusted)) > 1 else ''}",
             places,
         )
+
+
+def check_same_cascade(
+    cascade: Cascade, session_id: str, start: SessionStart, way: str = ""
+) -> None:
+    """Raise OtherCascade where a session is another cascade's; `way` is another way out."""
+    own = start.cascade_id
+    if cascade.cascade_id != own:
+        file = start.cascade.get(RAN, {}).get("file")
+        named = f" ({file})" if isinstance(file, str) and file and file.isprintable() else ""
+        raise OtherCascade(session_id, f"{own!r}{named}", cascade.cascade_id, start.timestamp, way)
 
 
 def check_same_task(task: str | Path, session_id: str, recorded: bytes) -> None:

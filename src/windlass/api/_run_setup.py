@@ -10,10 +10,10 @@ from windlass.api.opening import EngineCall, OnEvent
 from windlass.cascade.children import ReadyCascade
 from windlass.engine.cards.card_models import check_cards
 from windlass.engine.cascade_run import CascadeRun
+from windlass.engine.opening import OpenSession
 from windlass.engine.people.questions import AnswerSource
 from windlass.engine.setup import check_models, prepare
 from windlass.engine.turn.approving import approvable
-from windlass.history.base import Store
 from windlass.providers.base import Resolve
 from windlass.providers.spending import Allowance
 from windlass.settings.settings import Settings
@@ -95,21 +95,16 @@ class RunSetup:
         self,
         ready: ReadyCascade,
         input: Mapping[str, Any],  # noqa: A002  (the DSL's word)
-        store: Store,
-        session_id: str | None,
-        *,
-        resumed: bool = False,
+        session: OpenSession,
     ) -> CascadeRun:
-        """A run of a checked cascade, not begun. `resumed`: the session is in the store already."""
+        """A run of a checked cascade in a session that is open, not begun."""
         run = prepare(
             ready,
             input,
+            session,
             settings=self.settings,
-            store=store,
             resolve=self.resolve,
             on_event=self.on_event,
-            session_id=session_id,
-            resumed=resumed,
         )
         return replace(run, allowances=self.allowances, answers=self.person)
 

@@ -6,13 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
+from windlass.api._recorded import RecordedWork, check_same_cascade, warn_of_other_root
 from windlass.api._run_setup import RunSetup
 from windlass.api.loading import ReadingOptions, load_cascade
 from windlass.api.opening import EngineCall
 from windlass.api.options import CascadeSource
 from windlass.api.sessions import Session
 from windlass.engine.cascade import run_cascade
+from windlass.engine.opening import check_unedited, has_begun
 from windlass.engine.people.talking import recorded_answers
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import (
@@ -20,15 +21,14 @@ from windlass.engine.resume.resuming import (
     check_sent_time,
     definition_of,
     fork_run,
-    lock_session,
     resume_run,
     start_to_resume,
     time_of_call,
 )
-from windlass.engine.turn.record import Recorder
 from windlass.errors import StepDiffers
-from windlass.history.base import RAN
+from windlass.history.base import RAN, Batch, NodeType
 from windlass.history.decisions import Forked
+from windlass.history.row_details import metadata_of
 
 
 async def run_new(
@@ -52,8 +52,7 @@ async def run_new(
         warn=call.warn,
     )
     setup.check(ready.walk())
-    run = setup.prepare(ready, input, call.resources.store(), name)
-    call.closing.enter_context(lock_session(run.record.store, run.record.session_id))
+    run = setup.prepare(ready, input, call.open_session(name))
     return Session(call.engine, cascade).attach(await run_cascade(run), run)
 
 
@@ -67,10 +66,9 @@ async def run_resumed(
     answers: Mapping[str, Any] | Sequence[Any],
 ) -> Result:
     """Go on with a session of a cascade, as `Engine.resume` says."""
-    options, store = call.options, call.resources.store(existing=True)
-    session = find_unedited(store, session)
+    options, opened = call.options, call.open_session(session, begun=True)
+    store, session = opened.store, opened.session_id
     start = start_to_resume(store, session)
-    call.closing.enter_context(lock_session(store, session))
     ran = start.cascade[RAN]
     model = options["model"] or ran["model"]
     settings = call.settings_with(model)
@@ -90,18 +88,20 @@ async def run_resumed(
     else:
         ready = load_cascade(cascade, settings, options["tools"], **loading)
     setup = RunSetup.of(call, answers, settings=settings)
-    setup.person.skip_answered(recorded_answers(store, session))
+    if ready.cascade.cascade_id == start.cascade_id:  # nothing is taken from another one
+        setup.person.skip_answered(recorded_answers(store, session))
     setup.check(ready.walk())
-    run = setup.prepare(ready, start.input, store, session, resumed=True)
-    run = resume_run(run, definition_of(ready.cascade), again)
+    run = setup.prepare(ready, start.input, opened)
     try:
+        way = ", or run it on that input in a new session with --accept"
+        check_same_cascade(ready.cascade, session, start, way)
+        run = resume_run(run, definition_of(ready.cascade), again)
         result = await run_cascade(run)
     except StepDiffers as differs:
         if not accept:
             raise
         moment = check_sent_time(differs.sent, differs.session_id or session)
-        run = fork_run(setup.prepare(ready, start.input, store, None), session, moment)
-        call.closing.enter_context(lock_session(store, run.record.session_id))
+        run = fork_run(setup.prepare(ready, start.input, call.open_session()), session, moment)
         result = await run_cascade(run)
     follower = Session(call.engine, cascade, model=model, by_record=by_record)
     return follower.attach(result, run)
@@ -119,7 +119,8 @@ async def run_forked(
 ) -> Result:
     """Run a session again from its call `at` on, as a new one of this name: `Engine.fork`."""
     options, store = call.options, call.resources.store(existing=True)
-    session = find_unedited(store, session)
+    session = store.find_session(session)
+    check_unedited(store, session)
     start = start_to_resume(store, session, ended=True)
     moment = time_of_call(store, session, at)
     ran = start.cascade[RAN]
@@ -133,11 +134,13 @@ async def run_forked(
         cascade, auto=options["auto"], input=start.input, warn=call.warn
     )
     setup.check(ready.walk())
-    run = setup.prepare(ready, start.input, store, name)
-    call.closing.enter_context(lock_session(store, run.record.session_id))
+    run = setup.prepare(ready, start.input, call.open_session(name))
     run = fork_run(run, session, moment, message)
     result = await run_cascade(run)
-    origin = Recorder(store, session, run.record.clock, run.record.new_id)
-    told = f"forked at call {at} as session {result.session_id}"
-    origin.decide("", told, Forked(result.session_id, at))
+    if has_begun(store, session):  # nobody pruned it meanwhile
+        told = metadata_of(
+            f"forked at call {at} as session {result.session_id}", Forked(result.session_id, at)
+        )
+        row = run.record.row(NodeType.DECISION, phase="", metadata=told)
+        store.append(Batch(session, rows=[row]))
     return Session(call.engine, cascade, model=model, by_record=True).attach(result, run)

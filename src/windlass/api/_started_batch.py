@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from windlass.api._recorded import find_unedited
 from windlass.api._run_setup import RunSetup
 from windlass.api.batches.inputs import BatchInput, hash_of, read_inputs
 from windlass.api.batches.results import ResultsFile, open_results
@@ -21,9 +20,10 @@ from windlass.cascade.children import ReadyCascade, family_needs, make_ready, so
 from windlass.engine.cascade import run_cascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
+from windlass.engine.opening import OpenSession, new_session_id, open_session
 from windlass.engine.result import Result
 from windlass.engine.resume.resuming import definition_of, resume_run
-from windlass.engine.setup import new_session_id
+from windlass.engine.setup import check_input
 from windlass.errors import CascadeError, Mistake, StepDiffers, UsageError
 from windlass.history.base import SessionFilter, Store
 from windlass.providers.spending import Allowance
@@ -135,9 +135,9 @@ class StartedBatch:
         store, key = self.call.resources.store(), hash_of([key, str(self.out.resolve())])
         opened = OpenBatch(self, rows, results, store, setup, key)
         for cascade in cascades:  # a mistake that all rows would make is told before the first
-            opened.prepare(cascade, rows[0])
+            check_input(cascade.cascade, rows[0].values, setup.settings)
         if resume:
-            opened.find_interrupted()
+            opened.find_begun({each.cascade.cascade_id for each in cascades})
         return opened
 
 
@@ -145,8 +145,8 @@ class StartedBatch:
 class OpenBatch:
     """A batch whose file of results is open: each of its rows can be run.
 
-    `key` begins the names of its sessions, and `interrupted` are those of rows that were being run
-    when the batch was killed, by how they end.
+    `key` begins the names of its sessions, and `begun` are the newest sessions of rows that an
+    earlier process ran, by how their names end.
     """
 
     started: StartedBatch
@@ -155,34 +155,43 @@ class OpenBatch:
     store: Store
     setup: RunSetup
     key: str
-    interrupted: dict[str, str] = field(default_factory=dict[str, str])
+    begun: dict[str, str] = field(default_factory=dict[str, str])
 
-    def find_interrupted(self) -> None:
-        """Find the sessions of rows that were being run when the batch was killed."""
-        for status in ("running", "interrupted"):
-            for info in self.store.sessions(SessionFilter(status=status, banks=False, under=())):
-                self.interrupted.setdefault(info.session_id.rpartition("-")[2], info.session_id)
+    def find_begun(self, cascade_ids: Iterable[str]) -> None:
+        """Find the sessions of rows that were run before, and whose lines may be missing."""
+        for name in cascade_ids:
+            for info in self.store.sessions(SessionFilter(cascade=name, banks=False, under=())):
+                self.begun.setdefault(info.session_id.rpartition("-")[2], info.session_id)
 
     async def run(self, cascade: ReadyCascade, given: BatchInput, emit: OnEvent) -> Result:
-        """Run a cascade on a row: what was answered when the batch was killed is not sent again."""
-        try:
-            return await run_cascade(self.prepare(cascade, given, emit))
-        except StepDiffers:  # what its requests depend on has changed since
-            return await run_cascade(self.prepare(cascade, given, emit))
+        """Run a cascade on a row: what was answered when the batch was killed is not sent again.
 
-    def prepare(
-        self, cascade: ReadyCascade, given: BatchInput, emit: OnEvent | None = None
-    ) -> CascadeRun:
-        """A run of a row, or the one that was interrupted, with limits of its own."""
-        own = cascade.copy_for_run()
+        Raises SessionHeld where somebody goes on with the session of that row.
+        """
         name = f"{hash_of([self.key, given.hash])[:8]}.{given.tag}"
-        session = self.interrupted.pop(name, None)
-        if session is not None:
-            find_unedited(self.store, session)
+        if (session := self.begun.pop(name, None)) is not None:
+            with open_session(self.store, session, begun=True) as opened:
+                if self._is_to_go_on(given, session):
+                    with suppress(StepDiffers):  # what its requests depend on has changed since
+                        run = self._prepare(cascade, given, opened, emit)
+                        return await run_cascade(resume_run(run, definition_of(run.cascade), ()))
+        with open_session(self.store, f"{new_session_id()}-{name}") as opened:
+            return await run_cascade(self._prepare(cascade, given, opened, emit))
+
+    def _is_to_go_on(self, given: BatchInput, session: str) -> bool:
+        """Whether a session of a row is gone on with: one that its line tells of is run anew.
+
+        What completed since is taken from the record.
+        """
+        told = self.results.answered.troubles.get(given.row, {}).get("session_id")
+        return told != session or self.store.standing(session).status == "completed"
+
+    def _prepare(
+        self, cascade: ReadyCascade, given: BatchInput, opened: OpenSession, emit: OnEvent
+    ) -> CascadeRun:
+        """A run of a row, with limits of its own."""
         setup = self.setup.for_row(emit)
-        resumed, session_id = session is not None, session or f"{new_session_id()}-{name}"
-        run = setup.prepare(own, given.values, self.store, session_id, resumed=resumed)
-        return resume_run(run, definition_of(own.cascade), ()) if resumed else run
+        return setup.prepare(cascade.copy_for_run(), given.values, opened)
 
     async def finish(self, run_row: RunRow) -> BatchResult:
         """Run the rows that are not answered, each by `run_row`, and tell what they came to."""

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from windlass.api._recorded import RecordedWork, check_same_task, find_unedited, warn_of_other_root
+from windlass.api._recorded import RecordedWork, check_same_task, warn_of_other_root
 from windlass.api._run_setup import RunSetup
 from windlass.api.loading import load_program
 from windlass.api.opening import EngineCall
 from windlass.cascade.children import ReadyCascade
+from windlass.cascade.model import tool_names
+from windlass.cascade.tools_named import chooses_tools, tools_of
 from windlass.engine.people.talking import recorded_answers
 from windlass.engine.result import Result
-from windlass.engine.resume.resuming import lock_session, restore_journal
+from windlass.engine.resume.resuming import restore_journal
 from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_file import rules_of, run_program, what_was_begun
+from windlass.engine.tasks.task_inputs import check_inputs
+from windlass.tasks.compile import Program
+from windlass.tasks.model import Task
 from windlass.tasks.parse import read_task
+from windlass.tools.registry import Registry
 
 
 async def run_new_task(
@@ -42,10 +49,9 @@ async def run_new_task(
     )
     ready = ReadyCascade(program.cascade, registry, {})
     setup.check([ready])
+    check_inputs(program.source, settings.root, input, partial(_writes, program, registry))
     spread = _cluster(call, engine, options["model"])
-    store = call.resources.store()
-    run = setup.prepare(ready, input, store, name)
-    call.closing.enter_context(lock_session(store, run.record.session_id))
+    run = setup.prepare(ready, input, call.open_session(name))
     return await run_program(Job.of(program, run, spread=spread), context)
 
 
@@ -60,8 +66,8 @@ async def run_resumed_task(
     answers: Mapping[str, Any] | Sequence[Any],
 ) -> Result:
     """Go on with a session of a task file, as `Engine.resume_task` says."""
-    options, store = call.options, call.resources.store(existing=True)
-    session = find_unedited(store, session)
+    options, opened = call.options, call.open_session(session, begun=True)
+    store, session = opened.store, opened.session_id
     start, finished = what_was_begun(store, session)
     ran = start.cascade
     model = options["model"] or ran["model"]
@@ -80,11 +86,23 @@ async def run_resumed_task(
     ready = ReadyCascade(program.cascade, registry, {})
     setup.check([ready])
     spread = _cluster(call, engine, model)
-    run = setup.prepare(ready, start.input, store, session, resumed=True)
-    call.closing.enter_context(lock_session(store, session))
+    run = setup.prepare(ready, start.input, opened)
     job = Job.of(program, run, finished=finished, accept=accept, spread=spread)
     run = restore_journal(run, ran, ran["xml"], rules_of(job), again=again, finished=finished)
     return await run_program(replace(job, run=run), str(ran["context"]), resumed=True)
+
+
+def _writes(program: Program, registry: Registry, task: Task) -> bool:
+    """Whether the tools of an atomic task may change files."""
+    assert task.leaf is not None
+    phase = program.cascade.phases[task.leaf]
+    if chooses_tools(phase):
+        return True
+    known = registry.names()
+    return any(
+        name not in known or registry.get(name).effects == "external"
+        for name in tool_names(tools_of(phase))
+    )
 
 
 def _cluster(

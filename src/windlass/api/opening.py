@@ -28,6 +28,7 @@ from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
     from windlass.engine.events import Event
+    from windlass.engine.opening import OpenSession
     from windlass.history.base import Store
     from windlass.providers.at_hand import Providers
     from windlass.providers.base import Provider
@@ -165,6 +166,14 @@ class EngineCall:
         flags = {**self.engine.flags, "model": model}
         trust = self.options["trust"]
         return Settings.read(flags, folder=self.settings.folder, trust=trust)
+
+    def open_session(self, name: str | None = None, *, begun: bool = False) -> OpenSession:
+        """Open a session of the engine's store until the call ends, as `open_session` does."""
+        from windlass.engine.opening import open_session
+
+        return self.closing.enter_context(
+            open_session(self.resources.store(existing=begun), name, begun=begun)
+        )
 
     @property
     def warn(self) -> Callable[[str], None] | None:

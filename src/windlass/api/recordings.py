@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from windlass.api.opening import open_store, shared_store
 from windlass.caching.rates import override
+from windlass.errors import SessionHeld
 from windlass.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -141,13 +142,9 @@ def tune(
 
 def _check_ended(store: Store, session_id: str) -> None:
     """Raises UsageError where a session still runs."""
-    from windlass.engine.resume.resuming import lock_session
-    from windlass.history.base import SessionFilter
-
-    infos = store.sessions(SessionFilter(prefix=session_id), limit=None)
-    if any(one.session_id == session_id and one.status == "running" for one in infos):
-        with lock_session(store, session_id):
-            pass
+    holder = store.standing(session_id).holder
+    if holder is not None and holder.state != "broken off":
+        raise SessionHeld(session_id, holder.process, holder.machine)
 
 
 class Skipped(list[str]):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from windlass.api._sync import in_new_loop
-from windlass.errors import UsageError
+from windlass.errors import StoreError, UsageError
 
 if TYPE_CHECKING:
     from windlass.api.opening import EngineBase, EngineCall
     from windlass.api.options import CascadeSource
     from windlass.cascade.children import ReadyCascade
     from windlass.engine.cascade_run import CascadeRun
+    from windlass.engine.opening import OpenSession
     from windlass.engine.result import Result
+    from windlass.engine.turn.record import Recorder
     from windlass.providers.spending import Allowance
 
 
@@ -53,6 +55,7 @@ class Session:
         """Called with each event, from the next message on that is sent after it was closed."""
         self._run: CascadeRun | None = None
         self._started = False
+        self._written = 0
         self._allowances: tuple[Allowance, ...] | None = None
         self._call: EngineCall | None = None
         self._closing: AsyncExitStack | None = None
@@ -67,6 +70,7 @@ class Session:
         """The result of a run with this session, which goes on behind it within its limits."""
         run.allowances[-1].limits.pop("time", None)  # the run is over; all else goes on to hold
         self._run, self._started = run, True
+        self._count(run.record)
         return replace(result, session=self)
 
     async def send(self, text: str) -> Result:
@@ -114,9 +118,9 @@ class Session:
         from windlass.api._run_setup import RunSetup
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.people.talking import add_chat, continue_session, restore_session
-        from windlass.engine.resume.resuming import lock_session
 
-        known, given, ready = self._load(call)
+        opened = self._hold(call)
+        given, ready = self._load(call, opened)
         cascade = add_chat(ready.cascade)
         if self._allowances is None:
             self._allowances = self._limits_of(cascade.limits)
@@ -125,33 +129,45 @@ class Session:
         setup.check_approvals(ready.walk())
         chat = ready._replace(cascade=cascade, children={})
         setup.check_models([chat])
-        store = call.resources.store()
-        run = setup.prepare(chat, given, store, known, resumed=known is not None)
-        closing.enter_context(lock_session(store, run.record.session_id))
-        if self._run is not None and self._started:
+        run = setup.prepare(chat, given, opened)
+        written = opened.store.batches(opened.session_id)
+        if self._run is not None and self._started and self._written == written:
             run = continue_session(self._run, run)
-        elif known is not None:
+        elif opened.is_begun:
             restore_session(run)
             self._started = True
+        closing.callback(self._count, run.record)
         servers = needed_servers(run)
         closing.push_async_callback(servers.stop)
         await add_server_tools(run, servers)
         self._run = run
 
-    def _load(self, call: EngineCall) -> tuple[str | None, dict[str, Any], ReadyCascade]:
-        """The session that is there already, what it was given, and the cascade, checked."""
-        from windlass.api._recorded import RecordedWork, find_unedited, warn_of_other_root
+    def _hold(self, call: EngineCall) -> OpenSession:
+        """The session, which nobody else goes on with until the call ends."""
+        if self.session_id is not None:
+            return call.open_session(self.session_id, begun=True)
+        if self._resume is not None:
+            return call.open_session(self._resume, begun=True)
+        return call.open_session()
+
+    def _count(self, record: Recorder) -> None:
+        """Note how much is recorded: until the next message others may go on."""
+        with suppress(StoreError):  # then what is recorded is read again
+            self._written = record.store.batches(record.session_id)
+
+    def _load(self, call: EngineCall, opened: OpenSession) -> tuple[dict[str, Any], ReadyCascade]:
+        """What the session was given, and its cascade, checked."""
+        from windlass.api._recorded import RecordedWork, check_same_cascade, warn_of_other_root
         from windlass.api.loading import ReadingOptions, load_cascade
         from windlass.engine.people.talking import chat_cascade, recorded_cascade
         from windlass.history.base import RAN
 
         options, settings = self._engine.options, call.settings_with(self._model)
-        source, known = self._cascade, self.session_id
+        source, known = self._cascade, opened.session_id
         given = {} if self._run is None else dict(self._run.input)
-        if self._resume is not None and known is None:
-            store = call.resources.store(existing=True)
-            known = find_unedited(store, self._resume)
-            start = store.start(known)
+        start = None
+        if opened.is_begun and self.session_id is None:
+            start = opened.store.start(known)
             given = dict(start.input)
             warn_of_other_root(known, start.cascade.get(RAN, {}).get("root"), settings, call.warn)
             if source is None:
@@ -159,11 +175,14 @@ class Session:
         elif source is None:
             source = chat_cascade(self._model)
         auto = options["auto"]
-        if self._by_record and known is not None:
+        if self._by_record and opened.is_begun:
             record = RecordedWork.of(call, known, settings)
-            return known, given, record.load_cascade(source, auto=auto)
+            return given, record.load_cascade(source, auto=auto)
         how = ReadingOptions(lenient=options["lenient"])
-        return known, given, load_cascade(source, settings, options["tools"], auto=auto, how=how)
+        ready = load_cascade(source, settings, options["tools"], auto=auto, how=how)
+        if start is not None:
+            check_same_cascade(ready.cascade, known, start)
+        return given, ready
 
     def _limits_of(self, declared: Any) -> tuple[Allowance, ...]:
         """What holds for all messages together: the run's limits or the engine's, and declared."""

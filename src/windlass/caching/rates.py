@@ -348,6 +348,17 @@ def search_fee(name: str, searches: int) -> float | None:
     return None if price is None else price * searches
 
 
+def money_but_for(dollars: float | None, unpriced: int, what: str = "call") -> str:
+    """A sum of US dollars for people, with the number of calls whose price is not known.
+
+    >>> money_but_for(1.5, 2)
+    '$1.50 but for 2 calls'
+    """
+    if dollars is None or not unpriced:
+        return money(dollars)
+    return f"{money(dollars)} but for {many(unpriced, what)}"
+
+
 def money(dollars: float | None, digits: int | None = None) -> str:
     """US dollars for people, with their sign first: `-$0.1200`.
 

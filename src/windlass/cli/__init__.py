@@ -82,13 +82,14 @@ def _recall_at_once() -> int | None:
 
 def _tell(error: WindlassError) -> int:
     """Print what stopped a command; its exit code."""
+    from windlass.cli.next_commands import with_store
     from windlass.safety.escaping import escaped
 
-    _print(escaped(f"windlass: {error}"))
+    _print(escaped(with_store(f"windlass: {error}")))
     if error.session_id is not None:
-        _print(f"what was recorded: windlass show {error.session_id}")
+        _print(with_store(f"what was recorded: windlass show {error.session_id}"))
     if error.again is not None:
-        _print(f"go on from there: {error.again}")
+        _print(with_store(f"go on from there: {error.again}"))
     return error.exit_code
 
 

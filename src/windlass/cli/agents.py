@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import cast, get_args
 
 from windlass.api.recordings import import_sessions
-from windlass.caching.rates import age_note, many, money, override
+from windlass.caching.rates import age_note, many, money_but_for, override
 from windlass.cli.cost_tables import ranked_table
 from windlass.cli.named_store import open_existing, read_settings
 from windlass.cli.output import note, out, printed_as_json
@@ -46,7 +47,7 @@ def list_agent_sessions(verb: str) -> None:
         "first words": lambda session: session.title,
         "began": _began,
         "calls": lambda session: session.calls,
-        "cost": lambda each: NumberCell(f"{'~' if each.estimated else ''}{money(each.dollars)}"),
+        "cost": _cost,
     }
     print_table(table_of(listed, columns), whole=[""])
     if estimated := sum(session.estimated for session in listed):
@@ -54,7 +55,12 @@ def list_agent_sessions(verb: str) -> None:
     out.print(
         f"\none of them: windlass {verb} NUMBER, or latest, or the beginning of a session's name"
     )
-    out.print("all of them: windlass report --by day, project, model or session")
+    out.hint("all of them: windlass report --by day, project, model or session")
+
+
+def _cost(session: AgentSession) -> NumberCell:
+    mark = "~" if session.estimated else ""
+    return NumberCell(f"{mark}{money_but_for(session.dollars, session.unpriced)}")
 
 
 def _nothing() -> str:
@@ -123,7 +129,9 @@ def print_folder(path: Path | None, by: str) -> None:
         out.print(ESTIMATED.format(many(report.estimated, "call")))
     if old := age_note():
         out.print(old)
-    out.print("what other windows would have cost: windlass replay FOLDER")
+    for folder in folders:
+        named = shlex.quote(str(folder))
+        out.hint(f"what other windows would have cost: windlass replay {named}")
 
 
 def _of(folders: Iterable[Path]) -> Iterator[Recording]:

@@ -37,8 +37,8 @@ def print_call_report(session: str, number: int, store: str | None) -> None:
     print_table(table_of(report.parts, columns), "")
     out.print("\nits largest messages, and what all calls paid for them, by our count:")
     print_table(messages_table(report.messages))
-    out.print(f"\nwhat was sent: windlass show {session} --call {number}")
-    out.print(f"why: windlass explain {session} {number}")
+    out.hint(f"\nwhat was sent: windlass show {session} --call {number}")
+    out.hint(f"why: windlass explain {session} {number}")
 
 
 def print_prefixes(session: str, store: str | None) -> None:
@@ -67,7 +67,7 @@ def print_prefixes(session: str, store: str | None) -> None:
             f"\nafter the first call: {shared / sent:.1%} of {sent:,} tokens stand as in the call"
             f" before, {reported:,} tokens were reported as cached"
         )
-    out.print(f"what a call saw: windlass show {session} --call 1")
+    out.hint(f"what a call saw: windlass show {session} --call 1")
 
 
 def _place(prefix: Prefix) -> str:

@@ -91,7 +91,7 @@ class Chat:
                     await self._answer_line(session, line, watcher)
         if session.session_id is not None:
             go_on = f"windlass chat --session {session.session_id}"
-            progress.print(f"\ngo on from there: {go_on}", style="dim")
+            progress.hint(f"\ngo on from there: {go_on}", style="dim")
 
     async def _run_cascade(self, cascade: Path, values: Any, watcher: Progress) -> Session:
         """Run the cascade; its session, which goes on."""
@@ -104,7 +104,7 @@ class Chat:
         if result.output:
             out.print(result.output)
         if result.status != "completed":
-            progress.print(str(describe_unfinished(result, resume_command("run", cascade))))
+            progress.hint(str(describe_unfinished(result, resume_command("run", cascade))))
         assert isinstance(result.session, Session)
         result.session.on_event = watcher
         return result.session
@@ -123,14 +123,14 @@ class Chat:
             if result.output and not watcher.streamed:
                 out.print(result.output)
             if result.status != "completed":
-                progress.print(
+                progress.hint(
                     str(describe_unfinished(result, "windlass chat --session {}", resumes=False))
                 )
         except StoreError:
             raise
         except WindlassError as error:
             watcher.end()
-            progress.print(f"windlass: {error}")
+            progress.hint(f"windlass: {error}")
         except asyncio.CancelledError:
             if self._reply is None or not self._reply.cancelled() or _is_cancelled():
                 raise

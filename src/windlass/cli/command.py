@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
+from windlass.cli.next_commands import remember_store
 from windlass.cli.options import AsJson, Verbose
 from windlass.cli.output import out, progress
 from windlass.cli.standard_streams import divert_other_output, silence_streams
@@ -48,6 +49,7 @@ def command(
     def decorate(function: Callable[..., None]) -> TyperCommand:
         def callback(*, as_json: bool = False, verbose: bool = False, **given: Any) -> None:
             out.as_json, progress.verbose = as_json, verbose
+            remember_store(given.get("store"))
             with divert_other_output():
                 _call(function, given)
             silence_streams()  # `main` prints errors, so only after a success

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windlass.api.comparing.comparison import Comparison, PolicyFigures
-from windlass.caching.rates import many, money
+from windlass.caching.rates import many, money, money_but_for
 from windlass.cli.many_runs import print_troubles
 from windlass.cli.output import out
 from windlass.cli.printed_tables import dollar_cell, print_table
@@ -30,7 +30,8 @@ def print_comparison(result: Comparison) -> None:
     judge = f"judge: {result.judge}"
     if result.judge_cost != 0:
         judge += f", which cost {money(result.judge_cost)}"
-    out.print(f"{judge}; cost of all runs: {money(result.cost)}; results: {result.out}")
+    cost = money_but_for(result.cost, result.unpriced, "run")
+    out.print(f"{judge}; cost of all runs: {cost}; results: {result.out}")
 
 
 def _is_counted(policies: Sequence[PolicyFigures]) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from windlass.caching.rates import many, money, price_source, rate
+from windlass.caching.rates import many, money, money_but_for, price_source, rate
 from windlass.cli.output import out
 from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.report.contents import MessageCost
-from windlass.report.costs import PhaseCost, SessionCost
+from windlass.report.costs import PhaseCost, SessionCost, TaskCost
 from windlass.report.ranking import RankedCost
 from windlass.text.cell_tables import CellTable, Columns, NumberCell, table_of
 
@@ -30,11 +30,16 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CellTable:
         columns["tokens sent"] = lambda line: line.tokens_in
         columns["reported cached"] = lambda line: line.tokens_cached
     columns["out"] = lambda line: tokens_out_cell(line.tokens_out, estimated=bool(line.estimated))
-    columns["billed" if costs.billed else "cost"] = lambda line: dollar_cell(line.dollars)
+    columns["billed" if costs.billed else "cost"] = lambda line: part_cell(line, line.dollars)
     if not costs.is_everything:
         columns["sending everything"] = lambda line: line.snowball
-        columns["cost of everything"] = lambda line: dollar_cell(line.snowball_dollars)
+        columns["cost of everything"] = lambda line: part_cell(line, line.snowball_dollars)
     return table_of([*costs.phases, costs.total], columns, is_summed=True)
+
+
+def part_cell(line: PhaseCost | TaskCost, dollars: float | None) -> NumberCell:
+    """A sum of money as a cell, with the number of the calls that are not in it."""
+    return NumberCell(money_but_for(dollars, line.unpriced))
 
 
 def tokens_out_cell(tokens: int, *, estimated: bool) -> NumberCell:
@@ -118,11 +123,8 @@ def messages_table(
 
 def _cost_text(each: RankedCost) -> str:
     """A cost, with the number of calls whose price is not known."""
-    if not each.unpriced:
-        return money(each.dollars)
-    if each.unpriced == each.calls:
-        return money(None)
-    return f"{money(each.dollars)} but for {many(each.unpriced, 'call')}"
+    whole = None if each.unpriced and each.unpriced == each.calls else each.dollars
+    return money_but_for(whole, each.unpriced)
 
 
 def ranked_table(

@@ -16,6 +16,7 @@ from windlass.cli.output import note, out, printed_as_json, progress, shorten, t
 from windlass.cli.progress import models_with_places
 from windlass.cli.run_input import read_input
 from windlass.cli.untrusted import list_unchecked, print_unchecked, strip_untrusted_family
+from windlass.engine.opening import open_session
 from windlass.engine.setup import check_models, prepare
 from windlass.engine.turn.forecast import Forecast, forecast_cost
 from windlass.providers.at_hand import Providers
@@ -55,13 +56,13 @@ def show_forecast(
         for each in ready.walk():
             check_models(each.cascade, settings, providers.resolve)
         try:
-            with open_store(scratch) as store, override(settings.prices):
+            with (
+                open_store(scratch) as store,
+                open_session(store) as session,
+                override(settings.prices),
+            ):
                 prepared = prepare(
-                    ready,
-                    values,
-                    settings=settings,
-                    store=store,
-                    resolve=providers.resolve,
+                    ready, values, session, settings=settings, resolve=providers.resolve
                 )
                 forecast = run_interruptibly(forecast_cost(prepared, settings.price_as))
         finally:

@@ -53,8 +53,8 @@ def _print(explained: Explanation) -> None:
     if changed and RECALL.name in call.tools:
         out.print("\nAn original comes back in the run by recall(reference).")
     session = explained.session_id
-    out.print(f"\nwhat was sent: windlass show {session} --call {call.number} --full")
-    out.print(f"what it cost: windlass report {session} --call {call.number}")
+    out.hint(f"\nwhat was sent: windlass show {session} --call {call.number} --full")
+    out.hint(f"what it cost: windlass report {session} --call {call.number}")
 
 
 def _policy(explained: Explanation) -> str:

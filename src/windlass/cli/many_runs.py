@@ -18,7 +18,7 @@ from windlass.api.batches.workers import (
     RowEnded,
     RowTrouble,
 )
-from windlass.caching.rates import many, money
+from windlass.caching.rates import many, money_but_for
 from windlass.cli.answers import approval_words
 from windlass.cli.ending import run_interruptibly
 from windlass.cli.output import out, progress, shorten
@@ -176,7 +176,7 @@ class _Rows:
             if event.done < self._rows
             else ""
         )
-        cost = money(event.batch_cost)
+        cost = money_but_for(event.batch_cost, event.unpriced, "run")
         return f"{event.done:,} of {many(self._rows, 'row')}{failed}, {pace}, {cost} so far{left}"
 
     def _show(self) -> None:

@@ -152,5 +152,5 @@ def print_output(result: Result) -> None:
 def print_next_steps(result: Result, again: str, look: str) -> None:
     """Print how to go on with a run that is not completed, and how to look into it."""
     if result.status != "completed":
-        out.print(f"\ngo on from there: {again}")
-    out.print(f"\n{look}")
+        out.hint(f"\ngo on from there: {again}")
+    out.hint(f"\n{look}")

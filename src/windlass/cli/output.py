@@ -17,6 +17,7 @@ from typing import Any, Final
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from windlass.cli.next_commands import with_store
 from windlass.messages import Message, to_dict
 from windlass.safety.escaping import escaped, escaped_json
 
@@ -53,6 +54,10 @@ class Screen(Console):
         """Print texts, escaped, and tables."""
         parts = (escaped(each) if isinstance(each, str) else each for each in objects)
         super().print(*parts, **options)
+
+    def hint(self, text: str, **options: Any) -> None:
+        """Print what can be done next, in the store that this command was given."""
+        self.print(with_store(text), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -138,7 +143,7 @@ def to_plain(value: Any) -> Any:
 
 def note(text: str) -> None:
     """Print a note on standard error."""
-    progress.print(f"note: {text}")
+    progress.hint(f"note: {text}")
 
 
 def indent(text: str) -> str:

@@ -16,6 +16,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from windlass.caching.rates import money
+from windlass.cli.next_commands import with_store
 from windlass.cli.output import shorten
 from windlass.engine.events import (
     CallEnded,
@@ -139,7 +140,7 @@ class Progress:
                 verdict = "accepted" if valid else f"refused: {shorten(reason, 200)}"
                 self._line(f"  attempt {attempt} {verdict}", "green" if valid else "red")
             case Noted(_, text):
-                self._line(f"  note: {text}", "magenta")
+                self._line(f"  note: {with_store(text)}", "magenta")
             case PlanChanged(_, goal, done, total, _, steps):
                 self._line(f"  plan: {shorten(goal, 120)} ({done}/{total})", "blue")
                 for status, text, conclusion in steps:

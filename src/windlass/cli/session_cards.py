@@ -126,7 +126,7 @@ def print_missing(session: str, view: CardView) -> None:
     for why, count in Counter(view.failed.values()).items():
         out.print(f"{count:,} lack something: {why}")
     if view.waiting or view.failed:
-        out.print(f"make them: windlass cards {session} --make")
+        out.hint(f"make them: windlass cards {session} --make")
 
 
 def card_fields(card: Card, view: CardView) -> dict[str, Any]:

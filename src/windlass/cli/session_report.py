@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from windlass.caching.rates import age_note, many, money
 from windlass.cli.cost_tables import (
@@ -15,14 +15,15 @@ from windlass.cli.cost_tables import (
     print_costs,
     tokens_out_cell,
 )
+from windlass.cli.next_commands import with_store
 from windlass.cli.output import out, print_json, to_plain
 from windlass.cli.printed_tables import dollar_cell, growth_cell, print_table
 from windlass.cli.report_page import open_for_report, write_page
-from windlass.history.base import NodeType, in_words
+from windlass.history.base import NodeType, Open, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence_text
 from windlass.report.account import CallCost
-from windlass.report.call_views import title_of
+from windlass.report.call_views import go_on_with, title_of
 from windlass.report.contents import CallReport, MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
@@ -46,7 +47,9 @@ def print_session_report(
         session = history.find_session(session)
         report = session_report(history, session, price_as)
         source = evidence_text(history.start(session).cascade)
-        remarks = [*([source] if source else []), *_remarks(report)]
+        start, status = history.start(session), report.costs.status
+        go_on = go_on_with(start, session, status) if status in get_args(Open) else None
+        remarks = [*([source] if source else []), *_remarks(report, go_on)]
         title = title_of(history, session)
         if html is not None:
             calls_of = (NodeType.AGENT, NodeType.FOLLOW_UP)
@@ -67,8 +70,8 @@ def print_session_report(
             _print_report(session, report, remarks, calls=calls)
 
 
-def _remarks(report: SessionReport) -> list[str]:
-    """What the table of costs does not say, in sentences."""
+def _remarks(report: SessionReport, go_on: str | None) -> list[str]:
+    """What the table of costs does not say, in sentences; `go_on` goes on with the session."""
     remarks: list[str] = []
     unbilled = report.unbilled
     if estimated := report.costs.total.estimated:
@@ -86,8 +89,10 @@ def _remarks(report: SessionReport) -> list[str]:
         remarks.append(f"inherited from session {unbilled.origin}, which paid for them: {paid}")
     remarks += report.by_provider
     costs = report.costs
-    if costs.status == "running":
-        remarks.append("the session still runs, or was killed: this is its bill so far")
+    if costs.status in get_args(Open):
+        words = {"running": "is running", "unknown": "may still run on another machine"}
+        text = f"the session {words.get(costs.status, 'was broken off')}: this is its bill so far"
+        remarks.append(with_store(f"{text}; go on with it: {go_on}") if go_on else text)
     elif costs.status != "completed":
         remarks.append(f"the session: {in_words(costs.status, costs.reason)}")
     if old := age_note():
@@ -104,9 +109,9 @@ def _print_report(
         _print_figures(report)
     for remark in remarks:
         out.print(remark)
-    out.print(f"\neach call: windlass report {session} --calls; one of them: --call N")
+    out.hint(f"\neach call: windlass report {session} --calls; one of them: --call N")
     out.print("all of it as a page: --html FILE; what caches could hold: --prefix")
-    out.print(f"what a call saw, and why: windlass show {session}, windlass explain")
+    out.hint(f"what a call saw, and why: windlass show {session}, windlass explain")
 
 
 def _print_figures(report: SessionReport) -> None:
@@ -135,7 +140,7 @@ def _print_figures(report: SessionReport) -> None:
     if report.findings:
         out.print("\nit could be less:")
         for finding in report.findings:
-            out.print(f"- {finding.text}")
+            out.hint(f"- {finding.text}")
 
 
 def _dearest_phases(costs: SessionCost) -> SessionCost:

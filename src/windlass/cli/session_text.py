@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from windlass.caching.rates import money
 from windlass.cli.named_store import open_existing
+from windlass.cli.next_commands import with_store
 from windlass.cli.output import indent, out, printed_as_json, shorten
 from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.history.base import SessionInfo, in_words
@@ -50,6 +52,8 @@ def print_session(session: str, number: int | None, store: str | None, *, full: 
     with open_existing(store) as history:
         view = view_session(history, history.find_session(session))
         call = None if number is None else view_call(view, number)
+        if out.as_json and view.resume is not None:
+            view = replace(view, resume=with_store(view.resume))
         if printed_as_json(call or view):
             return
         if call is None:
@@ -60,13 +64,15 @@ def print_session(session: str, number: int | None, store: str | None, *, full: 
 
 def _print_session(view: SessionView) -> None:
     out.print(f"session {view.session_id}: {view.cascade_id}, {in_words(view.status, view.reason)}")
+    if view.place:
+        out.print(f"it runs {view.place}")
     if view.parent_id is not None:
         above = f"sub-cascade of session {view.parent_id}, phase {view.parent_phase}"
         if view.sounding_index is not None:
             above = f"sounding {view.sounding_index} of session {view.parent_id}"
         out.print(above)
     if view.forked_from is not None:
-        out.print(
+        out.hint(
             f"forked from session {view.forked_from};"
             f" where they part: windlass diff {view.forked_from} {view.session_id}"
         )
@@ -88,10 +94,10 @@ def _print_session(view: SessionView) -> None:
     for note in view.notes:
         out.print(f"{note.node_type}: {note.phase or '-'}: {note.text}", style="dim")
     if view.calls:
-        out.print(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
-        out.print(f"what it cost: windlass report {view.session_id}")
+        out.hint(f"\nwhat a call saw: windlass show {view.session_id} --call 1")
+        out.hint(f"what it cost: windlass report {view.session_id}")
     if view.resume is not None:
-        out.print(f"go on with it: {view.resume}")
+        out.hint(f"go on with it: {view.resume}")
 
 
 def _ran_by(info: SessionInfo) -> str:
@@ -195,8 +201,8 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
             f" broken by {prefix['broken_by'] or 'nothing'}",
             style="dim",
         )
-    out.print(f"\nwhy: windlass explain {view.session_id} {call.number}")
-    out.print(f"what it cost: windlass report {view.session_id} --call {call.number}")
+    out.hint(f"\nwhy: windlass explain {view.session_id} {call.number}")
+    out.hint(f"what it cost: windlass report {view.session_id} --call {call.number}")
 
 
 def print_blocks(details: CallDetails) -> None:

@@ -41,7 +41,7 @@ def print_store_report(
     out.print(f"\nmodels that cost nothing are computed at the prices of {price_as}")
     if old := age_note():
         out.print(old)
-    out.print(f"what one cost: windlass report {name}; as a page: --html FILE")
+    out.hint(f"what one cost: windlass report {name}; as a page: --html FILE")
 
 
 def _store_tables(report: StoreReport) -> dict[str, CellTable]:

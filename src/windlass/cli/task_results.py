@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from windlass.cli.cost_tables import part_cell
 from windlass.cli.named_store import open_reporting_losses
 from windlass.cli.one_run import print_next_steps, print_output
 from windlass.cli.output import out, printed_as_json, shorten, to_plain
-from windlass.cli.printed_tables import dollar_cell, print_table
+from windlass.cli.printed_tables import print_table
 from windlass.engine.result import Result
 from windlass.report.costs import TaskCost, task_costs
 from windlass.settings.settings import Settings
@@ -35,7 +36,7 @@ def print_task(result: Result, settings: Settings, again: str) -> None:
         "tokens sent": lambda line: line.tokens_in,
         "reported cached": lambda line: line.tokens_cached,
         "out": lambda line: line.tokens_out,
-        "cost": lambda line: dollar_cell(line.dollars),
+        "cost": lambda line: part_cell(line, line.dollars),
     }
     print_table(table_of([*lines, total], columns))
     out.print(f"calls of a free model are priced as {settings.price_as}")

@@ -15,8 +15,9 @@ from windlass.cascade.children import ReadyCascade, output_names
 from windlass.cascade.model import Phase, SubCascade
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
+from windlass.engine.opening import has_begun
 from windlass.engine.phase.sources import last_said
-from windlass.engine.resume.resuming import definition_of, fork_run, has_begun, resume_run
+from windlass.engine.resume.resuming import definition_of, fork_run, resume_run
 from windlass.engine.setup import prepare
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import StateChange
@@ -54,25 +55,21 @@ def open_below(
     **more: Any,
 ) -> CascadeRun:
     """A run whose session is called after that of `run`; taken up where it began already."""
-    session = f"{run.record.session_id}.{name}"
-    store = run.record.store
-    began = run.record.recorded is not None and has_begun(store, session)
+    session = run.opened.below(name, may_be_begun=run.record.recorded is not None)
     child = prepare(
         ready,
         given,
+        session,
         settings=run.settings,
-        store=store,
         resolve=run.resolve,
         on_event=on_event or run.emit,
-        session_id=session,
-        resumed=began,
     )
     shared: dict[str, Any] = {"allowances": run.allowances, "answers": run.answers}
     shared["tool_cascades"] = run.tool_cascades
     child = replace(child, parent=run, **shared, **more)
-    if began:
+    if session.is_begun:
         return resume_run(child, definition_of(ready.cascade), run.journal.again)
-    if (origin := run.journal.origin) and has_begun(store, f"{origin}.{name}"):
+    if (origin := run.journal.origin) and has_begun(session.store, f"{origin}.{name}"):
         return fork_run(child, f"{origin}.{name}", run.journal.before)
     return child
 

@@ -14,6 +14,7 @@ from windlass.cascade.model import Cascade, Phase
 from windlass.cascade.rules import Rule
 from windlass.engine._phase_run import Generation, PhaseRun
 from windlass.engine._session_run import Run
+from windlass.engine.opening import OpenSession
 from windlass.engine.result import Result
 from windlass.history.decisions import Remark
 from windlass.messages import Part
@@ -49,6 +50,8 @@ AS_WRITTEN: Final = Wording()
 class CascadeRun(Run):
     """A run that holds all that its user wrote."""
 
+    opened: OpenSession
+    """Its session, which this process holds."""
     cascade: Cascade
     """The cascade that runs."""
     settings: Settings

@@ -6,7 +6,6 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -20,10 +19,11 @@ from windlass.cascade.tools_named import all_soundings, asking_phases, has_tool
 from windlass.engine._session_state import SessionState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
+from windlass.engine.opening import OpenSession
 from windlass.engine.turn.kept_results import KeptResults
 from windlass.engine.turn.record import Recorder
 from windlass.errors import UsageError
-from windlass.history.base import BANK, EditRecord, Store
+from windlass.history.base import EditRecord
 from windlass.history.packing import path_part
 from windlass.providers.base import Resolve, Searching
 from windlass.providers.catalog import LITELLM
@@ -37,37 +37,22 @@ from windlass.window.entries import Item
 def prepare(
     ready: ReadyCascade,
     input: Mapping[str, Any],  # noqa: A002
+    session: OpenSession,
     *,
     settings: Settings,
-    store: Store,
     resolve: Resolve,
     on_event: Callable[[Event], None] | None = None,
-    session_id: str | None = None,
-    resumed: bool = False,
 ) -> CascadeRun:
     """A run of a checked cascade with everything in its hands, and nothing done yet.
 
-    `resumed`: the session is there already and is taken up again. Raises UsageError.
+    Raises UsageError.
     """
-    if session_id is not None and not resumed:
-        _check_name(session_id, store)
-    try:
-        json.dumps(input, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the input must be an object of JSON values ({error})") from error
-    except RecursionError as error:
-        raise UsageError(f"the input: {TOO_DEEP}") from error
-    if is_too_deep(input):
-        raise UsageError(f"the input: {TOO_DEEP}")
-    given = fill_input(ready.cascade.inputs_schema, input)
-    root = settings.root.resolve()
-    if not root.is_dir():
-        raise UsageError(f"root {str(root)!r} is not a folder; file tools work in it")
-    session = session_id or new_session_id()
-    record = Recorder(store, session, time.time, lambda: secrets.token_hex(8))
+    given = check_input(ready.cascade, input, settings)
+    record = Recorder(session.store, session.session_id, time.time, lambda: secrets.token_hex(8))
     emit = on_event or (lambda _: None)
     if on_event is not None:
         record.on_append = partial(_tell, on_event)
+    pictures = session.store.folder / "images" / path_part(session.session_id)
     return CascadeRun(
         cascade=ready.cascade,
         search=web_search_of(ready.cascade, settings, resolve),
@@ -81,8 +66,26 @@ def prepare(
         folders=ready.folders,
         kept_results=KeptResults(ready.cascade.tool_caching or ToolCaching()),
         tool_cascades=ready.tool_cascades,
-        session=SessionState(readable=(store.folder / "images" / path_part(session),)),
+        session=SessionState(readable=(pictures,)),
+        opened=session,
     )
+
+
+def check_input(cascade: Cascade, input: Mapping[str, Any], settings: Settings) -> dict[str, Any]:  # noqa: A002
+    """The input of a run of a cascade, with what its schema fills in. Raises UsageError."""
+    try:
+        json.dumps(input, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the input must be an object of JSON values ({error})") from error
+    except RecursionError as error:
+        raise UsageError(f"the input: {TOO_DEEP}") from error
+    if is_too_deep(input):
+        raise UsageError(f"the input: {TOO_DEEP}")
+    given = fill_input(cascade.inputs_schema, input)
+    root = settings.root.resolve()
+    if not root.is_dir():
+        raise UsageError(f"root {str(root)!r} is not a folder; file tools work in it")
+    return given
 
 
 def _tell(
@@ -96,19 +99,6 @@ def _tell(
     phase = items[0].phase or "" if items else ""
     for edit in edits:
         emit(MessageEdited(phase, edit.message_id, edit.kind, edit.because, edit.reason))
-
-
-def _check_name(session_id: str, store: Store) -> None:
-    if session_id.startswith(BANK):
-        raise UsageError(f"session {session_id!r}: names that begin with {BANK!r} are memory banks")
-    try:
-        store.start(session_id)
-    except UsageError:
-        return  # there is none of that name
-    raise UsageError(
-        f"session {session_id!r} is in the store already; give the new one another name,"
-        f" or look at it: windlass show {session_id}"
-    )
 
 
 def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
@@ -143,8 +133,3 @@ def web_search_of(cascade: Cascade, settings: Settings, resolve: Resolve) -> Web
             " openai or openrouter, such as 'anthropic/claude-sonnet-5-5'"
         )
     return WebSearch(name, partial(provider.search, split_model(name)[1]))
-
-
-def new_session_id() -> str:
-    """A name for a session: the time in UTC, and chance."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"

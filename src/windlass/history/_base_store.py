@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Generic, Self, TypeVar
 
-from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.errors import SessionHeld, StoreError, UsageError, did_you_mean
 from windlass.history import packing
 from windlass.history._blobs import BlobPlace, remove_visible
 from windlass.history._lost import Lost, damage_error, stand_in_for, tell_once
@@ -25,6 +25,7 @@ from windlass.history._session import (
     stored_row,
     windows,
 )
+from windlass.history._session_locks import Held, SessionLocks
 from windlass.history.base import (
     EVERY_SESSION,
     LATEST,
@@ -32,13 +33,16 @@ from windlass.history.base import (
     CallRecord,
     Discrepancy,
     EditRecord,
+    Holder,
     Outcome,
     Pruned,
     SessionFilter,
     SessionInfo,
     SessionStart,
+    Standing,
     StateChange,
     StoredRow,
+    standing_of,
 )
 from windlass.history.packing import (
     CallRow,
@@ -91,6 +95,7 @@ class BaseStore(ABC, Generic[_Session]):
         self.blobs = blobs
         self._grace_s = grace_s
         self._heads: dict[str, SessionHead] = {}
+        self._locks = SessionLocks(self.folder)
 
     # ---- what a store does its way --------------------------------------------------
 
@@ -114,10 +119,13 @@ class BaseStore(ABC, Generic[_Session]):
         """Names of recent sessions, for a message about an unknown one."""
 
     @abstractmethod
-    def sessions(
-        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
+    def _listed(
+        self, which: SessionFilter, held: Held, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
-        """The sessions that fit, newest first, `limit` of them at most, without the first ones."""
+        """What `sessions` lists, each with what its record says; a status that is empty: nothing.
+
+        A filter by status goes by how they stand, with these holders.
+        """
 
     @abstractmethod
     def fetch_bodies(self, keys: list[str]) -> Iterable[tuple[str, str | None]]:
@@ -219,6 +227,59 @@ class BaseStore(ABC, Generic[_Session]):
             self._name_result(session_id, packing.text(ref), key, body)
         return path
 
+    # ---- who runs what --------------------------------------------------------------
+
+    @contextmanager
+    def hold(self, session_id: str) -> Iterator[None]:
+        """Let nobody else run a session, or one above or below it, nor prune it, meanwhile.
+
+        Raises SessionHeld where somebody else does, and StoreError for a folder that cannot be
+        written.
+        """
+        with self._held_here(self._topmost(session_id)):
+            yield
+
+    def _held_here(self, session_id: str) -> AbstractContextManager[None]:
+        """Hold a session that is under none."""
+        return self._locks.hold(session_id)
+
+    def _holders(self) -> Mapping[str, Holder]:
+        """Who holds which session that is under none, or did until he was killed."""
+        return self._locks.holders()
+
+    def _topmost(self, session_id: str) -> str:
+        """The session under which one runs, and which is under none."""
+        met = {session_id}
+        with self._use():
+            while (session := self._find(session_id)) is not None:
+                above = session.start().parent_id
+                if above is None or above in met:
+                    break
+                met.add(session_id := above)
+        return session_id
+
+    def standing(self, session_id: str) -> Standing:
+        """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
+        with self._use():
+            self._known(session_id)
+        ended = [each for each in self.outcomes(session_id) if each.phase is None]
+        holder = self._holders().get(packing.text(self._topmost(session_id)))
+        return standing_of(ended[-1] if ended else None, holder)
+
+    def sessions(
+        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
+    ) -> Sequence[SessionInfo]:
+        """Sessions, newest first; tokens and costs summed over all their rows."""
+        held = Held({**self._holders()})
+        above = tuple(held.holders)
+        while above:
+            below = self._listed(SessionFilter(under=above), Held(), None, 0)
+            new = [each for each in below if each.session_id not in held.holders]
+            for each in new:
+                held.holders[each.session_id] = held.holders[each.parent_id or ""]
+            above = tuple(each.session_id for each in new)
+        return [held.standing_info(each) for each in self._listed(which, held, limit, offset)]
+
     def prune(
         self,
         *,
@@ -230,20 +291,24 @@ class BaseStore(ABC, Generic[_Session]):
         """Remove whole sessions, and the bodies and files that no other session uses.
 
         Chosen are those whose last row is more than `older_than_s` seconds before `now`
-        (never a memory bank), or the one named; with each go its sub-cascades. With `dry_run`
-        nothing changes. Raises UsageError for an unknown session, or when neither or both are
-        given.
+        (never a memory bank), or the one named; with each go its sub-cascades. One that somebody
+        runs stays. With `dry_run` nothing changes. Raises UsageError for an unknown session, or
+        when neither or both are given, and SessionHeld for one that is named and that somebody
+        runs.
         """
         if (older_than_s is None) == (session_id is None):
             raise UsageError("prune needs either an age or a session, and not both")
 
         # The database forgets first, then the files go. A crash between the two leaves files
         # that nothing names; the next prune takes whatever is not named.
-        with self._transaction():
+        with self._locks.closed(), self._transaction():
+            running: list[str] = []
             if session_id is not None:
                 chosen = [(self._known(session_id).number, session_id)]
+                self._check_free(session_id)
             else:
                 chosen = self._older(now - (older_than_s or 0.0))
+                chosen, running = self._without_running(chosen)
             chosen = self._with_children(chosen)
             rows, bodies, used = self._forget([number for number, _ in chosen], dry_run=dry_run)
             files = self._unused(used, now)
@@ -251,12 +316,35 @@ class BaseStore(ABC, Generic[_Session]):
         if not dry_run:
             # In a transaction of its own: whoever appends looks, under the same lock,
             # whether the files it names are there.
+            left: list[str] = []
             with self._transaction():
                 for sha in self._unused(self.used_blobs(), now):
                     self.blobs.remove(sha)
                 self.blobs.remove_unfinished(now - _STALE_S)
                 remove_visible(self.folder, self.visible_names())
-        return Pruned(tuple(name for _, name in chosen), rows, bodies, len(files), size)
+                for name, holder in self._locks.holders().items():
+                    gone = holder.state == "broken off" and self._find(name) is None
+                    left += [name] * gone
+            for name in left:
+                self._locks.forget(name)
+        names = tuple(name for _, name in chosen)
+        return Pruned(names, rows, bodies, len(files), size, tuple(running))
+
+    def _check_free(self, session_id: str) -> None:
+        """Raise SessionHeld for a session that somebody runs."""
+        topmost = self._topmost(session_id)
+        holder = self._holders().get(packing.text(topmost))
+        if holder is not None and holder.state != "broken off":
+            raise SessionHeld(topmost, holder.process, holder.machine)
+
+    def _without_running(
+        self, chosen: list[tuple[int, str]]
+    ) -> tuple[list[tuple[int, str]], list[str]]:
+        """These sessions without those that somebody runs, and the names of those."""
+        holders = self._holders()
+        held = {name for name, each in holders.items() if each.state != "broken off"}
+        running = [name for _, name in chosen if held and self._topmost(name) in held]
+        return [each for each in chosen if each[1] not in running], running
 
     def _with_children(self, chosen: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """These sessions, and all that ran under them."""
@@ -453,6 +541,13 @@ class BaseStore(ABC, Generic[_Session]):
             parent_phase=row.parent_phase,
             sounding_index=row.sounding_index,
         )
+
+    def batches(self, session_id: str) -> int:
+        """How many batches were appended to a session (0: there is none of that name)."""
+        with self._use():
+            session = self._find(session_id)
+            last = None if session is None else session.last_batch()
+        return 0 if last is None else last[0]
 
     def picture_names(self, session_id: str, phase: str) -> Sequence[tuple[str, Path]]:
         """(SHA-256, visible file) of the pictures a phase made, in order."""

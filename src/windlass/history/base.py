@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias, get_args
 
 from windlass.history.details import CallDetails, OutcomeDetails
 from windlass.messages import Message, canonical_json
@@ -178,6 +179,58 @@ def in_words(status: str, reason: str | None) -> str:
     return f"{status} ({reason})" if reason else status
 
 
+Open: TypeAlias = Literal["running", "broken off", "unknown"]
+"""How a session stands that has not ended: somebody runs it, nobody does, or it was begun on
+another machine, where nobody can see from here whether it still runs."""
+
+STATES: Final = (*get_args(Status), *get_args(Open))
+"""How sessions stand, as they are listed."""
+
+SILENT_S: Final = 86_400.0
+"""Seconds without a row after which nobody on another machine runs a session any more."""
+
+
+class Holder(NamedTuple):
+    """Who runs a session, or did and was killed: a process (its number), and its machine.
+
+    `machine` is empty where it is this one.
+    """
+
+    state: Open
+    process: str = ""
+    machine: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it runs, or may run, in words (empty: nowhere)."""
+        if self.state == "broken off":
+            return ""
+        process = f"in process {self.process or 'unknown'}"
+        return f"perhaps {process} of machine {self.machine!r}" if self.machine else process
+
+
+class Standing(NamedTuple):
+    """How a session stands: how it ended, or who runs it."""
+
+    status: Status | Open
+    reason: Reason | None = None
+    error: str | None = None
+    holder: Holder | None = None
+
+
+def standing_of(ended: Outcome | None, holder: Holder | None) -> Standing:
+    """How a session stands by its record, which says how it `ended` last, and by who holds it.
+
+    One that was taken up again after it ended counts as it does now, but for what completed.
+    """
+    completed = ended is not None and ended.status == "completed"
+    if holder is not None and (holder.state == "running" or not completed):
+        return Standing(holder.state, holder=holder)
+    if ended is None:
+        return Standing("broken off")
+    return Standing(ended.status, ended.reason, ended.error)
+
+
 @dataclass(frozen=True, slots=True)
 class SessionStart:
     """The first thing known of a session."""
@@ -295,7 +348,7 @@ class SessionFilter:
     """How the id begins."""
     cascade: str | None = None
     status: str | None = None
-    """A `Status`, or `running`."""
+    """One of `STATES`."""
     since: float | None = None
     """Seconds since 1970: it began then or later."""
     until: float | None = None
@@ -332,13 +385,17 @@ OnProgress: TypeAlias = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """What `prune` removed, or would remove; `bytes` are those of blob files."""
+    """What `prune` removed, or would remove; `bytes` are those of blob files.
+
+    `running` are sessions of that age which it left alone.
+    """
 
     sessions: tuple[str, ...]
     rows: int
     bodies: int
     blobs: int
     bytes: int
+    running: tuple[str, ...] = ()
 
 
 def request_hash(keys: Sequence[str], tools: Sequence[Mapping[str, Any]]) -> str:
@@ -407,6 +464,18 @@ class Store(Protocol):
     def start(self, session_id: str) -> SessionStart:
         """How a session began. Raises UsageError naming recent sessions where it is unknown."""
 
+    def batches(self, session_id: str) -> int:
+        """How many batches were appended to a session (0: there is none of that name)."""
+
+    def hold(self, session_id: str) -> AbstractContextManager[None]:
+        """Let nobody else run a session, or one above or below it, nor prune it, meanwhile.
+
+        Raises SessionHeld where somebody else does. A process that is killed holds nothing.
+        """
+
+    def standing(self, session_id: str) -> Standing:
+        """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
+
     def find_session(self, name: str) -> str:
         """The id of the session that `name` means: an id, the beginning of one, or `latest`.
 
@@ -469,7 +538,10 @@ class Store(Protocol):
         now: float,
         dry_run: bool = False,
     ) -> Pruned:
-        """Remove sessions, and the bodies and blobs that no other session uses."""
+        """Remove sessions, and the bodies and blobs that no other session uses.
+
+        Raises SessionHeld for one that is named and that somebody runs.
+        """
 
     def close(self) -> None:
         """Close connections."""

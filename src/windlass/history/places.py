@@ -90,11 +90,21 @@ def open_place(
 
 
 def check_folder(store: Path) -> None:
-    """Raise UsageError where a file stands in the place of a store's folder, or of one above."""
+    """Raise UsageError where something else stands in the place of a folder, or of one above."""
     for place in (store, *store.parents):
-        if place.is_file():
-            what = "is a file" if place == store else f"lies under {str(place)!r}, which is a file"
+        if kind := _no_folder(place):
+            what = f"is {kind}" if place == store else f"lies under {str(place)!r}, which is {kind}"
             raise UsageError(f"the store {str(store)!r} {what}; name a folder with --store")
+
+
+def _no_folder(place: Path) -> str:
+    """What stands in the place of a folder (empty: a folder, or nothing that can be seen)."""
+    try:
+        if place.exists():
+            return "" if place.is_dir() else "a file" if place.is_file() else "no folder"
+    except OSError:  # whoever opens it is told
+        return ""
+    return "a link that leads nowhere" if place.is_symlink() else ""
 
 
 @contextmanager

@@ -49,9 +49,11 @@ class AgentSession:
     """Seconds since 1970 (None: unknown)."""
     calls: int
     dollars: float | None
-    """US dollars (None: the cost of a call is not known)."""
+    """US dollars (None: no call's cost is known)."""
     estimated: int
     """Calls whose output was not recorded, and is estimated."""
+    unpriced: int
+    """Calls whose cost is not known, and not in `dollars`."""
     file: str
 
 
@@ -104,7 +106,8 @@ def agent_sessions(limit: int = LISTED) -> Iterator[AgentSession]:
 
 def _session(number: int, program: str, path: Path, session: list[Recording]) -> AgentSession:
     first = session[0]
-    dollars = [recording.dollars for recording in session if recording.dollars is not None]
+    calls = [call for recording in session for call in recording.calls]
+    dollars = [call.dollars for call in calls if call.dollars is not None]
     return AgentSession(
         number,
         first.name,
@@ -112,9 +115,10 @@ def _session(number: int, program: str, path: Path, session: list[Recording]) ->
         first.project,
         first.title,
         first.started,
-        sum(len(recording.calls) for recording in session),
-        sum(dollars) if len(dollars) == len(session) else None,
+        len(calls),
+        sum(dollars) if dollars or not calls else None,
         sum(recording.estimated for recording in session),
+        len(calls) - len(dollars),
         str(path),
     )
 

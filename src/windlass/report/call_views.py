@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -131,6 +131,7 @@ class SessionView:
     model: str
     input: Mapping[str, Any]
     status: str
+    """One of `STATES`."""
     reason: str | None
     """Why its status is `incomplete`."""
     error: str | None
@@ -149,13 +150,20 @@ class SessionView:
     forked_from: str | None = None
     """The session whose first calls it inherited."""
     resume: str | None = None
-    """The command that goes on with it (None: it is over, or cannot be gone on with)."""
+    """The command that goes on with it (None: it runs, is over, or cannot be gone on with)."""
+    place: str = ""
+    """Where it runs, or may run (empty: nowhere)."""
 
 
 def words_of(store: Store, session_id: str, most: int = 60) -> str:
     """The user's first words in a session; its cascade's name where there are none."""
-    said = (each.row.message for each in store.rows(session_id) if each.row.message is not None)
-    return first_words(said, most) or store.start(session_id).cascade_id
+    return words_in(store.rows(session_id), most) or store.start(session_id).cascade_id
+
+
+def words_in(rows: Iterable[StoredRow], most: int) -> str:
+    """The first words in some rows of a session, but for what was put in (a skill's text)."""
+    said = (row.message for row in (stored.row for stored in rows) if row.node_type in BORN)
+    return first_words((message for message in said if message is not None), most)
 
 
 def title_of(store: Store, session_id: str) -> str:
@@ -179,7 +187,7 @@ def view_recorded(record: SessionRecord) -> SessionView:
         _call_view(number, call, by_trace[call.trace_id], said)
         for number, call in enumerate(record.sent_calls, start=1)
     )
-    ended = [outcome for outcome in store.outcomes(session_id) if outcome.phase is None]
+    stands = store.standing(session_id)
     notes = tuple(
         Note(stored.row.node_type, stored.row.phase, note_text(stored.row))
         for stored in rows
@@ -192,9 +200,9 @@ def view_recorded(record: SessionRecord) -> SessionView:
         cascade_id=start.cascade_id,
         model=start.model,
         input=start.input,
-        status=ended[-1].status if ended else "running or killed",
-        reason=ended[-1].reason if ended else None,
-        error=ended[-1].error if ended else None,
+        status=stands.status,
+        reason=stands.reason,
+        error=stands.error,
         calls=calls,
         notes=notes,
         pictures=_picture_files(store, session_id, rows),
@@ -203,16 +211,20 @@ def view_recorded(record: SessionRecord) -> SessionView:
         parent_phase=start.parent_phase,
         sounding_index=start.sounding_index,
         children=tuple(nest_with_totals(sessions_below(store, [session_id]))),
-        resume=_resume(start, session_id, bool(ended) and ended[-1].status == "completed"),
+        resume=go_on_with(start, session_id, stands.status),
+        place=stands.holder.place if stands.holder else "",
         forked_from=start.cascade.get(RAN, {}).get(FORKED_FROM),
     )
 
 
-def _resume(start: SessionStart, session_id: str, completed: bool) -> str | None:
+def go_on_with(start: SessionStart, session_id: str, status: str) -> str | None:
+    """The command that goes on with a session that stands so; None: there is none."""
+    if status == "running":
+        return None
     phases: Sequence[Mapping[str, Any]] = start.cascade.get("phases") or ({},)
     if phases[-1].get("instructions") == CHAT:
         return f"windlass chat --session {session_id}"
-    if completed:
+    if status == "completed":
         return None
     commands = {OPERATORS: "evaluate", RAN: "run"}
     command = next((commands[key] for key in commands if key in start.cascade), None)

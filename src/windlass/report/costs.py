@@ -20,13 +20,15 @@ from windlass.history.row_details import ToolResult
 from windlass.report.account import Account, AccountTree, CallCost
 from windlass.report.call_views import without_numbers
 
+_MONEY: Final = ("dollars", "simulated_dollars", "snowball_dollars")
+
 
 @dataclass(slots=True)
 class PhaseCost:
     """The line of a phase: the sums of its calls, and of the summaries that its windows asked for.
 
     Tokens in, cached, written and out are those that the provider reported. Money is in US dollars,
-    with the output; None: no price is known.
+    with the output, of what has a price; None: nothing has.
     """
 
     phase: str
@@ -45,6 +47,8 @@ class PhaseCost:
     """What a snowball would have cost."""
     estimated: int = 0
     """Calls whose output was not recorded, and is estimated."""
+    unpriced: int = 0
+    """Calls without a price, which are in no sum of money."""
 
     @property
     def fresh(self) -> int:
@@ -66,10 +70,12 @@ class PhaseCost:
             call.simulated_dollars,
             call.snowball_dollars,
             int(call.estimated),
+            int(call.dollars is None),
         )
 
     def add(self, other: PhaseCost) -> None:
         """Count another line in."""
+        is_priced = self.calls > self.unpriced or bool(self.dollars)
         self.calls += other.calls
         self.tokens_in += other.tokens_in
         self.tokens_cached += other.tokens_cached
@@ -77,9 +83,14 @@ class PhaseCost:
         self.tokens_out += other.tokens_out
         self.snowball += other.snowball
         self.estimated += other.estimated
-        self.dollars = _sum(self.dollars, other.dollars)
-        self.simulated_dollars = _sum(self.simulated_dollars, other.simulated_dollars)
-        self.snowball_dollars = _sum(self.snowball_dollars, other.snowball_dollars)
+        if other.dollars is not None:
+            none_before = self.dollars is None
+            for name in _MONEY:
+                amount = getattr(other, name)
+                setattr(self, name, amount if none_before else _sum(getattr(self, name), amount))
+        elif not is_priced:
+            self.dollars = self.simulated_dollars = self.snowball_dollars = None
+        self.unpriced += other.unpriced
 
 
 @dataclass(slots=True)
@@ -96,6 +107,8 @@ class TaskCost:
     dollars: float | None = 0.0
     """What was to pay, in US dollars; of a model that costs nothing, what the hosted one would have
     billed (None: no price is known)."""
+    unpriced: int = 0
+    """Calls without a price, which are not in `dollars`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +134,7 @@ class SessionCost:
     the web, which stand in no phase's line (None: none were made). `windows` is what its windows
     `saved`, `spent` on models and netted in US dollars, beside the same calls without windows
     (empty: none had a price, or the session has not ended). `status` and `reason` say how it
-    ended (`running`: it has not, or was killed). `is_everything`: each call was sent everything, so
+    ended or stands (one of `STATES`). `is_everything`: each call was sent everything, so
     that there is nothing beside the bill.
     """
 
@@ -208,12 +221,14 @@ def _own_cost(account: Account) -> SessionCost:
         line = PhaseCost(record.line(row), 0, row.tokens_in or 0, tokens_out=row.tokens_out or 0)
         line.simulated_dollars = cost(names.get(model, model), line.tokens_in, line.tokens_out)
         line.dollars = line.simulated_dollars if free.get(model) else row.cost
+        line.unpriced = int(line.dollars is None)
         lines.append(line)
     for line in lines:
         phases.setdefault(line.phase, PhaseCost(line.phase)).add(line)
         total.add(line)
     outcomes = record.store.outcomes(record.session_id)
     ended = [outcome for outcome in outcomes if outcome.phase is None]
+    stands = record.store.standing(record.session_id)
     return SessionCost(
         tuple(phases.values()),
         total,
@@ -221,8 +236,8 @@ def _own_cost(account: Account) -> SessionCost:
         billed=not all(free.values()),
         search=_searches(record.rows),
         windows=ended[-1].details.get("windows", {}) if ended else {},
-        status=ended[-1].status if ended else "running",
-        reason=ended[-1].reason if ended else None,
+        status=stands.status,
+        reason=stands.reason,
         is_everything=all(call.full_tokens == call.sent_tokens for call in account.calls),
     )
 
@@ -252,7 +267,9 @@ def task_costs(store: Store, session_id: str, price_as: str) -> tuple[list[TaskC
             each.tokens_in += usage[0]
             each.tokens_out += usage[1]
             each.tokens_cached += usage[2]
-            each.dollars = _sum(each.dollars, price)
+            each.unpriced += price is None
+            known = None if each.unpriced == each.calls else each.dollars or 0.0
+            each.dollars = known if known is None or price is None else known + price
     return list(lines.values()), total
 
 

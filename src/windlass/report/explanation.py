@@ -119,7 +119,7 @@ class Explanation:
     summary, a cache that is not counted on, what the provider did to the context, and what was
     assumed for the call."""
     status: str = "running"
-    """How its phase ended (`running`: it has not, or was killed)."""
+    """How its phase ended; how the session stands where it has not."""
     reason: str | None = None
 
 
@@ -172,7 +172,7 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
         differs=_differing(selection),
         planner=_plan(call, decisions),
         notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
-        status=ended[-1].status if ended else "running",
+        status=ended[-1].status if ended else view.status,
         reason=ended[-1].reason if ended else None,
     )
 

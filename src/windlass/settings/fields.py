@@ -70,6 +70,8 @@ class StoreAddress:
 
 _LONGEST_PATH: Final = 4_096
 """Characters: the time to follow one grows faster than its length."""
+_SHOWN: Final = 60
+"""Characters of a path of no folder that a message shows."""
 
 
 def read_path(value: Any, folder: Path) -> Path:
@@ -86,7 +88,16 @@ def read_store(value: Any, folder: Path) -> Path | StoreAddress:
     if isinstance(value, StoreAddress):
         return value
     if not isinstance(value, str) or "://" not in value:
-        return read_path(value, folder)
+        place = read_path(value, folder)
+        try:
+            place.lstat()
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            pass  # it may be made, or whoever opens it says what is wrong
+        except (OSError, ValueError) as error:  # too long, or with a character of no path
+            why = error.strerror if isinstance(error, OSError) else error
+            shown = str(value) if len(str(value)) <= _SHOWN else f"{str(value)[:_SHOWN]}…"
+            raise UsageError(f"{shown!r} can be no folder ({why})") from error
+        return place
     url = value.strip()
     scheme, _, rest = url.partition("://")
     if scheme not in STORE_SCHEMES:

@@ -185,10 +185,12 @@ class SessionSpans:
             del self._open[outcome.phase, None], self._begun[outcome.phase]
             self._end(span, outcome)
 
-    def finish(self, outcome: Outcome | None = None) -> None:
-        """Close what is open yet, and the session."""
+    def finish(self, outcome: Outcome | None = None, *, status: str = "") -> None:
+        """Close what is open yet, and the session; `status` is how it stands without an outcome."""
         if not self.ended:
             self.ended = True
+            if status:
+                self.root.attributes |= named({"status": status})
             for step, sent in self._sent.items():
                 self._tell_unanswered(step, sent)
             for span in reversed(self._open.values()):

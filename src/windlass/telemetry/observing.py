@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -54,10 +54,10 @@ class SpanMaker:
         if spans.ended:
             self._numbers[session] = self._sessions.pop(session).number
 
-    def finish(self) -> None:
-        """Close what is open: nothing more comes."""
-        for spans in reversed(self._sessions.values()):
-            spans.finish()
+    def finish(self, status_of: Callable[[str], str] = lambda _: "") -> None:
+        """Close what is open: nothing more comes. `status_of` says how a session stands."""
+        for session, spans in reversed(self._sessions.items()):
+            spans.finish(status=status_of(session))
         self._sessions.clear()
 
     def _open(self, batch: Batch) -> SessionSpans:
@@ -98,7 +98,7 @@ def replay_spans(store: Store, session_id: str, sink: SpanSink, contents: Conten
     recorded = heapq.merge(*(_batches(store, each) for each in sessions), key=lambda one: one[0])
     for _, batch, idents in recorded:
         maker.take(batch, idents)
-    maker.finish()
+    maker.finish(lambda name: store.standing(name).status)
 
 
 def _batches(store: Store, session_id: str) -> Iterator[tuple[float, Batch, Sequence[str | None]]]:

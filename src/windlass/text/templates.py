@@ -453,6 +453,11 @@ def syntax(template: str) -> nodes.Template:
     return _ENVIRONMENT.parse(template)
 
 
+def free_names(template: str) -> set[str]:
+    """The names that a template takes from outside. Raises TemplateError where it is none."""
+    return find_undeclared_variables(syntax(template))
+
+
 def find_names(template: str) -> list[Used]:
     """The names a template uses without defining them, and the phases it takes from `outputs`.
 

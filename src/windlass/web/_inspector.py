@@ -12,9 +12,9 @@ from starlette.responses import HTMLResponse, Response
 from windlass.caching.rates import many
 from windlass.history.base import CHAT, RAN, SessionStart, Store, in_words
 from windlass.importing.storing import IMPORTED, evidence_text
+from windlass.report.call_views import words_in
 from windlass.report.inspected import InspectedSession
 from windlass.tasks.model import OPERATORS
-from windlass.text.titles import first_words
 from windlass.web._rendering import name_in, page
 from windlass.web._shelf import SessionShelf
 
@@ -87,17 +87,16 @@ def told_as(session: InspectedSession) -> str:
 def head_of(session: InspectedSession) -> Mapping[str, Any]:
     """What stands at the top of each page of a session."""
     view, start, rows = session.view, session.record.start, session.record.rows
-    said = (stored.row.message for stored in rows if stored.row.message is not None)
     return {
         "id": view.session_id,
-        "title": first_words(said, 90) or view.cascade_id,
+        "title": words_in(rows, 90) or view.cascade_id,
         "kind": kind_of(start),
         "cascade": view.cascade_id,
         "models": view.model,
         "told_as": told_as(session),
         "began": start.timestamp,
         "state": in_words(view.status, view.reason),
-        "is_running": view.status == "running or killed",
+        "is_running": view.status == "running",
         "error": view.error,
         "evidence": evidence_text(start.cascade),
         "parent": view.parent_id,

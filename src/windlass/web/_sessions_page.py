@@ -9,14 +9,14 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.caching.rates import is_local, rate
 from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import SessionFilter, SessionInfo, Status, Store, in_words
+from windlass.history.base import STATES, SessionFilter, SessionInfo, Store, in_words
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.importing.storing import IMPORTED
 from windlass.messages import Message, assistant, user
@@ -40,7 +40,6 @@ _SPACES: Final = re.compile(r"\s+")
 _SIGNS: Final = re.compile(r"[%_\\]")
 """What acts in a pattern of SQL."""
 
-STATES: Final = (*get_args(Status), "running")
 KINDS: Final[Mapping[str, SessionFilter]] = {
     "run": SessionFilter(without_keys=(IMPORTED, OPERATORS)),
     "task": SessionFilter(with_key=OPERATORS),
@@ -199,7 +198,7 @@ def _words(store: Store, session_id: str) -> str:
     """The first words of a session, by the beginnings of its first messages."""
     rows = store.query(
         "SELECT role, preview FROM conversation WHERE session_id = ?"
-        " AND role IN ('user', 'assistant') LIMIT 6",
+        " AND role IN ('user', 'assistant') AND node_type <> 'context_injection' LIMIT 6",
         [session_id],
     )
     said = [_beginning(row["role"], row["preview"] or "") for row in rows]

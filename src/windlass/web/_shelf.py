@@ -26,10 +26,11 @@ _YOUNG_S: Final = 1.0
 
 
 class Size(NamedTuple):
-    """How much there is of a session: it only grows."""
+    """How much there is of a session, which only grows, and how it stands."""
 
     rows: int
     outcomes: int
+    status: str
 
 
 class _Kept(NamedTuple):
@@ -62,7 +63,8 @@ class SessionShelf:
             )
             for view in ("unified_logs", "lineage")
         ]
-        return Size(*(int(rows[0]["n"]) for rows in counts))
+        rows, outcomes = (int(found[0]["n"]) for found in counts)
+        return Size(rows, outcomes, self._store.standing(session_id).status)
 
     def open(self, session_id: str) -> InspectedSession:
         """A session as it is now, or was a moment ago. Raises UsageError for an unknown one."""

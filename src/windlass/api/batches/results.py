@@ -34,14 +34,17 @@ class RowsAnswered:
     """What a file of results holds by now.
 
     `completed` are the rows that did, `troubles` the last lines of the others, with what matters
-    of them, `again` those that are to be run again. `cost` is in US dollars, of all lines (None:
-    one had no known price), `dearest` that of the dearest one, `largest` the most tokens of one.
+    of them, `again` those that are to be run again. `cost` is in US dollars, of the `priced` lines
+    (None: there are `unpriced` ones alone, with no known price), `dearest` that of the dearest one,
+    `largest` the most tokens of one.
     """
 
     completed: set[int] = field(default_factory=set[int])
     troubles: dict[int, Mapping[str, Any]] = field(default_factory=dict[int, Mapping[str, Any]])
     again: set[int] = field(default_factory=set[int])
     cost: float | None = 0.0
+    priced: int = 0
+    unpriced: int = 0
     dearest: float = 0.0
     largest: int = 0
     tokens_in: int = 0
@@ -63,7 +66,9 @@ class RowsAnswered:
         (self.again.add if line["again"] else self.again.discard)(row)
         spent = line["cost"]
         self.dearest = max(self.dearest, spent or 0.0)
-        self.cost = None if self.cost is None or spent is None else self.cost + spent
+        self.unpriced += spent is None
+        self.priced += spent is not None
+        self.cost = (self.cost or 0.0) + (spent or 0.0) if self.priced else None
         self.largest = max(self.largest, tokens["in"] + tokens["out"])
         self.tokens_in += tokens["in"]
         self.tokens_out += tokens["out"]

@@ -64,8 +64,8 @@ class BatchStarted:
 class RowEnded:
     """A row of a batch is answered, or failed; `place` is its line in the file of inputs.
 
-    `done` of all rows are by now; `cost` is in US dollars, the row's own and `batch_cost` that of
-    the batch (None: a call had no known price).
+    `done` of all rows are by now; `cost` is in US dollars, the row's own (None: a call had no known
+    price), and `batch_cost` that of the batch but for the `unpriced` rows (None: all are).
     """
 
     row: int
@@ -77,6 +77,7 @@ class RowEnded:
     cost: float | None
     done: int
     batch_cost: float | None
+    unpriced: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +104,9 @@ class BatchResult:
 
     `rows` are all of the inputs; `completed`, `incomplete` and `failed` say how they ended, also
     those that ended before; `again` are run when the batch is resumed: those that failed, that a
-    limit of the batch ended, and that were not begun. `cost` is in US dollars, of all runs (None: a
-    model without a known price took part). `reason` is the limit that was reached. `troubles` are
-    the rows that did not complete.
+    limit of the batch ended, and that were not begun. `cost` is in US dollars, of all runs but the
+    `unpriced` ones, in which a model without a known price took part (None: in all of them).
+    `reason` is the limit that was reached. `troubles` are the rows that did not complete.
     """
 
     out: Path
@@ -119,6 +120,7 @@ class BatchResult:
     tokens_out: int
     reason: BatchReason | None
     troubles: tuple[RowTrouble, ...]
+    unpriced: int = 0
 
     def read(self) -> Iterator[dict[str, Any]]:
         """Each row's result, in the order of the inputs."""
@@ -234,6 +236,7 @@ class BatchWork:
             cost=line["cost"],
             done=self._kept + self._ended + 1,
             batch_cost=answered.cost,
+            unpriced=answered.unpriced,
         )
         self.emit(ended)
 
@@ -259,6 +262,7 @@ class BatchWork:
             troubles=tuple(
                 RowTrouble(row, self.inputs[row - 1].name, **line) for row, line in troubles
             ),
+            unpriced=answered.unpriced,
         )
 
 

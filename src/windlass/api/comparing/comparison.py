@@ -147,10 +147,10 @@ class Comparison:
     """The outcome of a comparison; `out` is the file with every run.
 
     `runs` are all that belong to it; `again` are run when it is resumed, `unjudged` judged, and
-    `waiting` wait for a person. `cost` is that of the runs that count and `judge_cost` that of the
-    judge, in US dollars; `spent` is all that was spent, with runs that count no more, and `tokens`
-    all that were used, in and out (None: no price is known). `reason` is the limit that was
-    reached; `troubles` are the runs that did not complete.
+    `waiting` wait for a person. `cost` is that of the runs that count, but for the `unpriced` ones,
+    and `judge_cost` that of the judge, in US dollars; `spent` is all that was spent, with runs that
+    count no more, and `tokens` all that were used, in and out (None: no price is known). `reason`
+    is the limit that was reached; `troubles` are the runs that did not complete.
     """
 
     out: Path
@@ -169,6 +169,7 @@ class Comparison:
     policies: tuple[PolicyFigures, ...]
     differences: tuple[PolicyDifference, ...]
     troubles: tuple[RowTrouble, ...]
+    unpriced: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +225,9 @@ def compare_runs(
         again=result.again,
         unjudged=unjudged,
         waiting=waiting,
-        cost=_sum(each.cost for each in every),
-        judge_cost=_sum(costs),
+        cost=_known(each.cost for each in every),
+        judge_cost=_known(costs),
+        unpriced=sum(each.cost is None for each in every),
         spent=result.cost,
         tokens=result.tokens_in + result.tokens_out,
         reason=result.reason,
@@ -253,6 +255,13 @@ def _sum(costs: Iterable[float | None]) -> float | None:
     listed = list(costs)
     known = [each for each in listed if each is not None]
     return sum(known) if len(known) == len(listed) else None
+
+
+def _known(costs: Iterable[float | None]) -> float | None:
+    """The sum of the costs that are known; None where none is."""
+    listed = list(costs)
+    known = [each for each in listed if each is not None]
+    return sum(known) if known or not listed else None
 
 
 def _by_input(runs: Mapping[tuple[int, int], float]) -> dict[int, float]:

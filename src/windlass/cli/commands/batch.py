@@ -15,7 +15,7 @@ def batch(
 ) -> None:
     """Run a cascade on many inputs side by side, and go on where it ended."""
     from windlass.api import functions
-    from windlass.caching.rates import many, money
+    from windlass.caching.rates import many, money_but_for
     from windlass.cli.many_runs import WrittenCommand, describe_unfinished, print_troubles, run_rows
     from windlass.cli.untrusted import read_trusted_settings
 
@@ -28,7 +28,8 @@ def batch(
         print_troubles(result.troubles)
         out.print(
             f"\n{result.completed:,} of {many(result.rows, 'row')} completed,"
-            f" {money(result.cost)}, {result.tokens_in:,} tokens in, {result.tokens_out:,} out;"
+            f" {money_but_for(result.cost, result.unpriced, 'run')}, {result.tokens_in:,} tokens"
+            f" in, {result.tokens_out:,} out;"
             f" results: {result.out}"
         )
     if result.completed == result.rows:

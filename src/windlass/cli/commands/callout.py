@@ -41,4 +41,4 @@ def callout(
         return
     out.print(f"called out as {made.name!r}: {marked}, {role_of(made)}, {place_of(made)}")
     out.print(f"    {beginning_of(made)}")
-    out.print(f"\nall of them: windlass show {session}")
+    out.hint(f"\nall of them: windlass show {session}")

@@ -68,7 +68,7 @@ def import_(
     out.print("sessions: " + ", ".join(told))
     new = [session.session_id for session in imported.sessions if session.state != "unchanged"]
     if new:
-        out.print(f"what one cost: windlass report {new[0]}")
+        out.hint(f"what one cost: windlass report {new[0]}")
 
 
 def _cost(group: list[ImportedSession]) -> NumberCell:

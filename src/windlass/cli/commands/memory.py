@@ -74,7 +74,7 @@ def forget(bank: _Bank, key: _Key, *, store: StoreOption = None) -> None:
     if printed_as_json(forgotten):
         return
     out.print(f"forgotten: {forgotten.reference}: {shorten(forgotten.text, _LINE)}")
-    out.print(f"still readable: windlass memory show {bank} {key!r}")
+    out.hint(f"still readable: windlass memory show {bank} {key!r}")
 
 
 @command()
@@ -159,7 +159,7 @@ def _list_banks(store: str | None) -> None:
         for name, memories in held.items()
     ]
     print_table(CellTable(["bank", "memories", "newest"], rows))
-    out.print(f"\nwindlass memory list {next(iter(held))}")
+    out.hint(f"\nwindlass memory list {next(iter(held))}")
 
 
 def _list_bank(bank: str, store: str | None) -> None:
@@ -184,7 +184,7 @@ def _list_bank(bank: str, store: str | None) -> None:
         "text": lambda memory: shorten(" ".join(memory.text.split()), _LINE),
     }
     print_table(table_of(memories, columns))
-    out.print(f"\nits versions: windlass memory show {bank} {memories[-1].key!r}")
+    out.hint(f"\nits versions: windlass memory show {bank} {memories[-1].key!r}")
 
 
 def _remembered(memory: Memory) -> str:

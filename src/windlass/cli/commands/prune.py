@@ -53,3 +53,5 @@ def prune(
     )
     for name in pruned.sessions:
         out.print(f"  {name}")
+    if pruned.running:
+        out.print(f"left alone, as they are running: {', '.join(pruned.running)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import Annotated
 
 from typer import Option
 
@@ -21,7 +21,7 @@ def sessions(
     store: StoreOption = None,
     cascade: OfCascade = None,
     status: Annotated[
-        str | None, Option(help="Only sessions that ended with this status, or are `running`.")
+        str | None, Option(help="Only sessions that ended so, or are `running` or `broken off`.")
     ] = None,
     since: Since = None,
     until: Until = None,
@@ -33,14 +33,13 @@ def sessions(
     from windlass.cli.named_store import open_existing, read_session_filter
     from windlass.cli.printed_tables import print_table
     from windlass.cli.session_text import TOTALS, indented_names
-    from windlass.history.base import SessionFilter, SessionInfo, Status, in_words
+    from windlass.history.base import STATES, SessionFilter, SessionInfo, in_words
     from windlass.history.nesting import nest_with_totals, sessions_below
     from windlass.report.call_views import words_of
     from windlass.text.cell_tables import Columns, table_of
 
-    statuses = (*get_args(Status), "running")
-    if status is not None and status not in statuses:
-        raise UsageError(f"--status {status!r}: {did_you_mean(status, statuses)}")
+    if status is not None and status not in STATES:
+        raise UsageError(f"--status {status!r}: {did_you_mean(status, STATES)}")
     which = read_session_filter(cascade=cascade, status=status, since=since, until=until)
     with open_existing(store) as history:
         fitting = history.sessions(which, limit=limit)
@@ -62,7 +61,7 @@ def sessions(
     }
     print_table(table_of(found, columns), whole=["session"])
     if found:
-        out.print(f"\nwindlass show {found[0].session_id}")
+        out.hint(f"\nwindlass show {found[0].session_id}")
     else:
         fits = which != SessionFilter(banks=False, under=())
         out.print("no session fits" if fits else "no sessions yet")

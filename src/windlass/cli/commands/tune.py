@@ -64,7 +64,7 @@ def tune(
         return
     out.print(f"better than the default: {tuning.chosen}\n\n{tuning.yaml()}")
     if result is not None:
-        out.print(f"written to {result}; windlass replay {folder} --policy {result}")
+        out.hint(f"written to {result}; windlass replay {folder} --policy {result}")
 
 
 def _print_figures(figures: Sequence[TunedFigure]) -> None:

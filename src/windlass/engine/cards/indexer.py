@@ -39,8 +39,6 @@ _TRIES: Final = 3
 """How often that is done within a run."""
 _OTHERS: Final = 10
 """Newest sessions whose left-over cards a run makes."""
-_QUIET_S: Final = 600.0
-"""Seconds after which a session that did not end is nobody's any more."""
 
 
 class CardIndexer:
@@ -203,8 +201,7 @@ class CardIndexer:
         waiting = self._store.without_cards(name, limit=1)
         if not waiting or not wants_cards(self._store.start(name).cascade, self._run.settings):
             return None
-        last = waiting[0].row.timestamp
-        if info.ended is None and self._run.record.clock() - last < _QUIET_S:
+        if info.status in ("running", "unknown"):
             return None
         return queue_of(self._store, name)
 

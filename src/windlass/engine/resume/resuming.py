@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import os
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,28 +18,17 @@ from windlass.cascade.tools_named import asking_phases, judges_of, tools_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.resume.journal import read_journal
 from windlass.engine.turn.record import Recorded
-from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import CHAT, RAN, Row, SessionStart, Store
-from windlass.history.packing import path_part
 from windlass.history.row_details import CallSent, ReplyDetails
 from windlass.history.step import Step
 from windlass.messages import canonical_json
-from windlass.safety.own_files import make_folder, open_own
 from windlass.tasks.model import OPERATORS
 
 
 def definition_of(cascade: Cascade) -> dict[str, Any]:
     """A cascade as JSON, as its user wrote it."""
     return cascade.model_dump(mode="json", by_alias=True, exclude_unset=True)
-
-
-def has_begun(store: Store, session_id: str) -> bool:
-    """Whether a store has a session of just this name."""
-    try:
-        store.start(session_id)
-    except UsageError:
-        return False
-    return True
 
 
 def describe_run(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,40 +195,3 @@ def start_to_resume(store: Store, session_id: str, *, ended: bool = False) -> Se
             f" What it did: windlass show {session_id}"
         )
     return start
-
-
-@contextmanager
-def lock_session(store: Store, session_id: str) -> Iterator[None]:
-    """Keep other processes of this machine from running a session. Raises UsageError."""
-    try:
-        import fcntl
-    except ImportError:  # another system: two runs at once are not told apart there
-        yield
-        return
-    folder = store.folder / "running"
-    file = folder / path_part(session_id)
-    try:
-        make_folder(folder, store.folder)
-        number = open_own(file)
-    except OSError as error:
-        raise StoreError(f"{str(file)!r} cannot be written: {error.strerror}") from error
-    with os.fdopen(number, "r+", encoding="utf-8") as held:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever held it may have ended and taken the file away since it was opened.
-            if not file.exists() or not os.path.samestat(os.fstat(held.fileno()), file.stat()):
-                raise BlockingIOError
-        except OSError as error:
-            held.seek(0)
-            by = held.read().strip()
-            raise UsageError(
-                f"session {session_id!r} is running{f' in process {by}' if by else ''};"
-                " wait for it, or stop it first"
-            ) from error
-        held.truncate(0)
-        held.write(str(os.getpid()))
-        held.flush()
-        try:
-            yield
-        finally:
-            file.unlink(missing_ok=True)

@@ -22,7 +22,7 @@ from windlass.engine.tasks.frame import (
     section_text,
 )
 from windlass.engine.tasks.job import Done, Job
-from windlass.engine.tasks.task_inputs import Given, digest, read_inputs
+from windlass.engine.tasks.task_inputs import Given, description_of, digest, read_inputs
 from windlass.engine.turn.in_words import with_asks_in_words
 from windlass.errors import NoContext
 from windlass.history.base import NodeType
@@ -43,7 +43,7 @@ MATCHED_CHARS: Final = 4_000
 
 def described(job: Job, task: Task) -> str:
     """The description of a task, rendered. Raises NoContext where it is empty."""
-    where = f"{job.program.source.file}:{task.line}, the description of {task.path!r}"
+    where = description_of(job.program.source.file, task)
     text = render(task.description, **job.run.template_values(), where=where).strip()
     if not text:
         raise NoContext(f"{where}: the template renders to nothing, so nothing would be asked")

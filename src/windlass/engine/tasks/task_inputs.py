@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.errors import ContextError, NoContext
+from windlass.errors import ContextError, Mistake, NoContext, TaskFileError
 from windlass.safety.files import (
     MOST_BYTES,
     MissingFileError,
@@ -22,8 +23,8 @@ from windlass.safety.files import (
     open_file,
 )
 from windlass.safety.foreign import parse_json
-from windlass.tasks.model import Input
-from windlass.text.templates import render
+from windlass.tasks.model import Input, Task, TaskFile
+from windlass.text.templates import free_names, render
 from windlass.tools.decode import decode_text
 
 MOST: Final = 1_000_000
@@ -108,6 +109,50 @@ def read_inputs(
         if len(given) > MOST:
             raise ContextError(f"{where}: more than {MOST:,} inputs")
     return given
+
+
+def check_inputs(
+    source: TaskFile, root: Path, given: Mapping[str, Any], writes: Callable[[Task], bool]
+) -> None:
+    """Raise TaskFileError for what is known before anything runs, and is not there.
+
+    These are the inputs and descriptions that depend on the run's input alone. Those of inner tasks
+    depend on more. Behind a task that `writes`, its tools may have made files: inputs are looked
+    for in their turn.
+    """
+    mistakes: list[Mistake] = []
+    values: dict[str, Any] = {"input": given, "state": {}, "outputs": {}}
+    may_be_made = False
+    inner = {id(each) for task in source.task.walk() if task.inner for each in task.inner.walk()}
+
+    @contextmanager
+    def told(line: int) -> Iterator[None]:
+        try:
+            yield
+        except ContextError as error:
+            text = str(error).removeprefix(f"{source.file}:{line}").lstrip(":, ")
+            mistakes.append(Mistake(source.file, line, text))
+
+    for task in source.task.walk():
+        if id(task) not in inner:
+            for declared in () if may_be_made else task.inputs:
+                if free_names(declared.template) <= {"input"}:
+                    splits = task.kind == "reduce"
+                    with told(declared.line):
+                        read_inputs(
+                            [declared], root, values=values, file=source.file, split_lists=splits
+                        )
+            if task.leaf is not None and free_names(task.description) <= {"input"}:
+                with told(task.line):
+                    render(task.description, **values, where=description_of(source.file, task))
+        may_be_made = may_be_made or (task.leaf is not None and writes(task))
+    if mistakes:
+        raise TaskFileError(mistakes)
+
+
+def description_of(file: str, task: Task) -> str:
+    """What messages call the description of a task."""
+    return f"{file}:{task.line}, the description of {task.path!r}"
 
 
 def _inside(root: Path, name: str, where: str) -> Path:

@@ -209,13 +209,12 @@ async def _run_reduce(job: Job, assigned: Assignment) -> Done:
     if failed:
         kept = _outputs_of(job, results, names)
         index, error = failed[0]
-        sentence = (
-            f"input {index} ({names[index]}) of {path!r} failed: {error};"
-            f" {len(kept)} of {len(given)} results are kept, nothing was tried again"
-        )
-        also = [{"index": n, "input": names[n], **_failure_notes(why)} for n, why in failed]
+        in_order = sorted(failed, key=lambda each: each[0])
+        told = [f"input {at} ({names[at]}) of {path!r} failed: {why}" for at, why in in_order]
+        told.append(f"{len(kept)} of {len(given)} results are kept, nothing was tried again")
+        also = [{"index": n, "input": names[n], **_failure_notes(why)} for n, why in in_order]
         notes = {"partialResults": kept, "failed": also}
-        raise InputFailed(sentence, input=names[index], index=index, notes=notes) from error
+        raise InputFailed("; ".join(told), input=names[index], index=index, notes=notes) from error
     finished = [result for result in results if result is not None]
     try:
         return await _reduce_results(job, task, frame, finished, names, path=path, root=root)

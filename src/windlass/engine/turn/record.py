@@ -278,7 +278,11 @@ class Recorded:
         self._rows: dict[_Same, deque[StoredRow]] = defaultdict(deque)
         for stored in self.rows:
             self._rows[_same(stored.row)].append(stored)
-        outcomes = [each for each in store.outcomes(session_id) if each.phase]
+        ended = store.outcomes(session_id)
+        outcomes = [each for each in ended if each.phase]
+        outcomes += [
+            each for each in ended[-1:] if (each.phase, each.status) == (None, "completed")
+        ]
         beside: list[_Beside] = [*store.edits(session_id), *store.state(session_id), *outcomes]
         self._others = Counter(map(_same_beside, beside))
 

@@ -26,6 +26,9 @@ INSERT_ROWS: Final = 2_000
 INSERT_CHARS: Final = 4_000_000
 """Characters of texts that one insert may have (a single row may have more)."""
 
+HOLDER: Final = "holder"
+"""The kind of the rows that say who runs a session."""
+
 _EMPTY: Final[dict[str, Any]] = {
     name: None if "Nullable" in kind else "" if "String" in kind or "Enum" in kind else 0
     for name, kind in RECORD
@@ -132,6 +135,12 @@ def _rows(numbered: Numbered, write: str) -> Iterator[list[Any]]:
 def result_row(session: ClickHouseSession, ref: str, key: str, name: str) -> list[Any]:
     """The row of a shortened result's visible name; it needs no commit."""
     return _row(session, trace_id=name, kind="result", key=key, json=_json((ref, key, name)))
+
+
+def holder_row(session: ClickHouseSession, number: int, key: str, told: Sequence[str]) -> list[Any]:
+    """A row that says who holds a session. No commit names what it is written by."""
+    columns = {"write": HOLDER, "early": 1, "kind": HOLDER, "number": number}
+    return _row(session, **columns, key=key, json=_json(told))
 
 
 def _row(session: Any, **columns: Any) -> list[Any]:

@@ -22,8 +22,7 @@ import secrets
 import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,18 +32,19 @@ from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import BlobPlace
 from windlass.history._numbering import Numbered, Prepared
 from windlass.history._proof import Checks, StoreProof
-from windlass.history._session import outcome_of
+from windlass.history._session_locks import Held
 from windlass.history.base import (
     BANK,
-    EVERY_SESSION,
     Batch,
     Discrepancy,
+    Holder,
     OnProgress,
     Outcome,
     SessionFilter,
     SessionInfo,
 )
 from windlass.history.clickhouse._appending import (
+    HOLDER,
     batch_rows,
     body_columns,
     body_rows,
@@ -52,6 +52,8 @@ from windlass.history.clickhouse._appending import (
     portions,
     result_row,
 )
+from windlass.history.clickhouse._holders import Holders
+from windlass.history.clickhouse._listing import listed_sessions, newest_endings
 from windlass.history.clickhouse._queries import select
 from windlass.history.clickhouse._rows import MESSAGE_ID, ClickHouseSession
 from windlass.history.clickhouse.client import ClickHouseClient, quoted
@@ -62,7 +64,7 @@ from windlass.history.clickhouse.layout import (
     TableOptions,
     prepare_tables,
 )
-from windlass.history.packing import OutcomeRow, SessionRow
+from windlass.history.packing import SessionRow
 from windlass.messages import Message
 from windlass.selection.card import Card
 
@@ -83,32 +85,6 @@ _NAMED: Final = (
     "AND session_no NOT IN {chosen:Array(UInt64)}"
 )
 _YOUNG: Final = "written > now() - {grace:Float64}"
-_OUTCOME: Final = "argMaxIf(json, number, kind = 'outcome' AND phase_name IS NULL)"
-_NO_BANK: Final = "NOT startsWith(session_id, {bank:String})"
-_PARENT: Final = "JSONExtract(json, 6, 'Nullable(String)')"
-_FILTERS: Final = {
-    "prefix": "startsWith(session_id, {prefix:String})",
-    "cascade": "cascade_id = {cascade:String}",
-    "status": (
-        f"(session_id, session_no) IN (SELECT session_id, session_no FROM record WHERE {VISIBLE} "
-        f"GROUP BY session_id, session_no HAVING if({_OUTCOME} = '', 'running', "
-        f"JSONExtract({_OUTCOME}, 5, 'String')) = {{status:String}})"
-    ),
-    "since": "started >= {since:Float64}",
-    "until": "started < {until:Float64}",
-    "under": f"has({{under:Array(String)}}, {_PARENT})",
-    "name": (
-        "(positionCaseInsensitive(session_id, {name:String}) > 0"
-        " OR positionCaseInsensitive(cascade_id, {name:String}) > 0)"
-    ),
-    "model": "positionCaseInsensitive(JSONExtract(json, 2, 'String'), {model:String}) > 0",
-    "with_key": "JSONHas(JSONExtract(json, 5, 'String'), {with_key:String})",
-    "without_keys": (
-        "NOT arrayExists(key -> JSONHas(JSONExtract(json, 5, 'String'), key),"
-        " {without_keys:Array(String)})"
-    ),
-}
-"""What the fields of a `SessionFilter` ask of the row with which a session began."""
 
 
 class ClickHouseStore(BaseStore[ClickHouseSession]):
@@ -141,6 +117,8 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         self._beside = client.beside()
         self._lock = threading.RLock()
         self._unsure: dict[str, tuple[Batch, Numbered]] = {}
+        # The engine in process is one process's alone.
+        self._on_server = Holders(client, self._locks) if client.target.path is None else None
         with self._use():
             prepare_tables(client, options or TableOptions(), existing=existing)
 
@@ -300,6 +278,12 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
         if body:
             self.blobs.link(key, self.folder, name)
 
+    def _held_here(self, session_id: str) -> AbstractContextManager[None]:
+        return (self._on_server or self._locks).hold(session_id)
+
+    def _holders(self) -> Mapping[str, Holder]:
+        return self._locks.holders() if self._on_server is None else self._on_server.all()
+
     # ---- pruning --------------------------------------------------------------------
 
     def _older(self, before: float) -> list[tuple[int, str]]:
@@ -331,12 +315,20 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
             return int(rows), len(bodies), used
         # Rows of large batches that never came to their commit.
         writes = self.client.select(
-            "SELECT DISTINCT write FROM record WHERE early = 1 AND write NOT IN "
-            f"(SELECT write FROM record WHERE kind = 'commit' AND early = 1) AND NOT ({_YOUNG})",
+            f"SELECT DISTINCT write FROM record WHERE early = 1 AND kind != '{HOLDER}' "
+            "AND write NOT IN (SELECT write FROM record WHERE kind = 'commit' AND early = 1) "
+            f"AND NOT ({_YOUNG})",
             grace=self._grace_s,
+        )
+        pruned = self.client.select(
+            "SELECT session_id FROM record WHERE kind = 'start' "
+            "AND session_no IN {chosen:Array(UInt64)}",
+            chosen=sessions,
         )
         self._delete("record", "session_no IN {these:Array(UInt64)}", sessions)
         if sessions:
+            where = f"kind = '{HOLDER}' AND session_id IN {{these:Array(String)}}"
+            self._delete("record", where, [name for (name,) in pruned])
             # Cards that are left over: no record has their sessions any more.
             names = self.client.select(
                 "SELECT DISTINCT session_id FROM context_cards "
@@ -385,57 +377,14 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
                     self.blobs.link(sha, self.folder, path.relative_to(self.folder).as_posix())
         return named
 
-    def _newest(
-        self, columns: str, limit: int | None, more: str, offset: int = 0, **values: Any
-    ) -> list[tuple[Any, ...]]:
-        """These sums over each of the newest sessions, newest first."""
-        last = "" if limit is None else f"LIMIT {limit:d}"
-        last += f" OFFSET {offset:d}" if offset else ""
-        return self.client.select(
-            f"SELECT {columns} FROM record WHERE (session_id, session_no) IN (SELECT session_id, "
-            f"session_no FROM record WHERE kind = 'start' AND {VISIBLE} {more} "
-            f"ORDER BY started DESC, written DESC {last}) AND {VISIBLE} GROUP BY session_no "
-            "ORDER BY any(started) DESC, minIf(written, kind = 'start') DESC",
-            bank=BANK,
-            **values,
-        )
-
     def endings(self, sessions: int) -> Sequence[Outcome | None]:
         """How the last so many sessions ended, newest first; None: it runs yet, or was killed."""
-        return [
-            outcome_of(OutcomeRow(*json.loads(values))) if values else None
-            for (values,) in self._newest(_OUTCOME, sessions, f"AND {_NO_BANK}")
-        ]
+        return newest_endings(self.client, sessions)
 
-    def sessions(
-        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
+    def _listed(
+        self, which: SessionFilter, held: Held, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
-        """Sessions, newest first; tokens and costs summed over all their rows."""
-        values = {
-            name: value
-            for name, value in asdict(which).items()
-            if name in _FILTERS and value not in (None, "", ())
-        }
-        for name in ("under", "without_keys"):
-            if name in values:
-                values[name] = list(values[name])
-        stored = self._newest(
-            "any(session_id), anyIf(json, kind = 'start'), "
-            f"{_OUTCOME}, countIf(kind = 'call'), ifNull(sum(tokens_in), 0), "
-            "ifNull(sum(tokens_out), 0), ifNull(sum(tokens_cached), 0), sum(cost)",
-            limit,
-            "".join(
-                f"AND {each} "
-                for each in [
-                    *(_FILTERS[name] for name in values),
-                    *[_NO_BANK] * (not which.banks),
-                    *[f"isNull({_PARENT})"] * (which.under == ()),
-                ]
-            ),
-            offset,
-            **values,
-        )
-        return [_info(values) for values in stored]
+        return listed_sessions(self.client, which, held, limit, offset)
 
     def put_cards(self, session_id: str, cards: Sequence[Card]) -> None:
         """Keep cards of a session's messages, each in place of an older one.
@@ -458,30 +407,6 @@ class ClickHouseStore(BaseStore[ClickHouseSession]):
     def verify(self, on_progress: OnProgress | None = None) -> Iterator[Discrepancy]:
         """Derive hashes, ids, windows and links again and yield what disagrees."""
         return ClickHouseProof(self, self.client, on_progress).findings()
-
-
-def _info(stored: tuple[Any, ...]) -> SessionInfo:
-    name, start, outcome, calls, tokens_in, tokens_out, tokens_cached, cost = stored
-    began = SessionRow(name, *json.loads(start))
-    ended = OutcomeRow(*json.loads(outcome)) if outcome else None
-    return SessionInfo(
-        session_id=name,
-        cascade_id=began.cascade_id,
-        model=began.model,
-        started=began.started,
-        ended=ended.timestamp if ended else None,
-        status=ended.status if ended else "running",
-        calls=calls,
-        tokens_in=tokens_in,
-        tokens_out=tokens_out,
-        tokens_cached=tokens_cached,
-        cost=cost,
-        error=ended.error if ended else None,
-        reason=ended.reason if ended else None,
-        parent_id=began.parent_id,
-        parent_phase=began.parent_phase,
-        sounding_index=began.sounding_index,
-    )
 
 
 class ClickHouseProof(StoreProof[ClickHouseSession]):

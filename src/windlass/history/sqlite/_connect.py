@@ -15,13 +15,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from windlass.errors import StoreError
+from windlass.errors import StoreError, UsageError
 from windlass.history._blobs import Blobs
 from windlass.history._lost import Lost
 from windlass.history.sqlite._migrations import STEPS, migrate, version
-from windlass.safety.own_files import open_new, refuse_shared
+from windlass.safety.own_files import make_folder, open_new, refuse_shared
+
+_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
+_NO_RIGHT: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 Synchronous = Literal["FULL", "NORMAL"]
 
@@ -66,6 +69,19 @@ def _not_writable(place: Path) -> str:
     )
 
 
+def make_store_folder(folder: Path) -> None:
+    """Make the folder of a store. Raises UsageError for a path where there can be none."""
+    try:
+        make_folder(folder)
+    except OSError as error:
+        if error.errno in (*_NO_SPACE, *_NO_RIGHT):
+            raise
+        raise UsageError(
+            f"the store {str(folder)!r} cannot be made ({error.strerror}); name another folder with"
+            " --store"
+        ) from error
+
+
 @contextmanager
 def store_errors(file: Path) -> Iterator[None]:
     """Translate what SQLite and the file system raise into StoreError, one sentence each."""
@@ -74,9 +90,9 @@ def store_errors(file: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         raise StoreError(_sentence(error, file)) from error
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in _NO_SPACE:
             raise StoreError(_full(file.parent)) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        if error.errno in _NO_RIGHT:
             raise StoreError(_not_writable(file.parent)) from error
         raise StoreError(
             f"the store {str(file.parent)!r} failed ({error}): run `windlass verify` to see why"

@@ -30,9 +30,9 @@ from windlass.history._base_store import BaseStore, reference_taken
 from windlass.history._blobs import Blobs
 from windlass.history._numbering import BodyRow, Numbered, Prepared
 from windlass.history._session import outcome_of
+from windlass.history._session_locks import Held
 from windlass.history.base import (
     BANK,
-    EVERY_SESSION,
     Discrepancy,
     OnProgress,
     Outcome,
@@ -46,6 +46,7 @@ from windlass.history.sqlite._connect import (
     check_writable,
     connect_reading,
     is_unwritable,
+    make_store_folder,
     open_reading,
     open_writing,
     store_errors,
@@ -55,7 +56,7 @@ from windlass.history.sqlite._session_rows import TABLES, SqliteSession
 from windlass.history.sqlite._store_proof import SqliteProof
 from windlass.history.sqlite._user_sql import only_select, select
 from windlass.safety.interrupting import interruptible
-from windlass.safety.own_files import make_folder, make_private, sync_folder
+from windlass.safety.own_files import make_private, sync_folder
 from windlass.selection.card import Card
 
 _RECENT: Final = 10
@@ -152,7 +153,7 @@ class SqliteStore(BaseStore[SqliteSession]):
 
     def _open(self, *, may_be_unwritable: bool) -> sqlite3.Connection:
         with store_errors(self.file):
-            make_folder(self.folder)
+            make_store_folder(self.folder)
             is_new = not self.file.exists()
             if not is_new:
                 self._tighten()
@@ -396,16 +397,18 @@ class SqliteStore(BaseStore[SqliteSession]):
             ).fetchall()
         return [None if values[0] is None else outcome_of(OutcomeRow(*values)) for values in stored]
 
-    def sessions(
-        self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
+    def _listed(
+        self, which: SessionFilter, held: Held, limit: int | None, offset: int
     ) -> Sequence[SessionInfo]:
-        """Sessions, newest first; tokens and costs summed over all their rows."""
         # The last ones are picked before anything is added up over their rows.
         with self._use() as db:
             stored = db.execute(
                 """
                 WITH picked AS (
-                    SELECT * FROM sessions s
+                    SELECT * FROM (SELECT *, (
+                        SELECT status FROM outcomes o
+                        WHERE o.session_no = s.session_no AND o.phase IS NULL
+                        ORDER BY number DESC LIMIT 1) AS recorded FROM sessions s)
                     WHERE substr(session_id, 1, length(:prefix)) = :prefix
                     AND coalesce(cascade_id = :cascade, 1)
                     AND coalesce(started >= :since, 1) AND coalesce(started < :until, 1)
@@ -420,13 +423,16 @@ class SqliteStore(BaseStore[SqliteSession]):
                     AND (:without_keys = '[]' OR NOT EXISTS (
                         SELECT 1 FROM json_each(cascade_json)
                         WHERE key IN (SELECT value FROM json_each(:without_keys))))
-                    AND (:status IS NULL OR :status = coalesce((
-                        SELECT status FROM outcomes o
-                        WHERE o.session_no = s.session_no AND o.phase IS NULL
-                        ORDER BY number DESC LIMIT 1), 'running'))
+                    AND (:status IS NULL OR :status = CASE
+                        WHEN session_id IN (SELECT value FROM json_each(:running)) THEN 'running'
+                        WHEN recorded = 'completed' THEN recorded
+                        WHEN session_id IN (SELECT value FROM json_each(:unknown)) THEN 'unknown'
+                        WHEN recorded IS NULL THEN 'broken off'
+                        WHEN session_id IN (SELECT value FROM json_each(:left)) THEN 'broken off'
+                        ELSE recorded END)
                     ORDER BY started DESC, session_no DESC LIMIT :limit OFFSET :offset)
                 SELECT s.session_id, s.cascade_id, s.model, s.started, o.timestamp,
-                    coalesce(o.status, 'running'),
+                    coalesce(o.status, ''),
                     (SELECT count(*) FROM calls c WHERE c.session_no = s.session_no),
                     coalesce(sum(l.tokens_in), 0), coalesce(sum(l.tokens_out), 0),
                     coalesce(sum(l.tokens_cached), 0), sum(l.cost), o.error, o.reason,
@@ -447,6 +453,9 @@ class SqliteStore(BaseStore[SqliteSession]):
                     "model": packing.text(which.model),
                     "with_key": packing.text(which.with_key),
                     "without_keys": json.dumps(which.without_keys),
+                    "running": json.dumps(held.named("running")),
+                    "unknown": json.dumps(held.named("unknown")),
+                    "left": json.dumps(held.named("broken off")),
                     "bank": BANK,
                     "limit": -1 if limit is None else limit,
                     "offset": offset,
