@@ -8,6 +8,7 @@ recognise is `text`, and touches nothing.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -155,7 +156,7 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
     if shell is not None:
         if shell.kind != "command":
             return shell.kind
-        ran = what_runs(_text_of(arguments_of(call), COMMANDS))
+        ran = what_runs(command_of(arguments_of(call)))
         if ran is not None:
             return ran
         looks = look_of(text)
@@ -268,10 +269,33 @@ def _shell(call: ToolCall, tool: _Tool | None) -> Shell | None:
     if tool is not None and not tool.is_shell and tool.kind != "listing":
         return None
     arguments = arguments_of(call)
-    command = _text_of(arguments, COMMANDS)
+    command = command_of(arguments)
     if not command or (command in _EDITOR_VERBS and len(arguments) > 1):
         return None
     return read_shell(command)
+
+
+def command_of(arguments: Mapping[str, Any]) -> str:
+    r"""The shell command among the arguments of a call; empty: there is none.
+
+    OpenAI's shells have it in a list: of commands, or of the words of one.
+
+    >>> command_of({"commands": ["cd src", "ls"]}), command_of({"command": ["bash", "-lc", "ls"]})
+    ('cd src\nls', 'ls')
+    """
+    if command := _text_of(arguments, COMMANDS):
+        return command
+    for name in (*COMMANDS, "commands"):
+        words = arguments.get(name)
+        if isinstance(words, list) and words and all(isinstance(one, str) for one in words):
+            if name == "commands":
+                return "\n".join(words)
+            is_script = _SCRIPT.fullmatch(" ".join(words[:2])) and len(words) > 2  # noqa: PLR2004
+            return str(words[2]) if is_script else shlex.join(words)
+    return ""
+
+
+_SCRIPT: Final = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh -l?c")
 
 
 def _text_of(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
