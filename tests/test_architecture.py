@@ -66,6 +66,7 @@ PURE_IMPORTS = {
     "numpy",
     "operator",
     "re",
+    "shlex",
     "statistics",
     "string",
     "textwrap",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +30,7 @@ from tests.providers.exchanges import (
     openai_delta,
     openai_stream,
 )
-from tests.providers.server import Answer, serving, streamed, whole
+from tests.providers.server import Answer, Server, serving, streamed, whole
 from tests.support.providers_hosted import SECRET, VARIABLES, Hosted, hosted
 from windlass.engine.events import Waiting
 from windlass.errors import BadRequest, ContextTooLong, ProviderError, RateLimited
@@ -498,6 +501,36 @@ async def test_anthropic_names_its_version() -> None:
         await own.ask()
         assert own.server.asked[0].headers["anthropic-version"] == "2023-06-01"
         assert own.server.asked[0].path == "/messages"
+
+
+@asynccontextmanager
+async def at_its_own_address(*script: Answer) -> AsyncIterator[tuple[HostedProvider, Server]]:
+    """Anthropic's provider as it is without settings, but for where it is."""
+    async with serving(*script) as server:
+        entry = replace(catalog({})["anthropic"], base_url=server.url)
+        provider = HostedProvider(entry, Key("ANTHROPIC_API_KEY", SECRET), warn=lambda _: None)
+        yield provider, server
+        await provider.close()
+
+
+@pytest.mark.parametrize(
+    ("model", "temperature", "version"),
+    [
+        ("claude-sonnet-4-5", None, "2026-10-21"),
+        ("claude-sonnet-4-5", 0.2, "2023-06-01"),
+        ("claude-opus-5-5", None, "2026-10-21"),
+        ("claude-opus-5-5", 0.2, "2026-10-21"),
+    ],
+)
+async def test_anthropics_newest_version_gets_nothing_that_it_refuses(
+    model: str, temperature: float | None, version: str
+) -> None:
+    request = Request(model, (user("Go"),), 64, temperature=temperature)
+    async with at_its_own_address(EXCHANGES["anthropic"].streamed) as (provider, server):
+        await provider.send(request, lambda _: None)
+    (asked,) = server.asked
+    assert asked.headers["anthropic-version"] == version
+    assert ("temperature" in asked.body) is (version == "2023-06-01")
 
 
 async def test_an_error_after_text_is_told_as_one() -> None:

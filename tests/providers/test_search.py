@@ -94,6 +94,17 @@ class TestAnthropic:
         read = await found("anthropic", PAUSED)
         assert (read.pages, read.text) == ((SECOND,), "")
 
+    async def test_a_search_that_paused_goes_on(self) -> None:
+        async with hosted("anthropic", PAUSED, FOUND["anthropic"]) as own:
+            read = await own.provider.search(own.model, QUERY, 5)
+            first, second = (one.body["messages"] for one in own.server.asked)
+        assert second[:-1] == first
+        assert second[-1]["role"] == "assistant"
+        assert second[-1]["content"][-1]["type"] == "web_search_tool_result"
+        assert read.pages == (SECOND, FIRST)
+        assert read.text.endswith(SAYS)
+        assert (read.usage.tokens_in, read.searches) == (2 * SENT, 3)
+
     async def test_text_is_joined_where_a_citation_cut_it(self) -> None:
         read = await found("anthropic", FOUND["anthropic"])
         assert read.text == f"I'll look for it.\n\n{SAYS}"

@@ -92,11 +92,53 @@ class TestPairs:
             "user",
         ]
 
+    def test_a_result_behind_a_user_is_moved_to_its_call(self) -> None:
+        between = [{"role": "user", "content": "hurry"}, {"role": "system", "content": "Be brief."}]
+        listed = [HI, asks(call("a"), call("b")), result("a", "1"), *between, result("b", "2"), HI]
+        window = sent(listed)
+        assert window.messages == [*listed[:3], listed[5], *between, HI]
+        assert repairs(window) == {5: "moved to its call, before what was said in between"}
+        assert all(any(one is each for each in listed) for one in window.messages[:3])
+        done = {"role": "assistant", "content": "done"}
+        assert sent([*listed[:6], done, HI]).messages == [*window.messages[:-1], done, HI]
+
+    def test_a_result_that_came_after_the_next_reply_is_told_where_it_stands(self) -> None:
+        done = {"role": "assistant", "content": "I wait."}
+        context = windlass.Context()
+        for one in [HI, asks(call("a")), HI]:
+            context.append(one)
+        waits = context.window().messages
+        assert waits[2]["content"] == "[No result of this call was recorded.]"
+        listed = [HI, asks(call("a")), HI, done, result("a", "42 rows"), HI]
+        window = sent(listed)
+        assert window.messages[2]["content"] == (
+            "[The result of this call came later; it stands below.]"
+        )
+        told = "[Result of the call of look above, which came later]\n42 rows"
+        assert window.messages[5] == {"role": "user", "content": told}
+        late = "the result of call 'a', which came after the next reply"
+        assert repairs(window)[4] == late
+        for one in listed[3:]:
+            context.append(one)
+        assert context.window().messages == window.messages
+
+    def test_a_call_whose_result_stood_before_it_says_so(self) -> None:
+        done = {"role": "assistant", "content": "done"}
+        window = sent([HI, result("a", "42 rows"), asks(call("a")), done, HI])
+        assert window.messages[1]["content"].endswith("42 rows")
+        assert window.messages[3]["content"] == "[The result of this call stands above it.]"
+
+    def test_a_pin_may_name_what_waits_for_a_result(self) -> None:
+        listed = [HI, asks(call("a")), {"role": "user", "content": "hurry"}]
+        window = windlass.bound(listed, pins=[2])
+        assert window.messages[3] == listed[2]
+
     def test_a_second_result_of_one_call_stands_behind_the_others(self) -> None:
         listed = [HI, asks(call("a"), call("b")), result("a", "1"), result("a", "2"), result("b")]
         window = sent(listed)
         assert [one["role"] for one in window.messages[2:]] == ["tool", "tool", "user"]
-        assert window.messages[4]["content"].endswith("2")
+        assert window.messages[4]["content"] == "[Another result of a call that has one]\n2"
+        assert repairs(window)[3] == "another result of call 'a', which has one"
 
     def test_what_waits_behind_open_calls_is_shown_too(self) -> None:
         window = sent([HI, asks(call("a"), call("b")), result("x", "lost"), result("a")])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from windlass.context._lists import FormList, WrittenObject
+from windlass.context._repairs import repaired_ends
 from windlass.context.window import Chat
 from windlass.errors import SequenceError
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
 from windlass.wire.calls import ANSWERED
 from windlass.wire.forms import TITLES, FormName, ListReading, form_of
-from windlass.wire.repairs import repaired_ends
 
 
 class AppendedList:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import cast
 
 from windlass.messages import Message, ToolSpec, tool
 from windlass.window.entries import Entry
 from windlass.window.intake import Intake, Taken
+from windlass.wire.base import Format
 from windlass.wire.calls import ANSWERED, NO_RESULT, OPENED
-from windlass.wire.forms import TITLES
-from windlass.wire.repairs import form_for, is_taken, repaired_ends, repairs
+from windlass.wire.forms import MODULES, TITLES, FormName
+from windlass.wire.repairs import bare_name, form_for, is_taken, repairs
+
+
+def repaired_ends(form: FormName, messages: Sequence[Message], model: str) -> list[str]:
+    """What is added or changed at the two ends of a list for `provider/model`, a sentence each."""
+    written = cast("Format", import_module(MODULES[form]))
+    return written.repaired_ends(messages, bare_name(model))
 
 
 def list_repairs(

@@ -33,6 +33,7 @@ from windlass.providers.catalog import (
 from windlass.text.prompts import search_text
 from windlass.text.tokens import FamilyCounter, request_tokens
 from windlass.wire import web_search as wire_search
+from windlass.wire.anthropic_controls import VERSION, WIDEST_VERSION
 from windlass.wire.base import Format, Refused, Reply, Request, Usage
 from windlass.wire.calls import pictures_in_words
 from windlass.wire.usage import possible
@@ -50,11 +51,16 @@ _LONG_WAIT_S: Final = 1.0
 """Seconds from which on a wait is reported; a shorter one is over before anyone reads it."""
 
 
-def _headers(wire: str, key: str) -> dict[str, str]:
-    """The headers that a format needs besides the body; without a key, none that contains one."""
-    match wire:
+def _headers(entry: ProviderEntry, key: str) -> dict[str, str]:
+    """The headers that a format needs besides the body; without a key, none that contains one.
+
+    Anthropic's newest version goes to its own address; what stands at another may not know it.
+    """
+    match entry.wire:
         case "anthropic":
-            headers, name, value = {"anthropic-version": "2023-06-01"}, "x-api-key", key
+            elsewhere = entry.defined or entry.settings.base_url is not None
+            version = WIDEST_VERSION if elsewhere else VERSION
+            headers, name, value = {"anthropic-version": version}, "x-api-key", key
         case "gemini":
             headers, name, value = {}, "x-goog-api-key", key
         case _:
@@ -178,9 +184,16 @@ class HostedProvider:
         body = wire_search.with_search(self._entry.wire, self._entry.name, body, most)
         path = self._format.path(model, stream=False)
         waits = _Waits(info.name, self._patience.tries, self._on_wait)
-        reply = await self._in_turn(
-            request, info, waits, lambda: self._search_once(path, body, request)
-        )
+
+        async def ask(body: Mapping[str, Any]) -> SearchReply:
+            return await self._in_turn(
+                request, info, waits, lambda: self._search_once(path, body, request)
+            )
+
+        reply = await ask(body)
+        for _ in range(wire_search.MOST_SEARCHES):
+            if reply.paused:
+                reply = reply.plus(await ask(wire_search.going_on(body, reply.paused)))
         return replace(reply, usage=self._corrected(reply.usage, info.name))
 
     def _body(self, request: Request, info: ModelInfo, *, stream: bool) -> dict[str, Any]:
@@ -394,7 +407,7 @@ def http_client(entry: ProviderEntry, key: Key, patience: Patience) -> HttpClien
     variable = key.variable or (entry.keys[0] if entry.keys else "")
     return HttpClient(
         Endpoint(entry.name, entry.base_url, variable, key.value),
-        _headers(entry.wire, key.value),
+        _headers(entry, key.value),
         timeout_of(entry),
         patience.seconds_after,
     )

@@ -315,7 +315,7 @@ class PendingEdits:
 
     def fixed(self, at: int) -> bool:
         """Whether it must not change now: it is pinned, or signed in a loop that is still open."""
-        return self.pinned(at) or (self._in_open_loop(at) and bool(_signed(self.original(at))))
+        return self.pinned(at) or (self._in_open_loop(at) and _has_signature(self.original(at)))
 
     def holds(self, at: int, end: int | None = None) -> bool:
         """Whether thinking shown from `at` up to `end` forbids a change there.
@@ -489,7 +489,7 @@ class PendingEdits:
                 other not in inside and self.entry(other) is not None for other in others
             ) or any(result not in inside for result in self.results(at))
             open_call = len(self.results(at)) < len(entry.message.tool_calls)
-            signed = _signed(entry.message) and self._in_open_loop(at)
+            signed = _has_signature(entry.message) and self._in_open_loop(at)
             if torn or open_call or signed or self.pinned(at):
                 return []
             shown.append((at, entry))
@@ -551,6 +551,13 @@ def _signed(message: Message) -> tuple[Opaque, ...]:
             and (part.kind in _THINKING or not part.kind.startswith(("with", "part:")))
             and not (message.role == "tool" and is_keys(part))
         ]
+    )
+
+
+def _has_signature(message: Message) -> bool:
+    """Whether a message has parts that its provider made, and not only places and keys of calls."""
+    return any(
+        part.kind != "call" and not part.kind.startswith("keys") for part in _signed(message)
     )
 
 

@@ -171,7 +171,7 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
     tool = _TOOLS.get(plain_name(call.name))
     shell = _shell(call, tool)
     if shell is not None:
-        return _of_shell(shell, _text_of(arguments_of(call), COMMANDS), text)
+        return _of_shell(shell, command_of(arguments_of(call)), text)
     if tool is None:
         return "file" if facts is not None and facts.writes else look_of(text)
     if tool.kind == "file" and tool.reads:
@@ -362,10 +362,33 @@ def _shell(call: ToolCall, tool: _Tool | None) -> Shell | None:
     if tool is not None and not tool.is_shell and tool.kind != "listing":
         return None
     arguments = arguments_of(call)
-    command = _text_of(arguments, COMMANDS)
+    command = command_of(arguments)
     if not command or (command in _EDITOR_VERBS and len(arguments) > 1):
         return None
     return read_shell(command)
+
+
+def command_of(arguments: Mapping[str, Any]) -> str:
+    r"""The shell command among the arguments of a call; empty: there is none.
+
+    OpenAI's shells have it in a list: of commands, or of the words of one.
+
+    >>> command_of({"commands": ["cd src", "ls"]}), command_of({"command": ["bash", "-lc", "ls"]})
+    ('cd src\nls', 'ls')
+    """
+    if command := _text_of(arguments, COMMANDS):
+        return command
+    for name in (*COMMANDS, "commands"):
+        words = arguments.get(name)
+        if isinstance(words, list) and words and all(isinstance(one, str) for one in words):
+            if name == "commands":
+                return "\n".join(words)
+            is_script = _SCRIPT.fullmatch(" ".join(words[:2])) and len(words) > 2  # noqa: PLR2004
+            return str(words[2]) if is_script else shlex.join(words)
+    return ""
+
+
+_SCRIPT: Final = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh -l?c")
 
 
 def _text_of(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from itertools import dropwhile
 from operator import is_not
@@ -22,7 +21,13 @@ from typing import Any, Final, TypeGuard
 
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall
 from windlass.safety.foreign import parse_json
-from windlass.wire.anthropic_controls import ADAPTIVE, controls, feature_headers, tool_choice
+from windlass.wire.anthropic_controls import (
+    ADAPTIVE,
+    controls,
+    feature_headers,
+    takes_temperature,
+    tool_choice,
+)
 from windlass.wire.base import Finish, Refused, Reply, Request, Usage
 from windlass.wire.calls import (
     ANSWERED,
@@ -63,8 +68,6 @@ KEY_OF_MESSAGE: Final = "key:"
 """Opaque kind: a further key of the message; its name follows."""
 _COMPACTED: Final = "compaction"
 """The types of blocks that replace everything before them: signed, or made above a threshold."""
-_NO_TEMPERATURE: Final = (4, 7)
-"""From this version on the API accepts no `temperature`; the SDK's types have none."""
 
 
 def path(model: str, *, stream: bool) -> str:  # noqa: ARG001 - one signature for all formats
@@ -103,8 +106,7 @@ def body(
     payload |= controls(request, turns, names)
     # With thinking on, the API takes no temperature but 1.
     thinks = payload.get("thinking", {}).get("type", "disabled") != "disabled"
-    takes = claude_version(request.model) < _NO_TEMPERATURE and not thinks
-    if request.temperature is not None and takes:
+    if request.temperature is not None and takes_temperature(request) and not thinks:
         payload["temperature"] = min(request.temperature, 1.0)
     if request.output_schema is not None:
         form = {"type": "json_schema", "schema": closed_schema(request.output_schema)}
@@ -161,9 +163,13 @@ def _ended(turns: list[dict[str, Any]], request: Request) -> list[dict[str, Any]
     if _needs_answer(turns, request.model):
         return [*turns, go_on()]
     last = turns[-1]["content"][-1]
-    if turns[-1]["role"] == "assistant" and last["type"] == "text":
+    if turns[-1]["role"] == "assistant" and _has_white_end(last):
         last["text"] = last["text"].rstrip()
     return turns
+
+
+def _has_white_end(block: Mapping[str, Any]) -> bool:
+    return bool(block["type"] == "text" and block["text"] != block["text"].rstrip())
 
 
 def _needs_answer(turns: Sequence[Mapping[str, Any]], model: str) -> bool:
@@ -191,7 +197,7 @@ def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:
         said.append(OPENED)
     if _needs_answer(ends, model):
         said.append(ANSWERED)
-    elif ends[-1]["role"] == "assistant" and ends != _ended(deepcopy(ends), request):
+    elif ends[-1]["role"] == "assistant" and _has_white_end(ends[-1]["content"][-1]):
         said.append("the white space at the end of the last message is left out")
     return said
 
@@ -213,6 +219,12 @@ def _is_own(part: Part) -> TypeGuard[Opaque]:
 def is_block(part: Opaque) -> bool:
     """Whether an opaque part is a block of its own, and not a place or extra keys of another."""
     return part.kind != CALL and not part.kind.startswith((KEYS_BESIDE, KEY_OF_MESSAGE))
+
+
+def uncited(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys beside a text of the user's without citations, which only replies hold."""
+    cited = isinstance(keys.get("citations"), list) and keys["citations"]
+    return {key: value for key, value in keys.items() if not (cited and key == "citations")}
 
 
 def plain_blocks(parts: Iterable[Part]) -> list[dict[str, Any]]:
@@ -246,7 +258,7 @@ def _blocks(parts: Iterable[Part], request: Request, role: str) -> list[dict[str
                     blocks.append(_document(file))
             case Opaque() if is_foreign(part, PROVIDER, request.model) or not is_block(part):
                 if blocks and part.provider == PROVIDER and part.kind == KEYS_BESIDE:
-                    blocks[-1] |= json.loads(part.data)
+                    blocks[-1] |= uncited(json.loads(part.data))
             case Opaque(data=data):
                 blocks.append(json.loads(data))
             case _:

@@ -15,6 +15,12 @@ from windlass.wire.calls import is_foreign
 from windlass.wire.editing import ServerClear, is_compaction
 from windlass.wire.thinking import claude_version, drops_thinking, takes_choice, thinking_rules
 
+VERSION: Final = "2026-10-21"
+"""The API's newest version. It takes no `temperature`, `top_p` or `top_k` of any model, no document
+in a reply, and no citations in a user's text."""
+WIDEST_VERSION: Final = "2023-06-01"
+"""The version before, which gateways know, too; models before 4.7 take a `temperature` by it."""
+_NO_TEMPERATURE: Final = (4, 7)
 _CONTROLS: Final = "thinking-binding-controls-2026-08-01"
 """Without this name the API refuses the field `block_binding`."""
 _MANAGEMENT: Final = "context-management-2025-06-27"
@@ -30,12 +36,18 @@ _SMALLEST_BUDGET: Final = 1_024
 """`budget_tokens` is at least 1024 and less than `max_tokens`."""
 
 
+def takes_temperature(request: Request) -> bool:
+    """Whether a request has a temperature that its model takes."""
+    return request.temperature is not None and claude_version(request.model) < _NO_TEMPERATURE
+
+
 def feature_headers(request: Request) -> dict[str, str]:
-    """The headers that name the beta features that `request` uses."""
+    """The headers that name the beta features that `request` uses, and a version that it needs."""
     betas = [_CONTROLS] if _drops(request) else []
     betas += [_MANAGEMENT] if request.server_clear is not None else []
     betas += _compactions(request)
-    return {"anthropic-beta": ",".join(betas)} if betas else {}
+    version = {"anthropic-version": WIDEST_VERSION} if takes_temperature(request) else {}
+    return version | ({"anthropic-beta": ",".join(betas)} if betas else {})
 
 
 def controls(

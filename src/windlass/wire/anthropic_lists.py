@@ -22,6 +22,7 @@ from windlass.wire.anthropic import (
     go_on,
     plain_blocks,
     text_block,
+    uncited,
     write_turns,
 )
 from windlass.wire.base import Request
@@ -117,7 +118,7 @@ class AnthropicList:
                 case {"type": "tool_use"}:
                     raise SequenceError(f"{place}: a tool_use has an id and a name")
                 case _:
-                    parts += _read_block(block, place, mended)
+                    parts += _read_block(block, place, mended, cited=role == "assistant")
         while parts and isinstance(mark := parts[-1], Opaque) and mark.kind == CALL:
             parts.pop()  # calls stand at the end anyway
         own_keys = NOT_SENT | {"role", "content"}
@@ -140,7 +141,9 @@ def _as_block(block: Any, mended: list[str]) -> Any:
     return text_block(block)
 
 
-def _read_block(block: Mapping[str, Any], where: str, mended: list[str]) -> list[Part]:
+def _read_block(
+    block: Mapping[str, Any], where: str, mended: list[str], *, cited: bool = False
+) -> list[Part]:
     """A block that is neither a call nor a result."""
     match block:
         case {"type": "text", "text": str(text), **rest}:
@@ -148,6 +151,9 @@ def _read_block(block: Mapping[str, Any], where: str, mended: list[str]) -> list
                 mended.append("empty text is left out")
                 return []
             further = {key: value for key, value in rest.items() if key != "type"}
+            if not cited and uncited(further) != further:
+                further = uncited(further)
+                mended.append("citations of a user's text are left out")
             return [Text(text), *([opaque(PROVIDER, KEYS_BESIDE, further)] if further else [])]
         case {"type": "text"}:
             raise SequenceError(f"{where}: a text block has a text")

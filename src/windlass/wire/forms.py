@@ -43,13 +43,13 @@ _PARTS: Final[Mapping[str, FormName]] = {
     **dict.fromkeys(
         (
             *("tool_use", "tool_result", "thinking", "redacted_thinking", "image", "document"),
-            "compaction",
-            *("server_tool_use", "mcp_tool_use", "mcp_tool_result", "search_result"),
-            *("container_upload", "web_search_tool_result", "web_fetch_tool_result"),
+            *("compaction", "search_result", "container_upload"),
         ),
         "anthropic",
     ),
 }
+_OF_SERVER_TOOLS: Final = ("_tool_use", "_tool_result")
+"""How the types of Anthropic's blocks end that hold a call of its own tools, or the result."""
 _UNSENT: Final = ("with", "call", "keys", "key:is_error")
 """Kinds of opaque parts that mark a place, or repeat what the message already says."""
 _ASIDE: Final = ("key:", "thinking", "redacted_thinking", "item:reasoning", "part:refusal")
@@ -115,7 +115,9 @@ def form_of(given: Mapping[str, Any]) -> FormName | None:
         return "openai"
     content = given.get("content")
     for part in content if isinstance(content, list) else ():
-        form = _PARTS.get(str(part.get("type"))) if isinstance(part, Mapping) else None
+        type_ = str(part.get("type")) if isinstance(part, Mapping) else ""
+        is_own = type_.endswith(_OF_SERVER_TOOLS) or (type_ == "text" and "citations" in part)
+        form = "anthropic" if is_own else _PARTS.get(type_)
         if form is not None:
             return form
     if kind == "message":

@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import Final, cast
 
 from windlass.messages import Message, Opaque, Text, ToolCall, ToolSpec
-from windlass.wire.base import Format, Request
+from windlass.wire.base import Request
 from windlass.wire.calls import NULLS, UNREADABLE, arguments_object, wire_names, with_wire_ids
-from windlass.wire.forms import MODULES, FormName
+from windlass.wire.forms import FormName
 from windlass.wire.gemini import signs_calls
 from windlass.wire.openai_chat import FIT_NAME, REASONING, THINKS_ALOUD
 
@@ -40,12 +39,6 @@ def is_taken(sentence: str, form: FormName, model: str) -> bool:
     )
 
 
-def repaired_ends(form: FormName, messages: Sequence[Message], model: str) -> list[str]:
-    """What is added or changed at the two ends of a list for `provider/model`, a sentence each."""
-    written = cast("Format", import_module(MODULES[form]))
-    return written.repaired_ends(messages, _bare(model))
-
-
 def repairs(
     form: FormName,
     messages: Sequence[Message],
@@ -58,7 +51,7 @@ def repairs(
 
     `tools` are those that the request defines; `system_anywhere`: late system messages stay so.
     """
-    request = Request(_bare(model), tuple(messages), 1, tools=tuple(tools))
+    request = Request(bare_name(model), tuple(messages), 1, tools=tuple(tools))
     names = wire_names(request, form)
     written = with_wire_ids(request.messages, form, request.model)
     told: list[list[str]] = []
@@ -77,7 +70,8 @@ def repairs(
     return told
 
 
-def _bare(model: str) -> str:
+def bare_name(model: str) -> str:
+    """The name of `provider/model` without the provider."""
     return model.partition("/")[2] or model
 
 

@@ -7,7 +7,7 @@ request asks for the answer in one piece.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,7 +36,8 @@ class SearchReply:
 
     `text` is what the model says about the pages. The pages that it cites come first. `searches` is
     the number of searches. `dollars` is the price in US dollars if the provider reports it, else
-    None. `failure` is the provider's word for what went wrong, else empty.
+    None. `failure` is the provider's word for what went wrong, else empty. `paused` is what the
+    provider goes on with if it is sent back, in its own form; empty if the search is done.
     """
 
     text: str
@@ -45,6 +46,25 @@ class SearchReply:
     searches: int
     dollars: float | None = None
     failure: str = ""
+    paused: tuple[Mapping[str, Any], ...] = ()
+
+    def plus(self, more: SearchReply) -> SearchReply:
+        """The search together with what came when it went on."""
+        pages = _each_once([*self.pages, *more.pages])
+        return SearchReply(
+            text="\n\n".join(filter(None, [self.text, more.text])),
+            pages=pages,
+            usage=self.usage.plus(more.usage),
+            searches=self.searches + more.searches,
+            failure="" if pages else more.failure or self.failure,
+            paused=(*self.paused, *more.paused) if more.paused else (),
+        )
+
+
+def going_on(body: Mapping[str, Any], paused: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The body of a search that goes on with what it had when Anthropic paused it."""
+    so_far = {"role": "assistant", "content": [*paused]}
+    return {**body, "messages": [*body["messages"], so_far]}
 
 
 def with_search(wire: str, provider: str, body: Mapping[str, Any], most: int) -> dict[str, Any]:
@@ -106,6 +126,9 @@ def _anthropic(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
         usage=reply.usage,
         searches=count(used, "web_search_requests"),
         failure="" if pages else failure,
+        paused=tuple(inside(answer, "content", list))
+        if answer.get("stop_reason") == "pause_turn"
+        else (),
     )
 
 
