@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, assert_type
 
+from anthropic.types import ToolParam
 from openai import OpenAI
+from openai.types.chat import ChatCompletionToolParam
+from openai.types.responses import FunctionToolParam
 
 import windlass
 from windlass.context.select import Chosen, ChosenEntry
@@ -81,6 +84,12 @@ def typical(folder: Path) -> None:
 
     with OpenAI(api_key="none") as client:
         assert_type(windlass.wrap(client, "lean"), OpenAI)
+
+    for_claude: list[ToolParam] = [windlass.recall_tool("anthropic")]
+    for_chat: list[ChatCompletionToolParam] = [windlass.recall_tool("openai")]
+    for_responses: list[FunctionToolParam] = [windlass.recall_tool("responses")]
+    assert for_claude[0]["name"] == for_responses[0]["name"] == "recall"
+    assert for_chat[0]["type"] == "function"
 
     policy = windlass.Policy(profile="lean", images_after=None, compress=None)
     assert_type(policy.images.images_after, int | None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -28,6 +29,8 @@ from windlass.errors import UsageError
 
 AT_ONCE = {"commit": "at_once"}
 LOG = log(2)
+LOGS = [log(number) for number in range(3)]
+NOTE = re.compile(r"characters: call read_log again for all of it, (result_[0-9a-f]{8})")
 READ = [user("Go."), called(1, "read_log", {}), result(1, LOG)]
 REF = windlass.bound(READ).entries[2].reference
 
@@ -337,6 +340,27 @@ def test_a_loop_gets_an_original_back(name: str, monkeypatch: pytest.MonkeyPatch
     original = json.dumps(log(cut[0])[:30_000])[1:-1]  # as much as is given at once
     assert original not in bodies[first]
     assert all(original in body for body in bodies[first + 1 :])
+
+
+def test_a_reference_of_another_conversation_is_not_guessed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its beginning names nothing where a client has several, which may be of several people."""
+    with model_server(reads_logs(3)) as server:
+        server.lead(monkeypatch)
+        plain = anthropic.Anthropic()
+        client: Any = windlass.wrap(plain, {"profile": "lean", **AT_ONCE})
+        loops.claude(client, model="claude-sonnet-5")
+        (ref,) = {m[1] for m in NOTE.finditer(str(server.bodies[-1]["messages"]))}
+        for asked in (ref, ref[:13]):
+            assert client.windlass.answer(claude_call({"ref": asked}))["content"] in LOGS
+        request = loops.claude_request([user("Something else.")], "claude-sonnet-5")
+        client.messages.create(**request)
+        assert client.windlass.answer(claude_call({"ref": ref}))["content"] in LOGS
+        for asked in (ref[:13], "result_00000000", 7, ""):
+            answer = client.windlass.answer(claude_call({"ref": asked}))["content"]
+            assert "names no message here: no conversation has it" in answer
+        plain.close()
 
 
 def test_what_was_recalled_is_not_taken_away_again() -> None:

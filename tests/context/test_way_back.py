@@ -11,6 +11,8 @@ import anthropic
 import openai
 import pytest
 from google import genai
+from hypothesis import given
+from hypothesis import strategies as st
 
 import windlass
 from tests.context import loops
@@ -27,6 +29,7 @@ CLIENTS: dict[str, Callable[[], Any]] = {
 }
 AT_ONCE = {"commit": "at_once"}
 PROSE = "\n".join(f"Line {at} says that all is well with it, as before." for at in range(900))
+CLAUDE, BOUND = "anthropic/claude-sonnet-4-5", "anthropic/claude-opus-5-5"
 TWICE = {"idempotentHint": True}
 NOTE = re.compile(r"\[(?:Cut from ([\d,]+) characters|(\d+) chars): ([^\]]*)\]")
 
@@ -304,6 +307,68 @@ class TestNotes:
     def test_a_tool_of_that_name_for_something_else_is_none(self) -> None:
         tools = [definition("recall", takes=("query",))]
         assert window("send_all", {"id": "7"}, tools=tools) == PROSE
+
+    def test_calls_in_a_row_are_told_in_a_line_where_nothing_else_is_said(self) -> None:
+        """As loops are that ask for a state again and again."""
+        for words, name, folded in (
+            ("", "get_job", True),
+            ("I look again. It takes its time.", "get_job", False),
+            ("", "poll_job", False),
+        ):
+            said = [user("Go.")]
+            for number in range(6):
+                text = f"Error: attempt {number} refused by {'a very busy host ' * 20}"
+                said += [called(number, name, {"id": "7"}, words), result(number, text)]
+            shown = windlass.bound(said, policy=AT_ONCE).messages
+            assert (len(shown) < len(said)) is folded
+            assert folded or [one for one in shown if one["role"] == "assistant"] == said[1::2]
+
+
+READERS = ("read_log", "get_order", "bash", "grep")
+OTHERS = ("send_log", "ask_user", "get_next_job", "Task", "weather")
+TURNS = st.lists(
+    st.tuples(
+        st.sampled_from((*READERS, *OTHERS)),
+        st.integers(0, 3),
+        st.sampled_from([1, 12, 120, 900]),
+        st.sampled_from(["", "I look.", "I look at the next part of it. " * 100]),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@pytest.mark.parametrize("profile", ["default", "lean", "careful"])
+@given(TURNS, st.sampled_from(["priced", "at_once"]), st.sampled_from([None, CLAUDE, BOUND]))
+def test_whatever_is_shortened_can_be_had_again(
+    profile: str, turns: list[tuple[str, int, int, str]], commit: str, model: str | None
+) -> None:
+    """Call by call: what may not be given again stays, and each note names its result's tool."""
+    context = windlass.Context(model, {"profile": profile, "commit": commit})
+    context.append(user("Find out which order is late."))
+    tools: list[str] = []
+    for number, (name, given_, lines, words) in enumerate(turns):
+        text = "\n".join(f"{name} {given_}: line_{line} is well" for line in range(lines))
+        arguments = {"command": f"cat {given_}.log"} if name == "bash" else {"number": given_}
+        tools.append(name)
+        for message in (called(number, name, arguments, words), result(number, text)):
+            context.append(message)
+        window = context.window()
+        for entry in window.entries:
+            if entry.action == "shown" or entry.because in ("repeat", "encode"):
+                continue
+            assert entry.position is not None
+            assert entry.position > 0
+            assert tools[(entry.position - 1) // 2] in READERS
+            if entry.action == "replaced":
+                assert entry.position % 2 == 0
+        for message in window.messages:
+            for note in NOTE.finditer(str(message["content"])):
+                assert re.match(
+                    r"(?:call|run it again with|read (?:it|lines [\d-]+) again with) "
+                    rf"(?:{'|'.join(READERS)})\b.*, result_[0-9a-f]{{8}}$",
+                    note[3],
+                ), note[0]
 
 
 @pytest.fixture

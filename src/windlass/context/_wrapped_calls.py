@@ -202,13 +202,16 @@ class WrapReport:
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""
     ) -> str:
-        """The original behind a reference in any of the conversations; see `ChatWindow.recall`."""
-        told = ""
-        for context in self._contexts():
-            if context.knows(ref):
+        """The original behind a reference in any of the conversations; see `ChatWindow.recall`.
+
+        Where there are several, the beginning of a reference is none: it might mean another's.
+        """
+        contexts = self._contexts()
+        for context in contexts:
+            if len(contexts) == 1 or context.knows(ref):
                 return context.recall(ref, grep, lines, path, part)
-            told = told or context.recall(ref, grep, lines, path, part)
-        return told or f"The reference {ref!r:.200} names no message: {_UNKNOWN}"
+        why = "no conversation has it" if contexts else _UNKNOWN
+        return f"The reference {ref!r:.200} names no message here: {why}"
 
     def answer(self, block: Any) -> Any:
         """The result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
@@ -216,8 +219,9 @@ class WrapReport:
 
     def original(self, ref: str) -> Message | None:
         """The message behind a reference in any of the conversations (None: in none)."""
-        originals = (context.original(ref) for context in self._contexts())
-        return next((one for one in originals if one is not None), None)
+        contexts = self._contexts()
+        known = (one for one in contexts if len(contexts) == 1 or one.knows(ref))
+        return next((one.original(ref) for one in known), None)
 
     def __str__(self) -> str:
         calls = self.answered

@@ -32,7 +32,7 @@ from windlass.window.driver import AskedCall, Driver, NextCall
 from windlass.window.entries import Drop, Entry, Replace
 from windlass.window.intake import OWN_KEYS, Intake, Taken, said_at
 from windlass.window.options import Policy
-from windlass.window.originals import RECALL, matching, meant, part_of, reference
+from windlass.window.originals import RECALL, is_whole, matching, meant, part_of, reference
 from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.reruns import Reruns
 from windlass.window.steps import bound_thinking, planner_of, steps
@@ -403,8 +403,8 @@ class Context:
         self._last = None
 
     def knows(self, ref: str) -> bool:
-        """Whether a reference means one of the messages."""
-        return self.original(ref) is not None
+        """Whether a whole reference, not the beginning of one, means one of the messages."""
+        return is_whole(ref) and self.original(ref) is not None
 
     def recall(
         self, ref: str, grep: str = "", lines: str = "", path: str = "", part: str = ""

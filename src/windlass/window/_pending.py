@@ -45,7 +45,7 @@ _PLACEHOLDER_CHARS = 1 + 300 + len("result_")
 _KEEPING = frozenset({"encode", "repeat", "expand", "repair", "strip"})
 """Edits after which everything that was said is still in view."""
 _OWN_WORDS = frozenset({"truncate", "supersede"})
-"""Edits of what a model wrote, which no tool gives again."""
+"""Edits of the arguments of calls, which no tool gives again."""
 _THINKING = ("part:thinking", "part:redacted_thinking")
 """Anthropic's thinking blocks, in a chat message that has them among its parts."""
 
@@ -467,11 +467,14 @@ class PendingEdits:
         """Whether what a proposal hides can be had again; it is no matter where settings ask it."""
         if self._rules.reruns is None or proposal.must or proposal.because in _KEEPING:
             return True
-        own_words = proposal.because in _OWN_WORDS
-        return all(
-            self.gives_again(at) if role == "tool" else role == "assistant" and not own_words
-            for at, role in ((at, self.original(at).role) for at in proposal.span)
-        )
+        return all(self._can_be_had(at, proposal.because) for at in proposal.span)
+
+    def _can_be_had(self, at: int, because: Because) -> bool:
+        """Whether a tool gives what an edit hides of a message; of a call nothing is hidden."""
+        message = self.original(at)
+        if message.role == "tool":
+            return self.gives_again(at)
+        return message.role == "assistant" and not message.text and because not in _OWN_WORDS
 
     # ---- what every edit must keep -----------------------------------------------------
 

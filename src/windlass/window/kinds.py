@@ -171,7 +171,7 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
     tool = _TOOLS.get(plain_name(call.name))
     shell = _shell(call, tool)
     if shell is not None:
-        return _of_shell(shell, command_of(arguments_of(call)), text)
+        return _of_shell(shell, command_in(arguments_of(call)), text)
     if tool is None:
         return "file" if facts is not None and facts.writes else look_of(text)
     if tool.kind == "file" and tool.reads:
@@ -271,21 +271,7 @@ def command_of(call: ToolCall) -> str:
     is_shell = tool.is_shell or tool.kind == "listing" if tool else _SHELLS.search(name)
     arguments = arguments_of(call)
     given = arguments.get("action") or arguments  # OpenAI's own shells
-    if not is_shell:
-        return ""
-    if not isinstance(given, Mapping):
-        return ""
-    for name in (*COMMANDS, "commands"):
-        match given.get(name):
-            case str(command):
-                return command
-            case ["bash" | "sh" | "zsh" | "/bin/bash" | "/bin/sh", "-c" | "-lc", str(command)]:
-                return command
-            case [*words] if words and all(isinstance(word, str) for word in words):
-                return "\n".join(words) if name == "commands" else shlex.join(words)
-            case _:
-                continue
-    return ""
+    return command_in(given) if is_shell and isinstance(given, Mapping) else ""
 
 
 @lru_cache(maxsize=512)
@@ -362,18 +348,18 @@ def _shell(call: ToolCall, tool: _Tool | None) -> Shell | None:
     if tool is not None and not tool.is_shell and tool.kind != "listing":
         return None
     arguments = arguments_of(call)
-    command = command_of(arguments)
+    command = command_in(arguments)
     if not command or (command in _EDITOR_VERBS and len(arguments) > 1):
         return None
     return read_shell(command)
 
 
-def command_of(arguments: Mapping[str, Any]) -> str:
+def command_in(arguments: Mapping[str, Any]) -> str:
     r"""The shell command among the arguments of a call; empty: there is none.
 
     OpenAI's shells have it in a list: of commands, or of the words of one.
 
-    >>> command_of({"commands": ["cd src", "ls"]}), command_of({"command": ["bash", "-lc", "ls"]})
+    >>> command_in({"commands": ["cd src", "ls"]}), command_in({"command": ["bash", "-lc", "ls"]})
     ('cd src\nls', 'ls')
     """
     if command := _text_of(arguments, COMMANDS):

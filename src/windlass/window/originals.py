@@ -43,6 +43,11 @@ def reference(message: Message) -> str:
     return f"{REF}{message.content_hash[:_DIGITS]}"
 
 
+def is_whole(ref: object) -> bool:
+    """Whether it is as long as a reference is, and no beginning of one."""
+    return isinstance(ref, str) and len(ref.strip().removeprefix(REF)) >= _DIGITS
+
+
 def file_name(message: Message) -> str:
     """What the file of an original is called: a reference with the whole hash."""
     return f"{REF}{message.content_hash}"
