@@ -225,6 +225,11 @@ def _block(block: Mapping[str, Any], role: str, where: str) -> Iterator[str]:
             text = block.get("text")
             if not isinstance(text, str) or not text.strip():
                 yield f"{where}: text content blocks must contain non-whitespace text"
+            if role == "user" and block.get("citations"):  # since version 2026-10-21
+                yield f"{where}: citations stand in assistant messages"
+        case "document":
+            if role != "user":  # since version 2026-10-21
+                yield f"{where}: documents stand in user messages"
         case "image":
             if role != "user":
                 yield f"{where}: images stand in user messages"

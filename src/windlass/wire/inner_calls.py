@@ -18,7 +18,6 @@ from windlass.wire.thinking import is_thinking
 _USE: Final = "_tool_use"
 _RESULT: Final = "_tool_result"
 _ITEM: Final = "item:"
-_CALLER: Final = '"caller"'
 _APPROVAL: Final = "mcp_approval_request"
 
 
@@ -29,10 +28,7 @@ def calls_made(message: Message) -> Iterator[str]:
             if use := _use(part):
                 yield use
             elif part.kind.startswith(_ITEM) and not part.kind.endswith("_output"):
-                item = json.loads(part.data)
-                key = "id" if part.kind.endswith(_APPROVAL) else "call_id"
-                if isinstance(item.get(key), str):
-                    yield item[key]
+                yield from _texts(part, "id" if part.kind.endswith(_APPROVAL) else "call_id")
 
 
 def calls_named(message: Message) -> Iterator[str]:
@@ -43,16 +39,20 @@ def calls_named(message: Message) -> Iterator[str]:
         if answered := _answered(part):
             yield answered
         elif part.kind.startswith(_ITEM):
-            item = json.loads(part.data)
-            for key in ("call_id", "approval_request_id"):
-                if isinstance(item.get(key), str):
-                    yield item[key]
-        if _CALLER in part.data:
+            yield from _texts(part, "call_id")
+            yield from _texts(part, "approval_request_id")
+        if '"caller"' in part.data:
             held = json.loads(part.data)
             caller = held.get("caller") if isinstance(held, Mapping) else None
-            for key in ("caller_id", "tool_id"):
-                if isinstance(caller, Mapping) and isinstance(caller.get(key), str):
-                    yield caller[key]
+            ids = map(caller.get, ("caller_id", "tool_id")) if isinstance(caller, Mapping) else ()
+            yield from (id_ for id_ in ids if isinstance(id_, str))
+
+
+def _texts(part: Opaque, key: str) -> Iterator[str]:
+    """The text under a key of the object that a part holds, if there is one."""
+    held = json.loads(part.data) if f'"{key}"' in part.data else {}
+    if isinstance(held, Mapping) and isinstance(held.get(key), str):
+        yield held[key]
 
 
 def _use(part: Part) -> str:
