@@ -340,11 +340,14 @@ class BaseStore(ABC, Generic[_Session]):
     def _without_running(
         self, chosen: list[tuple[int, str]]
     ) -> tuple[list[tuple[int, str]], list[str]]:
-        """These sessions without those that somebody runs, and the names of those."""
+        """These sessions without those that somebody runs, and which he runs."""
         holders = self._holders()
         held = {name for name, each in holders.items() if each.state != "broken off"}
-        running = [name for _, name in chosen if held and self._topmost(name) in held]
-        return [each for each in chosen if each[1] not in running], running
+        above = [(each, self._topmost(each[1])) for each in chosen if held]
+        running = dict.fromkeys(name for _, name in above if packing.text(name) in held)
+        if not running:
+            return chosen, []
+        return [each for each, name in above if name not in running], [*running]
 
     def _with_children(self, chosen: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """These sessions, and all that ran under them."""

@@ -137,7 +137,8 @@ def what_was_begun(store: Store, session_id: str) -> tuple[SessionStart, dict[st
     start = store.start(session_id)
     if start.cascade.get(OPERATORS) != _FORM:
         raise UsageError(
-            f"session {session_id!r} ran a cascade, not a task file; only tasks can be resumed"
+            f"session {session_id!r} ran a cascade, not a task file: windlass run --resume"
+            f" {session_id}"
         )
     finished: dict[str, Done] = {}
     for outcome in store.outcomes(session_id):
