@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ import httpx
 import pytest
 
 import windlass
-from windlass.context.bound import forget
+from tests.support.linear_time import assert_linear, repeated
 from windlass.engine.tasks.job import declared_notes
 from windlass.providers._refusals import Endpoint
 from windlass.providers.litellm import failure_of
@@ -25,14 +24,6 @@ from windlass.safety.redaction import (
 from windlass.tools.base import ToolContext
 from windlass.tools.data.charts import create_chart
 
-CHARS = 200_000
-TIMES = 4
-MOST_TIMES = 8
-"""How much longer so many times the text may take: what grows with the square takes 16 times."""
-UNMEASURED_S = 0.1
-CEILING_S = 5.0
-TRIES = 3
-
 CALLS: dict[str, dict[str, Any]] = {
     "read_file": {"path": "src/a.py"},
     "grep": {"pattern": "x"},
@@ -43,34 +34,6 @@ CALLS: dict[str, dict[str, Any]] = {
     "look_up": {"order": 1},
 }
 """Calls whose results are of all kinds."""
-
-
-def seconds(work: Callable[[str], object], text: str) -> float:
-    forget()
-    before = time.process_time()
-    work(text)
-    return time.process_time() - before
-
-
-def assert_linear(work: Callable[[str], object], shape: Callable[[int], str]) -> None:
-    """Time grows as the text does; the least of several tries counts, for the machine is shared."""
-    small = large = float("inf")
-    for _ in range(TRIES):
-        small = min(small, seconds(work, shape(CHARS // TIMES)))
-        assert small < CEILING_S
-        large = min(large, seconds(work, shape(CHARS)))
-        if large >= CEILING_S:
-            break
-        if large <= MOST_TIMES * small + UNMEASURED_S:
-            return
-    pytest.fail(f"{CHARS // TIMES:,} characters take {small:.2f} s, {CHARS:,} take {large:.2f} s")
-
-
-def repeated(unit: str, *, before: str = "", behind: str = "") -> Callable[[int], str]:
-    def shape(chars: int) -> str:
-        return before + (unit * (chars // len(unit) + 1))[:chars] + behind
-
-    return shape
 
 
 def exchange(number: int, name: str, arguments: Any, result: str) -> list[dict[str, Any]]:

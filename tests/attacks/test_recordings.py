@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,12 @@ from hypothesis import strategies as st
 import windlass as library
 from tests.cli.conftest import CommandLine, windlass
 from tests.engine.harness import by_phase, call, calls, cascade, phase
-from tests.importing.making import Session, text, used
+from tests.importing.making import Session, text, used, write_lines
 from tests.support.importing_odd_files import FILES
+from tests.support.importing_otel import export, span
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
+from windlass.importing.streams import recordings
 
 __all__ = ["windlass"]
 
@@ -219,3 +222,49 @@ def test_an_answer_that_is_deep_does_not_match_a_schema_that_names_itself(
         said = windlass("run", "one.json")
         assert "Traceback" not in said.err
         assert said.code == 1 or levels < 100, said.err
+
+
+# ---- spans without content ----------------------------------------------------------
+
+
+def test_twenty_thousand_spans_without_content_are_read(tmp_path: Path) -> None:
+    """It did not end: each call was read with a list of all before it."""
+    exports = (export(*map(span, range(at, at + 500))) for at in range(0, 20_000, 500))
+    path = write_lines(tmp_path / "x.jsonl", exports)
+    began = time.process_time()
+    read = list(recordings(path))
+    assert time.process_time() - began < 20  # a sixth of it where nothing else runs
+    calls = [call for one in read for call in one.calls]
+    assert len({call.id for call in calls}) == 20_000
+    assert max(len(one.messages) for one in read) <= 1_000
+    assert [one.kind for one in read[:2]] == ["session", "branch"]
+    assert len({one.name for one in read}) == len(read)
+    assert {one.parent for one in read[1:]} == {read[0].name}
+
+
+def test_each_of_them_is_in_the_bill_once(windlass: CommandLine) -> None:
+    path = windlass.folder / "x.jsonl"
+    write_lines(path, [export(*map(span, range(1_200)))])
+    for _ in range(2):
+        said = windlass("import", "x.jsonl", "--json")
+        assert said.code == 0, said.err
+        sessions = said.json["sessions"]
+        assert [one["calls"] for one in sessions] == [500, 500, 200]
+        assert sum(one["tokens_in"] for one in sessions) == 1_200 * 100
+    listed = windlass("query", "SELECT SUM(tokens_in) AS n FROM unified_logs", "--json").json
+    assert listed[0]["n"] == 1_200 * 100
+
+
+def test_branches_that_share_their_beginnings_are_counted_whole(windlass: CommandLine) -> None:
+    session = Session()
+    for number in range(4_000):
+        record = session.answer(f"m{number}", text("x"))
+        session.answer(f"b{number}", text("y"))
+        session.last = record["uuid"]
+    write_lines(windlass.folder / "s.jsonl", session.records)
+    began = time.monotonic()
+    said = windlass("import", "s.jsonl")
+    assert time.monotonic() - began < 60
+    assert "branches of more than 1,000,000 messages" in said.err
+    assert "Traceback" not in said.err
+    assert windlass("sessions", "--json").json == []

@@ -118,15 +118,14 @@ def tool_result_name(ref: str) -> str:
 
 def against(base: Sequence[_Item], now: Sequence[_Item]) -> list[_Item | list[int]]:
     """`now` as a list against `base`: `[from, to]` for runs of it, else the entries."""
-    same = 0
-    for old, new in zip(base, now, strict=False):
-        if old != new:
-            break
-        same += 1
+    same = len(base)
+    if now[:same] != base:  # which is quick, and mostly the case
+        pairs = enumerate(zip(base, now, strict=False))
+        same = next((at for at, (old, new) in pairs if old != new), min(len(base), len(now)))
     packed: list[_Item | list[int]] = [[0, same]] if same else []
     if same == len(now):
         return packed
-    places = {entry: place for place, entry in enumerate(base) if place >= same}
+    places = {base[place]: place for place in range(same, len(base))}
     run: list[int] | None = None
     for entry in now[same:]:
         place = places.get(entry)

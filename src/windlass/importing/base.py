@@ -130,11 +130,26 @@ class ListOfForm:
         if form != "openai":
             self._reader = cast("ListForm", import_module(LIST_MODULES[form])).list_reader()
         self._open = False
-        self.messages: list[Message] = []
+        self._messages: list[Message] = []
+        self._pieces: list[Message] = []
+        """Of the last message, which is an answer, where there are several."""
+
+    @property
+    def messages(self) -> list[Message]:
+        """What was read so far."""
+        if self._pieces:
+            self._messages[-1] = joined(self._messages[-1], *self._pieces)
+            self._pieces = []
+        return self._messages
+
+    @property
+    def last(self) -> tuple[int, str]:
+        """How many messages there are, and the role of the last, also while its pieces come in."""
+        return len(self._messages), self._messages[-1].role if self._messages else ""
 
     def add(self, item: object) -> None:
         """Read the next object."""
-        where = f"message {len(self.messages)}"
+        where = f"message {len(self._messages)}"
         try:
             if not isinstance(item, Mapping):
                 raise SequenceError(f"{where}: a message is an object")
@@ -149,7 +164,8 @@ class ListOfForm:
             return
         for message in reading.messages:
             if reading.joins and self._open:
-                self.messages[-1] = joined(self.messages[-1], message)
+                self._take(message)
+                self._pieces.append(message)
             else:
                 self._append(message)
             self._open = reading.joins
@@ -159,9 +175,12 @@ class ListOfForm:
         self._open = False
 
     def _append(self, message: Message) -> None:
+        self._take(message)
+        self.messages.append(message)
+
+    def _take(self, message: Message) -> None:
         if self._limit is not None:
             self._limit.take(message)
-        self.messages.append(message)
 
 
 def read_list(

@@ -16,6 +16,7 @@ from windlass.importing.base import Answers, object_of, text_of
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.json_files import HEAD, LONGEST, RecordedFile, size_text
 from windlass.importing.recording import Recording
+from windlass.safety.files import UnreadableError, read_text
 from windlass.safety.foreign import parse_recorded
 
 _REQUEST: Final = ".request.json"
@@ -76,8 +77,8 @@ class BodyFolder(RecordedFile):
             if path.stat().st_size > LONGEST:
                 self.skipped[f"bodies of more than {size_text(LONGEST)}"] += 1
                 return None
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            text = read_text(path, LONGEST)
+        except (OSError, UnreadableError):
             self.skipped["bodies that cannot be read"] += 1
             return None
         try:

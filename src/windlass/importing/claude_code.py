@@ -145,6 +145,8 @@ class _Node:
 
     parent: int | None
     chain: str
+    root: int
+    """The first node of its path."""
     messages: list[Message] = field(default_factory=list[Message])
     answer: str = ""
     request: str = ""
@@ -242,7 +244,8 @@ class _Tree:
         if at is None:
             at = self._of_content[key] = len(self._nodes)
             chain = self._chain(record)
-            self._nodes.append(_Node(parent, chain, time=time_of(record.get("timestamp"))))
+            root = at if parent is None else self._nodes[parent].root
+            self._nodes.append(_Node(parent, chain, root, time=time_of(record.get("timestamp"))))
             if parent is not None:
                 self._nodes[parent].ended = False
         node = self._nodes[at]
@@ -327,7 +330,7 @@ class _Tree:
         self._limit.take(message)
         if call is not None:
             self._of_call.setdefault(call.id, at)
-        node.messages = [joined(node.messages[0], message) if node.messages else message]
+        node.messages.append(message)
 
     def take_attachment(self, record: Record) -> int | None:
         """What the client added for the model: a listing, a reminder, a file."""
@@ -375,12 +378,15 @@ class _Tree:
 
         `main` is the name of the session's own recording, if there is one already.
         """
+        for node in self._nodes:
+            if node.answer and len(node.messages) > 1:
+                node.messages = [joined(*node.messages)]
         ends = [at for at, node in enumerate(self._nodes) if node.ended]
         # The session first; among ends with the same beginning, the one that was reached last.
         ends.sort(
             key=lambda at: (
                 self._nodes[at].chain != "",
-                self._path(at)[0],
+                self._nodes[at].root,
                 -self._nodes[at].last,
             )
         )
@@ -412,6 +418,7 @@ class _Tree:
                 messages += node.messages
             if not calls:
                 continue
+            self._limit.take_again(len(messages))
             kind: Kind = "session"
             name = own
             chain = self._nodes[end].chain

@@ -16,10 +16,19 @@ from typing import Any, Final
 
 from windlass.importing.base import object_of, text_of, time_of
 from windlass.importing.exchanges import Exchange
+from windlass.messages import canonical_json
 
 TYPES: Final = frozenset({"api-request", "api-request-shape", "api-request-blob"})
 _OWN: Final = ("id", "uuid", "requestId", "requestDigest", "digest", "hash")
 """Keys by which a later request may name an earlier one."""
+
+
+_TOGETHER: Final = 64
+"""Records of users that may have been sent as one message before the next request is recorded."""
+_MOST_HASHES: Final = 10_000_000
+"""Messages that all requests of a file may have together."""
+_MOST_CHARS: Final = 1 << 31
+"""Characters that they may have: a request is recorded by what it adds to an earlier one."""
 
 
 @dataclass(slots=True)
@@ -36,15 +45,27 @@ class _Request:
 class RecordedRequests:
     """The requests in a session's file, read record by record."""
 
-    _messages: dict[str, Any] = field(default_factory=dict[str, Any])
-    """Messages by their hash."""
+    _messages: dict[str, tuple[Any, int]] = field(default_factory=dict[str, tuple[Any, int]])
+    """Messages by their hash, each with its characters."""
     _answers: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    _blocks: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """The blocks of each answer."""
     _changed: set[str] = field(default_factory=set[str])
     _unsent: list[Any] = field(default_factory=list[Any])
     """The blocks of users since the last request."""
+    _waiting: int = 0
+    """How many records they are of."""
     _requests: list[_Request] = field(default_factory=list[_Request])
+    _open: dict[int, _Request] = field(default_factory=dict[int, _Request])
+    """Those without an answer, by their number."""
+    _open_of: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    """Their numbers by the name that the provider gave each."""
     _named: dict[str, _Request] = field(default_factory=dict[str, _Request])
+    _hashes: int = 0
+    """How many messages the requests have together."""
     _shapes: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    _shape_of: dict[str, int] = field(default_factory=dict[str, int])
+    """The last shape with a text, by that text."""
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Take in the next record of the session itself."""
@@ -57,18 +78,25 @@ class RecordedRequests:
             case "api-request-blob" if isinstance(message, Mapping):
                 self._keep(message)
             case "api-request-shape":
+                self._shape_of |= dict.fromkeys(_texts(record), len(self._shapes))
                 self._shapes.append(record)
             case "api-request":
                 self._take_request(record)
 
     def _keep(self, message: Mapping[str, Any]) -> None:
-        self._messages[hash_of(message)] = message
+        text = _hashed_text(message)
+        self._messages[_hash(text)] = message, len(text)
 
     def _take_words(self, content: object) -> None:
         """Take in words of a user, or results: those of several calls are sent as one message."""
         self._keep({"role": "user", "content": content})
         self._unsent += content if isinstance(content, list) else []
-        if self._unsent != content:
+        self._waiting += 1
+        if self._waiting <= _TOGETHER:
+            self._keep_together()
+
+    def _keep_together(self) -> None:
+        if self._waiting > 1:
             self._keep({"role": "user", "content": self._unsent.copy()})
 
     def _take_answer(self, message: Mapping[str, Any], request: str) -> None:
@@ -77,12 +105,15 @@ class RecordedRequests:
             return
         if ident not in self._answers:
             self._answers[ident] = {**message, "content": []}
-            open_ones = [one for one in self._requests if not one.answer]
-            same = [one for one in open_ones if request and one.request == request]
-            if open_ones:
-                (same or open_ones)[-1].answer = ident
-        answer = self._answers[ident]["content"]
-        answer += [block for block in content if block not in answer]
+            if self._open:
+                same = self._open_of.get(request) if request else None
+                one = self._open.pop(same[-1] if same else next(reversed(self._open)))
+                self._open_of[one.request].pop()
+                one.answer = ident
+        told = [(ident, canonical_json(block)) for block in content]
+        new = [block for block, name in zip(content, told, strict=True) if name not in self._blocks]
+        self._answers[ident]["content"] += new
+        self._blocks.update(told)
         self._changed.add(ident)
 
     def _take_request(self, record: Mapping[str, Any]) -> None:
@@ -90,7 +121,9 @@ class RecordedRequests:
             content = self._answers[ident]["content"]
             self._keep({"role": "assistant", "content": content.copy()})
         self._changed.clear()
+        self._keep_together()
         self._unsent.clear()
+        self._waiting = 0
         base, keep, tail = record.get("base"), record.get("keep"), record.get("tail")
         hashes: list[str] | None = []
         if base:
@@ -99,12 +132,17 @@ class RecordedRequests:
             hashes = None if kept is None or not isinstance(keep, int) else kept[:keep]
         if hashes is not None and isinstance(tail, list):
             hashes = [*hashes, *map(str, tail)]
+        self._hashes += len(hashes or ())
+        if self._hashes > _MOST_HASHES:
+            raise ValueError("more messages than are rebuilt")
         request = _Request(
             hashes,
             self._body(record),
             text_of(record, "requestId"),
             time_of(record.get("timestamp")),
         )
+        self._open[len(self._requests)] = request
+        self._open_of.setdefault(request.request, []).append(len(self._requests))
         self._requests.append(request)
         for key in _OWN:
             if isinstance(name := record.get(key), str):
@@ -115,16 +153,22 @@ class RecordedRequests:
         params = object_of(record.get("params"))
         named = {one for one in (*record.values(), *params.values()) if isinstance(one, str)}
         named -= {text_of(record, "type"), text_of(record, "sessionId")}
-        shapes = [one for one in self._shapes if not named.isdisjoint(_texts(one))]
-        shape = (shapes or self._shapes or [{}])[-1]
+        last = max((self._shape_of[one] for one in named if one in self._shape_of), default=-1)
+        shape = self._shapes[last] if self._shapes else {}
         inner = shape.get("shape")
         fields = inner if isinstance(inner, Mapping) else shape
         return {**params, **{key: fields[key] for key in ("system", "tools") if key in fields}}
 
     def exchanges(self, key: str) -> list[Exchange] | None:
-        """Every request with its answer; None where the request of an answer cannot be rebuilt."""
+        """Every request with its answer; None where the request of an answer cannot be rebuilt.
+
+        That is so, too, where all of them are longer than is read of one file.
+        """
         answered = {one.answer: one for one in self._requests if one.answer}
         if not answered or answered.keys() != self._answers.keys():
+            return None
+        hashes = (one for request in answered.values() for one in request.hashes or ())
+        if sum(self._messages[one][1] for one in hashes if one in self._messages) > _MOST_CHARS:
             return None
         rebuilt: list[Exchange] = []
         for ident, request in answered.items():
@@ -135,7 +179,7 @@ class RecordedRequests:
                 "system": None,
                 "model": answer.get("model"),
                 **request.body,
-                "messages": [self._messages[one] for one in request.hashes],
+                "messages": [self._messages[one][0] for one in request.hashes],
             }
             rebuilt.append(
                 Exchange(body, {**answer, "type": "message"}, key, request.time, None, ident)
@@ -153,9 +197,16 @@ def _texts(record: Mapping[str, Any]) -> Sequence[str]:
 
 def hash_of(message: Mapping[str, Any]) -> str:
     """The hash that Claude Code gives a message: of its JSON without cache marks."""
-    text = json.dumps(
+    return _hash(_hashed_text(message))
+
+
+def _hashed_text(message: Mapping[str, Any]) -> str:
+    return json.dumps(
         _without_marks(message), sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )
+
+
+def _hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

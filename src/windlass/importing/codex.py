@@ -126,10 +126,10 @@ class _Rollout:
             }
         if isinstance(output := payload.get("output"), Mapping):
             payload = {**payload, "output": text_of(output, "content") or json.dumps(output)}
-        messages = self._listed.messages
-        before = len(messages)
+        before, _ = self._listed.last
         self._listed.add(payload)
-        if len(messages) > before and messages[-1].role == "assistant":
+        count, role = self._listed.last
+        if count > before and role == "assistant":
             self._close()
             self._open = RecordedCall(before, model_of(self._model, "openai"), time=at)
             if self._early is not None:

@@ -48,6 +48,9 @@ PROVIDERS: Final[Mapping[FormName, str]] = {
     "anthropic": "anthropic",
     "gemini": "gemini",
 }
+_FOLLOWING: Final = 500
+"""Calls of one conversation whose lists nobody knows; for the next ones another begins. Each call's
+list is compared with others, and one without contents says the less the longer it is."""
 EVIDENCE: Final = "evidence"
 """The key under which a line of a log names its grade, if that is not A (`windlass export`)."""
 _BILLING: Final = "x-anthropic-billing-header"
@@ -67,6 +70,9 @@ class Exchange:
     id: str = ""
     grade: Grade = "A"
     """How good the evidence is that exactly this was sent."""
+    follows: bool = False
+    """Whether its list is that of the request before it of its key that follows, too, and behind it
+    its own two messages: the answer of then, and what was asked (which alone begins one)."""
 
 
 @dataclass(slots=True)
@@ -95,6 +101,7 @@ class Exchanges:
         self._chains: list[_Chain] = []
         self._ends: dict[tuple[str, str], _Chain] = {}
         """The chains by their key and the digest of their list."""
+        self._following: dict[str, _Chain] = {}
         self._first: dict[str, _Chain] = {}
 
     def add(self, exchange: Exchange) -> None:
@@ -124,11 +131,18 @@ class Exchanges:
             return
         if not items:  # as where a log begins with an answer: that was paid for all the same
             self._skipped["requests whose messages were not recorded"] += 1
-        digests = _digests(items)
-        chain, same = self._chain(exchange.key, form, digests)
+        if exchange.follows:
+            chain = self._following.get(exchange.key)
+            same = 0
+            if chain is None or len(chain.calls) >= _FOLLOWING:
+                chain, same = self._new_chain(exchange.key, form), 1
+                self._following[exchange.key] = chain
+        else:
+            digests = _digests(items)
+            chain, same = self._chain(exchange.key, form, digests)
+            self._ends[exchange.key, digests[-1] if digests else ""] = chain
         for item in items[same:]:
             chain.listed.add(item)
-        self._ends[exchange.key, digests[-1] if digests else ""] = chain
         chain.grade = max(chain.grade, exchange.grade, "C" if not items else "A")
         chain.tools = read_tools(request.get("tools"))
         chain.reply = reply
@@ -136,7 +150,7 @@ class Exchanges:
             self._limit.take(reply)
         chain.calls.append(
             RecordedCall(
-                len(chain.listed.messages),
+                chain.listed.last[0],
                 model_of(request.get("model") or model, PROVIDERS[form]),
                 usage,
                 exchange.cost,
@@ -152,13 +166,16 @@ class Exchanges:
                 return chain, at
         if key and (chain := self._ends.pop((key, ""), None)):
             return chain, 0
+        return self._new_chain(key, form), 0
+
+    def _new_chain(self, key: str, form: FormName) -> _Chain:
         chain = _Chain(key, form, ListOfForm(form, self._skipped, self._limit))
         if key in self._first:
             chain.kind, chain.first = "branch", self._first[key]
         elif key:
             self._first[key] = chain
         self._chains.append(chain)
-        return chain, 0
+        return chain
 
     def recordings(self, form: RecordingFormat, grade: Grade = "A") -> Iterator[Recording]:
         """The conversations, in the order of their first requests."""

@@ -18,6 +18,8 @@ LONGEST: Final = 64 << 20
 """The most bytes of a line, or of a file that is one JSON text, that are read into memory."""
 MOST: Final = 128 << 20
 """The most characters of messages and bytes of pictures in the conversations of one file."""
+MOST_AGAIN: Final = 1_000_000
+"""The most messages of all branches in the conversations of one file, each counted whole."""
 HEAD: Final = 40
 """The first records of a file, by which its format is recognised."""
 _RESOURCE_SPANS: Final = b"\x0a"
@@ -176,6 +178,7 @@ class MemoryLimit:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._chars = 0
+        self._again = 0
 
     def take(self, message: Message) -> None:
         """Count a message that is kept: its characters, and the bytes of its pictures.
@@ -187,4 +190,16 @@ class MemoryLimit:
             raise UsageError(
                 f"{str(self._path)!r} holds conversations of more than {size_text(MOST)}: more"
                 " than is kept in memory; split the file"
+            )
+
+    def take_again(self, messages: int) -> None:
+        """Count the messages of a branch, whose beginning may be that of others.
+
+        Raises UsageError where the limit is reached.
+        """
+        self._again += messages
+        if self._again > MOST_AGAIN:
+            raise UsageError(
+                f"{str(self._path)!r} holds branches of more than {MOST_AGAIN:,} messages together:"
+                " more than is kept in memory"
             )

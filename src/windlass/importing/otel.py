@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from windlass.importing.base import (
@@ -43,7 +44,6 @@ _UNKNOWN: Final = "[not recorded]"
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of the spans; each export of a collector is sorted by time."""
     exchanges = Exchanges(file.path, answers, file.skipped)
-    placeholders: dict[str, list[dict[str, Any]]] = {}
     for record in file.records():
         for span in sorted(_spans(record), key=lambda one: str(one.get("startTimeUnixNano", ""))):
             try:
@@ -58,10 +58,10 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
                 continue
             if not exchange.request["messages"]:
                 file.skipped["messages of calls whose content was not recorded"] += 1
-                earlier = placeholders.setdefault(exchange.key, [])
-                earlier.append({"role": "user", "content": _UNKNOWN})
-                exchange.request["messages"].extend(earlier)
-                earlier.append({"role": "assistant", "content": _UNKNOWN})
+                roles = ("assistant", "user")
+                told = [{"role": role, "content": _UNKNOWN} for role in roles]
+                request = {**exchange.request, "messages": told}
+                exchange = replace(exchange, request=request, follows=True)
             exchanges.add(exchange)
     yield from exchanges.recordings("otel", "C")
 
@@ -120,9 +120,10 @@ def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
     """The objects of a list that has an attribute for each of their fields."""
     objects: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
-        number, _, name = key.removeprefix(prefix).partition(".")
-        if key.startswith(prefix) and name and number.isdecimal():
-            objects.setdefault(int(number), {})[name] = value
+        if key.startswith(prefix):
+            number, _, name = key.removeprefix(prefix).partition(".")
+            if name and number.isdecimal():
+                objects.setdefault(int(number), {})[name] = value
     for one in objects.values():
         if calls := _indexed(one, "tool_calls."):
             one["tool_calls"] = calls

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from windlass.caching.meter import prefix_report
 from windlass.history.base import (
     Batch,
     CallRecord,
@@ -175,9 +174,12 @@ class _Writer:
         self._shown: list[ShownMessage] = []
         self._turn = 0
         self._tools = tuple(spec.to_openai() for spec in recording.tools or ())
-        head = self._counter.opening + self._counter.tools(recording.tools or ())
-        self._weighed = [("tools:", head)]
-        self._before: Sequence[tuple[str, int]] = ()
+        self._keys: list[str] = []
+        """Of what later calls see."""
+        self._tokens = self._counter.opening + self._counter.tools(recording.tools or ())
+        """Of a call that sees it all."""
+        self._before = 0
+        """Of the call before."""
 
     def write(self, parent: str | None) -> None:
         """Append batch by batch."""
@@ -298,7 +300,8 @@ class _Writer:
         """Let later calls see a message, in the form that an edit gave it."""
         form = message if edit is None or edit.replacement is None else edit.replacement
         tokens = self._counter.message(form)
-        self._weighed.append((form.key, tokens))
+        self._keys.append(form.key)
+        self._tokens += tokens
         if form is message or edit is None:
             self._shown.append(ShownMessage(ident, _WHY, tokens))
             return
@@ -316,17 +319,19 @@ class _Writer:
         return NodeType.USER if role == "user" else NodeType.SYSTEM
 
     def _call(self, at: int, call: RecordedCall) -> CallRecord:
-        sent = sum(tokens for _, tokens in self._weighed)
-        details: CallDetails = {"prefix": prefix_report(self._before, self._weighed)}
-        self._before = self._weighed.copy()
+        # A recording is one list that only grew: each call sees all that the one before saw.
+        details: CallDetails = {
+            "prefix": {"shared_tokens": self._before, "new_prefix": False, "broken_by": None}
+        }
+        self._before = self._tokens
         return CallRecord(
             trace_id=f"{self._session}-{at}",
             model=call.model,
             shown=tuple(self._shown),
-            request_hash=request_hash([key for key, _ in self._weighed[1:]], self._tools),
+            request_hash=request_hash(self._keys, self._tools),
             tools=self._tools,
-            sent_tokens=sent,
-            full_tokens=sent + self._saved,
+            sent_tokens=self._tokens,
+            full_tokens=self._tokens + self._saved,
             bodies=tuple(form for form, _ in self._forms),
             details=details,
         )

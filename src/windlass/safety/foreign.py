@@ -49,13 +49,21 @@ class DeepValueError(ValueError):
 
 def is_too_deep(value: Any) -> bool:
     """Whether values are nested more than `DEPTH` levels deep."""
-    level = [value] if isinstance(value, (Mapping, list, tuple)) else []
+    level = [value] if _holds_values(value) else []
     for _ in range(DEPTH + 1):
         held = (each.values() if isinstance(each, Mapping) else each for each in level)
-        level = [v for each in held for v in each if isinstance(v, (Mapping, list, tuple))]
+        level = [v for each in held for v in each if type(v) not in _LEAVES and _holds_values(v)]
         if not level:
             return False
     return True
+
+
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+"""Types of most values, which are known without a question to each class."""
+
+
+def _holds_values(value: Any) -> bool:
+    return isinstance(value, (Mapping, list, tuple))
 
 
 def parse_json(text: str | bytes) -> Any:

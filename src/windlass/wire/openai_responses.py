@@ -292,14 +292,14 @@ class ResponsesList:
 list_reader = ResponsesList
 
 
-def joined(before: Message, after: Message) -> Message:
-    """Two assistant messages joined into one, with the numbering continued."""
-    count = len(before.tool_calls)
-    return Message(
-        "assistant",
-        (*before.parts, *(_renumbered(part, count) for part in after.parts)),
-        (*before.tool_calls, *after.tool_calls),
-    )
+def joined(*messages: Message) -> Message:
+    """Assistant messages joined into one, with the numbering continued."""
+    parts: list[Part] = []
+    calls: list[ToolCall] = []
+    for message in messages:
+        parts += [_renumbered(part, len(calls)) for part in message.parts]
+        calls += message.tool_calls
+    return Message("assistant", tuple(parts), tuple(calls))
 
 
 def _renumbered(part: Part, count: int) -> Part:
