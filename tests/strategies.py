@@ -238,6 +238,35 @@ def conversations(draw: st.DrawFn, *, max_turns: int = 4, min_turns: int = 0) ->
     return spoken
 
 
+@st.composite
+def server_tool_conversations(draw: st.DrawFn) -> list[Message]:
+    """Replies with tools that Anthropic runs: answered at once, later, or never, in any order."""
+    ids = st.sampled_from(["s1", "s2", "s3"])
+    kinds = st.sampled_from(["server_tool_use", "mcp_tool_use"])
+
+    def use(id_: str, kind: str) -> Opaque:
+        data = {"type": kind, "id": id_, "name": "web_search", "input": {}}
+        return Opaque("anthropic", kind, json.dumps(data))
+
+    def result(id_: str) -> Opaque:
+        kind = "web_search_tool_result"
+        data = {"type": kind, "tool_use_id": id_, "content": []}
+        return Opaque("anthropic", kind, json.dumps(data))
+
+    blocks = st.lists(
+        st.builds(use, ids, kinds) | st.builds(result, ids) | st.just(Text("words")), max_size=4
+    )
+    spoken = [user("go")]
+    for number in range(draw(st.integers(1, 5))):
+        said = draw(blocks)
+        calls = [ToolCall(f"t{number}", "look", "{}")] if draw(st.booleans()) else []
+        if said or calls:
+            spoken += [assistant(*said, calls=calls), *(tool(call, "seen") for call in calls)]
+        if draw(st.booleans()):
+            spoken.append(user(f"word {number}"))
+    return spoken
+
+
 # ---- chat dicts ---------------------------------------------------------------------
 
 

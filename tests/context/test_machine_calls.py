@@ -192,6 +192,32 @@ def test_pairs_of_unknown_types_stay_together(call: Any, output: Any) -> None:
     assert "which is not open" in lost.entries[1].reason
 
 
+def test_what_the_provider_answers_itself_is_one_reply() -> None:
+    search: dict[str, Any] = {
+        "type": "tool_search_call",
+        "call_id": None,
+        "execution": "server",
+        "arguments": {},
+    }
+    found: dict[str, Any] = {
+        "type": "tool_search_output",
+        "call_id": None,
+        "execution": "server",
+        "tools": [],
+    }
+    said = {"type": "message", "role": "assistant", "content": "ok"}
+    listed = [GO, search, found, said, {"role": "user", "content": "on"}]
+    window = windlass.bound(listed, MODEL)
+    assert window.messages == listed
+    assert len(window.entries) == 3
+
+
+def test_a_window_of_a_window_is_the_same() -> None:
+    for kind in KINDS:
+        window = windlass.bound(rounds(kind), MODEL, "lean")
+        assert windlass.bound(window.messages, MODEL, "lean").messages == window.messages
+
+
 def test_an_approval_stays_with_its_request() -> None:
     listed = [GO]
     for turn in range(4):

@@ -132,6 +132,13 @@ def test_two_replies_in_a_row_hold_no_call_that_the_second_leaves_open() -> None
     assert "when the next reply came" in window.entries[1].reason
 
 
+def test_a_system_message_behind_the_users_ends_a_list() -> None:
+    listed = [GO, says(THOUGHT, TEXT), SPEAKS, {"role": "system", "content": "Be brief."}]
+    window = sent(listed, "anthropic/claude-opus-5-5")
+    assert blocks(window)[-1] == ("system", ["text"])
+    assert {one.action for one in window.entries} == {"shown"}
+
+
 @pytest.mark.parametrize("keep", [1, 2])
 def test_a_sliding_window_keeps_both_ends(keep: int) -> None:
     listed: list[Any] = [GO]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.strategies import png
+from tests.strategies import png, server_tool_conversations
 from tests.support.wire_formats import (
     CALL,
     FORMATS,
@@ -57,6 +57,13 @@ def test_every_body_is_accepted(wire: str, data: st.DataObject) -> None:
     assert json.loads(json.dumps(body, allow_nan=False)) == body
     assert [to_dict(message) for message in request.messages] == before
     assert body == FORMATS[wire].body(request, stream=stream, system_anywhere=anywhere)
+
+
+@given(server_tool_conversations(), st.sampled_from(["claude-sonnet-4-5", "claude-opus-5-5"]))
+def test_tools_of_anthropics_are_whole_or_paused(spoken: list[Message], model: str) -> None:
+    request = ask(*spoken, model=model, tools=(LOOK,))
+    body = anthropic.body(request)
+    assert problems("anthropic", body, model) == []
 
 
 @every_format

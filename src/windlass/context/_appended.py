@@ -138,6 +138,7 @@ class AppendedList:
         if self._list is None:
             return None
         objects, form = self._list.written(entries), self._list.name
-        if ANSWERED in repaired_ends(form, [entry.message for entry in entries], model):
+        messages = [entry.message for entry in entries]
+        if ANSWERED in repaired_ends(form, messages, model, system_anywhere=True):
             objects += [WrittenObject(one, ()) for one in self._list.opening()]
         return objects, form

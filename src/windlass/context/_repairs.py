@@ -15,10 +15,12 @@ from windlass.wire.forms import MODULES, TITLES, FormName
 from windlass.wire.repairs import bare_name, form_for, is_taken, repairs
 
 
-def repaired_ends(form: FormName, messages: Sequence[Message], model: str) -> list[str]:
+def repaired_ends(
+    form: FormName, messages: Sequence[Message], model: str, *, system_anywhere: bool
+) -> list[str]:
     """What is added or changed at the two ends of a list for `provider/model`, a sentence each."""
     written = cast("Format", import_module(MODULES[form]))
-    return written.repaired_ends(messages, bare_name(model))
+    return written.repaired_ends(messages, bare_name(model), system_anywhere=system_anywhere)
 
 
 def list_repairs(
@@ -52,7 +54,7 @@ def list_repairs(
         for sentence in sentences:
             if not is_taken(sentence, form, model):
                 yield _at(source, sentence)
-    yield from repaired_ends(form, messages, model)
+    yield from repaired_ends(form, messages, model, system_anywhere=anywhere)
 
 
 def _at(source: int | None, sentence: str) -> str:
@@ -75,7 +77,8 @@ def entry_repairs(
         for entry, sentences in zip(entries, written, strict=True)
     }
     spoken = any(not message.is_system for message in messages)
-    ends = repaired_ends(target, messages, model) if spoken else []
+    anywhere = target == form
+    ends = repaired_ends(target, messages, model, system_anywhere=anywhere) if spoken else []
     added = [] if where else [sentence for sentence in ends if sentence in (OPENED, ANSWERED)]
     for sentence in ends:
         if sentence not in added:

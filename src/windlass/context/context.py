@@ -280,6 +280,9 @@ class Context:
         one.
         """
         ident = self._list.places.get(_as_pin(which))
+        if ident is None and which in self._late():
+            self.pins |= {which}  # it is pinned when the results before it are there
+            return
         if ident is None:
             raise UsageError(
                 f"no message {which!r} to pin; there are {self._list.position} messages, and ids"
@@ -501,8 +504,11 @@ class Context:
 
     def unknown_pins(self) -> list[str | int]:
         """The pins that no message was found for."""
-        late = {key for one in self._list.intake.late for key in (one.item.id, one.source)}
-        return sorted(self.pins.difference(self._list.places, late), key=str)
+        return sorted(self.pins.difference(self._list.places, self._late()), key=str)
+
+    def _late(self) -> set[str | int | None]:
+        """The ids and positions of messages that wait for the results before them."""
+        return {key for one in self._list.intake.late for key in (one.item.id, one.source)}
 
     def now_said(self, messages: Sequence[Chat]) -> None:
         """Let windows show these objects, equal to those that were appended."""

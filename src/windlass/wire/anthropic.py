@@ -173,15 +173,19 @@ def _has_white_end(block: Mapping[str, Any]) -> bool:
 
 
 def _needs_answer(turns: Sequence[Mapping[str, Any]], model: str) -> bool:
-    if not turns or turns[-1]["role"] == "user":
-        return not turns
-    if is_paused(turns[-1]["content"]):
+    # A system message stands behind a user's.
+    last = next((turn for turn in reversed(turns) if turn["role"] != "system"), None)
+    if last is None or last["role"] == "user":
+        return last is None
+    if last is turns[-1] and is_paused(last["content"]):
         return False
-    takes_words = turns[-1]["role"] == "assistant" and claude_version(model) < ADAPTIVE
-    return not (takes_words and turns[-1]["content"][-1]["type"] == "text")
+    takes_words = last is turns[-1] and claude_version(model) < ADAPTIVE
+    return not (takes_words and last["content"][-1]["type"] == "text")
 
 
-def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:
+def repaired_ends(
+    messages: Sequence[Message], model: str, *, system_anywhere: bool = False
+) -> list[str]:
     """What `body` changes at the beginning and the end of messages, a sentence each."""
     request = Request(model, tuple(messages), 1)
     names = wire_names(request, PROVIDER)
@@ -191,7 +195,8 @@ def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:
         turns = (write_turns([one], request, names, system=False) for one in several)
         return next(filter(None, turns), [])
 
-    begins, ends = first(spoken), first(reversed(spoken))
+    begins, behind = first(spoken), reversed(spoken)
+    ends = first(one for one in behind if not (system_anywhere and one.is_system))
     said: list[str] = []
     if _needs_opening(begins):
         said.append(OPENED)

@@ -164,7 +164,9 @@ class Format(Protocol):
         """
         ...
 
-    def repaired_ends(self, messages: Sequence[Message], model: str) -> list[str]:
+    def repaired_ends(
+        self, messages: Sequence[Message], model: str, *, system_anywhere: bool = False
+    ) -> list[str]:
         """What `body` adds or changes at the beginning and the end of messages, a sentence each."""
         ...
 

@@ -185,7 +185,12 @@ def _needs_answer(contents: Sequence[Mapping[str, Any]]) -> bool:
     return not contents or contents[-1]["role"] == "model"
 
 
-def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:
+def repaired_ends(
+    messages: Sequence[Message],
+    model: str,
+    *,
+    system_anywhere: bool = False,  # noqa: ARG001 - no model has a place for it
+) -> list[str]:
     """What `body` adds at the beginning and the end of messages, a sentence each."""
     request = Request(model, tuple(messages), 1)
     names = wire_names(request, PROVIDER)

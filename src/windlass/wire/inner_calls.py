@@ -151,7 +151,9 @@ class ServerTools:
         for id_ in filter(None, map(_answered, reply.parts)):
             self._open.pop(id_, None)
             own.pop(id_, None)
-        revised = [] if self._resumed else self._closed("the next reply came")
+        # A program of the provider's may go on asking for results of the caller's tools.
+        goes_on = self._resumed and bool(reply.tool_calls)
+        revised = [] if goes_on else self._closed("the next reply came")
         self._resumed = False
         self._open |= {id_: (ident, part) for id_, part in own.items()}
         if own:

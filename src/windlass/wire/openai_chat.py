@@ -81,7 +81,12 @@ def body(request: Request, *, stream: bool = False, system_anywhere: bool = True
     return payload
 
 
-def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:  # noqa: ARG001
+def repaired_ends(
+    messages: Sequence[Message],  # noqa: ARG001 - one signature for all formats
+    model: str,  # noqa: ARG001
+    *,
+    system_anywhere: bool = False,  # noqa: ARG001
+) -> list[str]:
     """Nothing: a list may begin and end with anybody."""
     return []
 

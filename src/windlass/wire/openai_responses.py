@@ -99,7 +99,12 @@ def _defined(request: Request) -> list[ToolSpec]:
     return [spec for spec in request.tools if spec.own is not None or spec.name not in names]
 
 
-def repaired_ends(messages: Sequence[Message], model: str) -> list[str]:  # noqa: ARG001
+def repaired_ends(
+    messages: Sequence[Message],  # noqa: ARG001 - one signature for all formats
+    model: str,  # noqa: ARG001
+    *,
+    system_anywhere: bool = False,  # noqa: ARG001
+) -> list[str]:
     """Nothing: a list may begin and end with anybody."""
     return []
 
@@ -284,8 +289,9 @@ class ResponsesList:
             return ListReading((Message("tool", (part,), (), ident),))
         if kind.endswith("_output") and given.get("call_id"):
             return ListReading((Message("tool", (part,), (), str(given["call_id"])),))
-        if kind.endswith("_output") or kind in _OF_CLIENT:
+        if kind in _OF_CLIENT:
             return ListReading((Message("user", (part,)),))
+        # An output that names no call is its provider's own.
         return ListReading((Message("assistant", (part,)),), joins=True)
 
 
