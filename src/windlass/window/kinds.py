@@ -8,7 +8,6 @@ recognise is `text`, and touches nothing.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -258,7 +257,8 @@ def command_of(call: ToolCall) -> str:
             case ["bash" | "sh" | "zsh" | "/bin/bash" | "/bin/sh", "-c" | "-lc", str(command)]:
                 return command
             case [*words] if words and all(isinstance(word, str) for word in words):
-                return "\n".join(words) if name == "commands" else shlex.join(words)
+                quoted = " ".join(map("'{}'".format, words))
+                return "\n".join(words) if name == "commands" else quoted
             case _:
                 continue
     return ""
