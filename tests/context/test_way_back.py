@@ -245,6 +245,15 @@ class TestNotes:
         assert lines[low - 1] in shown
         assert lines[high + 1] in shown
 
+    def test_times_before_lines_are_no_numbers_of_them(self) -> None:
+        lines = [f"{12 + n // 60}:{n % 60:02}:00 worker {n * 7} took an item" for n in range(2_000)]
+        arguments = {"file_path": "a.log", "offset": 1, "limit": 2_000}
+        tools = [definition("Read", takes=self.RANGES)]
+        shown = window("Read", arguments, "\n".join(lines), turns=0, tools=tools)
+        low, high = self.lines(shown.rpartition("Full data: ")[2])
+        assert not any(line in shown for line in lines[low - 1 : high])
+        assert lines[low - 2] in shown
+
     def test_a_tool_without_ranges_is_called_again(self) -> None:
         text = "\n".join(f"value_{n} = call_of_{n * 7}()  # part {n} of it" for n in range(2_000))
         tools = [definition("read_file", takes=("path",))]
