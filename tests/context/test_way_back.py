@@ -72,6 +72,8 @@ class TestWhatIsGivenAgain:
             ("bash", {"command": "cd src && cat a.py 2>/dev/null | grep -n def | head -900"}),
             ("bash", {"command": "git -C repo log --stat -- src; ls -la"}),
             ("shell", {"command": ["bash", "-lc", "sed -n 1,900p a.py"]}),
+            ("shell", {"command": ["grep", "-rn", "late order", "src"]}),
+            ("local_shell", {"action": {"commands": ["cat a.py", "ls"]}}),
             ("exec_command", {"cmd": "rg --files | sort"}),
         ],
     )
@@ -129,6 +131,10 @@ class TestWhatIsGivenAgain:
             ("bash", {"command": "head -c 900 /dev/urandom"}),
             ("bash", {"command": "tail -f a.log"}),
             ("bash", {"command": "ls; ./deploy.sh"}),
+            ("shell", {"command": ["rm", "-v", "a.py"]}),
+            ("shell", {"command": ["grep", "a' ; rm b '"]}),
+            ("local_shell", {"action": {"commands": ["cat a.py", "make"]}}),
+            ("bash", {"restart": True}),
             ("bash", {"command": "python - <<'E'\nprint(1)\nE"}),
             ("bash", {"command": 'echo "unfinished'}),
         ],
@@ -238,6 +244,15 @@ class TestNotes:
         assert not any(lines[n] in shown for n in range(low, high + 1))
         assert lines[low - 1] in shown
         assert lines[high + 1] in shown
+
+    def test_times_before_lines_are_no_numbers_of_them(self) -> None:
+        lines = [f"{12 + n // 60}:{n % 60:02}:00 worker {n * 7} took an item" for n in range(2_000)]
+        arguments = {"file_path": "a.log", "offset": 1, "limit": 2_000}
+        tools = [definition("Read", takes=self.RANGES)]
+        shown = window("Read", arguments, "\n".join(lines), turns=0, tools=tools)
+        low, high = self.lines(shown.rpartition("Full data: ")[2])
+        assert not any(line in shown for line in lines[low - 1 : high])
+        assert lines[low - 2] in shown
 
     def test_a_tool_without_ranges_is_called_again(self) -> None:
         text = "\n".join(f"value_{n} = call_of_{n * 7}()  # part {n} of it" for n in range(2_000))

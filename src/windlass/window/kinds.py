@@ -8,7 +8,6 @@ recognise is `text`, and touches nothing.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -370,11 +369,17 @@ def command_in(arguments: Mapping[str, Any]) -> str:
             if name == "commands":
                 return "\n".join(words)
             is_script = _SCRIPT.fullmatch(" ".join(words[:2])) and len(words) > 2  # noqa: PLR2004
-            return str(words[2]) if is_script else shlex.join(words)
+            return str(words[2]) if is_script else " ".join(map(_quoted, words))
     return ""
 
 
 _SCRIPT: Final = re.compile(r"(?:\S*/)?(?:ba|z|da|k)?sh -l?c")
+_PLAIN_WORD: Final = re.compile(r"[\w@%+=:,./-]+")
+
+
+def _quoted(word: str) -> str:
+    """A word as a shell reads it. `shlex` is not pure: it can read standard input."""
+    return word if _PLAIN_WORD.fullmatch(word) else "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def _text_of(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:

@@ -113,18 +113,17 @@ class Reruns:
         if call is None:
             return False
         spec = self.specs.get(call.name)
-        words = _words(bare_name(call.name))
         said = _annotations(spec)
-        if not _ONCE.isdisjoint(words) or _CHANCE.search(_about(spec)):
-            return False
-        if said.get("readOnlyHint") is True:
-            return True
-        if said.get("idempotentHint") is True and said.get("destructiveHint") is False:
-            return True
-        if said.get("readOnlyHint") is False or said.get("destructiveHint") is True:
+        again = said.get("idempotentHint") is True and said.get("destructiveHint") is False
+        if not again and (said.get("readOnlyHint") is False or said.get("destructiveHint") is True):
             return False
         known = reads_only(call)
-        return _reads(words, call, spec) if known is None else known
+        if known is not None:
+            return known or said.get("readOnlyHint") is True
+        words = _words(bare_name(call.name))
+        if not _ONCE.isdisjoint(words) or _CHANCE.search(_about(spec)):
+            return False
+        return again or said.get("readOnlyHint") is True or _reads(words, call, spec)
 
     def hint(
         self, call: ToolCall, kind: Kind, text: str, *, part: bool, lines: Span | None = None
@@ -243,17 +242,25 @@ def numbers_of(lines: Span, text: str, call: ToolCall) -> Span | None:
     """
     shown = text.split("\n")
     if not command_of(call):
-        first, last = lines
-        ahead = (_GUTTER.match(line) for line in shown[first - 1 : first - 1 + _NEAR])
-        behind = (_GUTTER.match(line) for line in reversed(shown[max(0, last - _NEAR) : last]))
-        low, high = (next(filter(None, found), None) for found in (ahead, behind))
-        if low and high:
-            return int(low[1]), int(high[1])
+        places = range(lines[0] - 1, min(lines[1], len(shown)))
+        ends = (places[:_NEAR], places[: -_NEAR - 1 : -1])
+        numbers = [
+            next(filter(None, (_numbered(at, shown[at]) for at in end)), None) for end in ends
+        ]
+        match numbers:
+            case [(int(low), int(first)), (int(high), int(last))] if last - first == high - low:
+                return first, last
     if _WRAPPED.match(text):
         return None
     reads = None if command_of(call) else touched(call).reads
     ahead_of = reads.first - 1 if reads else 0
     return lines[0] + ahead_of, lines[1] + ahead_of
+
+
+def _numbered(at: int, line: str) -> Span | None:
+    """The place of a line and the number that stands before it."""
+    match = _GUTTER.match(line)
+    return (at, int(match[1])) if match else None
 
 
 def lines_left_out(text: str, shown: str, starts: Sequence[int] | None) -> Span | None:
