@@ -107,6 +107,7 @@ def test_in_any_session_that_is_recorded(
     deep = folder / "src" / "deep"
     deep.mkdir(parents=True)
     agent = RecordingAgent(folder, "s1", *(["--redact"] if redact else []))
+    agent.run("Bash", {"command": "true"}, bash("begun"))
     side: RecordingAgent | None = None
     talk = Talk(folder, redact)
     for drawn, moment, command in steps:

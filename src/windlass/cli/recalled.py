@@ -84,10 +84,10 @@ def _find(asked: Recall) -> Message:
             raise
         # An agent may work in another folder or working tree than its hook.
         here = stores_around(Path.cwd())
-        found = find_among(here, asked.ref) or find_among(reversed(known_stores()), asked.ref)
-        if found is None:
+        original = find_among(here, asked.ref) or find_among(reversed(known_stores()), asked.ref)
+        if original is None:
             raise
-        return found
+        return original
 
 
 def print_text(text: str, asked: Recall, stream: IO[str]) -> None:

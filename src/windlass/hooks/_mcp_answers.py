@@ -62,7 +62,7 @@ class ToolAnswers:
         self.settings = settings
         self.project = None if project is None else project.resolve()
         trees = () if self.project is None else folders_of(self.project)
-        self._meant = tuple(folder.resolve() for folder in trees)
+        self._folders_meant = tuple(folder.resolve() for folder in trees)
         self._index = PassageIndex()
         self._folders: dict[str, str] = {}
 
@@ -164,9 +164,9 @@ class ToolAnswers:
         except (UnknownReference, StoreError) as error:
             reason = error
         for folder in () if self.project is None else stores_around(self.project):
-            found = find_among([folder], ref)
-            if found is not None and self._is_of_project_in(folder, found):
-                return found
+            original = find_among([folder], ref)
+            if original is not None and self._is_of_project_in(folder, original):
+                return original
         raise reason or UnknownReference(
             f"the reference {ref[:80]!r} is of another folder than {self.project}"
         )
@@ -203,11 +203,11 @@ class ToolAnswers:
             return self._newest(store)
         listed = store.sessions(SessionFilter(prefix=name, banks=False))
         ids = [info.session_id for info in listed]
-        fitting = [each for each in ids if self._is_meant(store, each)]
-        if name in fitting or len(fitting) == 1:
-            return name if name in fitting else fitting[0]
-        if fitting:
-            several = ", ".join(fitting[:_FEW])
+        own = [each for each in ids if self._is_meant(store, each)]
+        if name in own or len(own) == 1:
+            return name if name in own else own[0]
+        if own:
+            several = ", ".join(own[:_FEW])
             raise UsageError(f"{name[:80]!r} is the beginning of several sessions: {several}")
         if name in ids:
             raise UsageError(f"session {name!r} is of another folder than {self.project}")
@@ -228,7 +228,7 @@ class ToolAnswers:
         if not folder or self.project is None:
             return True
         place = Path(folder).resolve()
-        return any(place.is_relative_to(each) for each in self._meant)
+        return any(place.is_relative_to(each) for each in self._folders_meant)
 
 
 def _folder_of(store: Store, session: str) -> str:
