@@ -174,7 +174,7 @@ class ToolAnswers:
     def _is_of_project_in(self, folder: Path, message: Message) -> bool:
         """`_is_of_project` in a folder, which may have no store."""
         try:
-            opened = open_folder(folder)
+            opened = open_folder(folder, reading=True)
         except UsageError:
             return self._is_of_hooks(folder, message)
         with opened as store:

@@ -90,15 +90,18 @@ def find_among(stores: Iterable[Path], ref: str) -> Message | None:
     """The message that a reference means in the first of several stores that has it, if one has."""
     for store in stores:
         with suppress(UsageError, StoreError):
-            return find_original(store, ref, partial(open_folder, store))
+            return find_original(store, ref, partial(open_folder, store, reading=True))
     return None
 
 
-def open_folder(store: Path) -> Store:
-    """The store in a folder. Raises UsageError where there is none."""
+def open_folder(store: Path, *, reading: bool = False) -> Store:
+    """The store in a folder; `reading`: nothing of it is touched.
+
+    Raises UsageError where there is none.
+    """
     from windlass.history.sqlite import SqliteStore
 
-    return SqliteStore.open_existing(store, reading=True)
+    return SqliteStore.open_existing(store, reading=reading)
 
 
 def _by_store(
