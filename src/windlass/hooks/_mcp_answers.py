@@ -27,6 +27,7 @@ from windlass.hooks.kept_originals import (
     find_among,
     find_by_settings,
     open_folder,
+    original_text,
 )
 from windlass.hooks.project_stores import folders_of, stores_around
 from windlass.importing.storing import PROJECT, imported_from
@@ -38,7 +39,7 @@ from windlass.report.call_views import title_of
 from windlass.report.costs import session_cost
 from windlass.safety.escaping import escaped
 from windlass.settings.settings import Settings
-from windlass.window.originals import as_text, reference
+from windlass.window.originals import reference
 
 MOST_CHARS: Final = 25_000
 """Characters of an answer, which are some 6,000 tokens."""
@@ -71,10 +72,14 @@ class ToolAnswers:
         self._index.close()
 
     def recall(self, ref: str, grep: str = "", lines: str = "") -> str:
-        """The original that a reference means, or the part that is asked for."""
+        """The original that a reference means, or the part that is asked for.
+
+        A path may follow the reference, as it stands in a window.
+        """
+        ref, _, path = ref.strip().partition(" ")
         message = self._find(ref)
         # Ends of lines stay as they are: an agent may edit a file by what it reads.
-        text = "\r\n".join(map(escaped, as_text(message).split("\r\n")))
+        text = "\r\n".join(map(escaped, original_text(message, path.strip()).split("\r\n")))
         return excerpt(text, grep=grep, lines=lines, most=MOST_CHARS)
 
     def search(self, query: str, limit: int = 8) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from windlass.errors import StoreError, UsageError
 from windlass.history.bodies_at_once import bodies_beginning
 from windlass.messages import Message, from_dict
-from windlass.window.originals import REF, matching_lines
+from windlass.window.originals import REF, as_text, matching_lines, text_at
 
 if TYPE_CHECKING:
     from windlass.history.base import Store
@@ -137,6 +137,19 @@ def _read(store: Path, content_hash: str) -> Message | None:
     if message.content_hash != content_hash:
         raise StoreError(f"the original {str(file)!r} was changed: its hash is another one")
     return message
+
+
+def original_text(message: Message, path: str = "") -> str:
+    """An original as text, or what stands in it at a path, which a reference may name.
+
+    Raises UsageError where nothing stands there.
+    """
+    if not path:
+        return as_text(message)
+    try:
+        return text_at(message, path)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def excerpt(text: str, *, grep: str = "", lines: str = "", most: int | None = None) -> str:
