@@ -190,12 +190,16 @@ class TestLinksInAStore:
         with pytest.raises(StoreError, match="another name"):
             open_own(tmp_path / "b")
 
-    def test_as_the_folder_of_the_store_is_the_users_to_choose(
+    def test_as_the_folder_of_the_store_is_the_users_to_name(
         self, windlass: CommandLine, victim: Path
     ) -> None:
         soft(store_of(windlass), victim.parent)
         windlass.write("two.json", cascade(phase("a")))
-        assert windlass("run", "two.json").code == 0
+        said = windlass("run", "two.json")
+        assert said.code == 1
+        assert "is a link, and nobody named it as the store" in said.complaint
+        assert not (victim.parent / "windlass.sqlite").exists()
+        assert windlass("run", "two.json", "--store", ".windlass").code == 0
         assert (victim.parent / "windlass.sqlite").is_file()
 
 

@@ -339,7 +339,7 @@ def test_inputs_of_tasks_lie_in_the_root(windlass: CommandLine, elsewhere: Path,
     assert said.complaint.startswith("windlass: t.xml:2: ")
     assert told in said.complaint
     said = windlass("evaluate", "t.xml")
-    assert said.code == 1
+    assert said.code == 2
     assert "t.xml:2: " in said.err
     assert told in said.err
     assert windlass.requests == []
@@ -353,7 +353,7 @@ def test_patterns_of_tasks_take_what_is_open(
     windlass.write("own.md", "my own text")
     said = windlass("evaluate", "t.xml")
     assert SECRET not in str(windlass.requests)
-    assert said.code == (1 if pattern == ".*" else 0), said.err
+    assert said.code == (2 if pattern == ".*" else 0), said.err
 
 
 def test_folders_of_tasks_lie_in_the_root(windlass: CommandLine, elsewhere: Path) -> None:

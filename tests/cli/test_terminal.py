@@ -122,6 +122,8 @@ def test_no_command_lets_contents_act_on_the_terminal(
     (body,) = spoken("query", sql, "--json").json
     names = {"S": f"s{BAD}", "K": " ".join(KEY.split()), "R": body["key"]}
     takes_json = any("--json" in one.opts for one in COMMANDS[path].params)
+    if path == ("recall",):  # elsewhere it prints an original byte for byte
+        spoken.patch.setattr("sys.stdout.isatty", lambda: True)
     for number, way in enumerate(WAYS[path]):
         spoken.patch.setattr("sys.stdin", io.StringIO(f"say {BAD}\n/cost\n/show 1\n/{BAD}\n"))
         arguments = [names.get(word, word) for word in way]

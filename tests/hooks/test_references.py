@@ -34,7 +34,7 @@ __all__ = ["command_line"]
 
 REFERENCE = re.compile(r"result_[0-9a-f]{8}")
 SAME = re.compile(r"\[Same as .*, (result_[0-9a-f]{8})\]")
-LINES = re.compile(r"\[(\d+)-(\d+) of (result_[0-9a-f]{8})(?:, .*)?\]")
+LINES = re.compile(r"\[(\d+)-(\d+) of (result_[0-9a-f]{8})(?: ([^\s,\]]+))?(?:, .*)?\]")
 KEY = "sk-proj-0123456789abcdefABCDEF"
 
 RECORDS = json.dumps([{"id": at, "name": f"user {at}", "city": "Oslo"} for at in range(150)])
@@ -81,8 +81,8 @@ class Talk:
                     original = fetched(same[1], folder)
                     told = given_text.replace(KEY, "***") if self.redact else given_text
                     assert original == told or json.loads(original) == json.loads(told)
-                for first, last, ref in LINES.findall(seen):
-                    part = fetched(ref, folder, lines=f"{first}:{last}")
+                for first, last, ref, path in LINES.findall(seen):
+                    part = fetched(ref, folder, lines=f"{first}:{last}", path=path)
                     assert part.count("\n") == int(last) - int(first)
                     assert part.replace(KEY, "***") in given_text.replace(KEY, "***")
 
@@ -91,7 +91,7 @@ STEPS = st.lists(
     st.tuples(
         st.integers(0, len(POOL) - 1),
         st.sampled_from(["", "", "", "restart", "store", "subagent", "compact"]),
-        st.sampled_from(["make", "cat a", "grep -rn part ."]),
+        st.sampled_from(["make", "cat a", "grep -rn part .", "write"]),
     ),
     min_size=2,
     max_size=7,
@@ -107,6 +107,7 @@ def test_in_any_session_that_is_recorded(
     deep = folder / "src" / "deep"
     deep.mkdir(parents=True)
     agent = RecordingAgent(folder, "s1", *(["--redact"] if redact else []))
+    agent.run("Bash", {"command": "true"}, bash("begun"))
     side: RecordingAgent | None = None
     talk = Talk(folder, redact)
     for drawn, moment, command in steps:
@@ -120,6 +121,9 @@ def test_in_any_session_that_is_recorded(
             side = side or agent.subagent("a1")
             side.answering = agent.answering
         one = side if side and moment == "subagent" else agent
+        if command == "write":  # what the model wrote itself is in view, too
+            given_file = {"file_path": "/p/a", "content": POOL[drawn]}
+            one.run("Write", given_file, {"type": "create", "filePath": "/p/a"}, text="Created.")
         seen = one.run("Bash", {"command": command}, bash(POOL[drawn]))["stdout"]
         talk.shown.append((POOL[drawn], seen))
         talk.check(folder, deep)
@@ -157,6 +161,25 @@ def test_in_any_session_that_nobody_records(
         talk.check(folder)
     store_hooked(folder / ".windlass", "opencode", "s1")
     talk.check(folder)
+
+
+def test_lines_of_what_the_model_wrote(tmp_path: Path) -> None:
+    agent = RecordingAgent(tmp_path)
+    agent.run("Write", {"file_path": "/a", "content": listing()}, {"type": "create"}, text="Done.")
+    seen = agent.run("Bash", {"command": "cat /a"}, bash(listing()))["stdout"]
+    [(first, last, ref, path)] = LINES.findall(seen)
+    assert (first, last, path) == ("1", "40", "content")
+    assert fetched(ref, tmp_path, path=path) == listing()
+    assert fetched(ref, tmp_path, path=path, lines="30:31") == "\n".join(
+        listing().split("\n")[29:31]
+    )
+    with pytest.raises(UsageError, match="no 'contents'"):
+        fetched(ref, tmp_path, path="contents")
+    asked = ToolAnswers(Settings.read({"store": str(agent.store)}), tmp_path)
+    try:
+        assert asked.recall(f"{ref} content", lines="2") == listing().split("\n")[1]
+    finally:
+        asked.close()
 
 
 def test_a_repeat_of_a_result_that_was_shown_whole(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder of a process that answers hooks: its start takes longer than a hook may."""
+    """The folder of a process that answers hooks, one for all homes."""
     folder = tmp_path_factory.mktemp("state")
     with answering(folder):
         yield folder

@@ -22,24 +22,25 @@ from windlass.hooks.kept_originals import (
     find_by_settings,
     find_original,
     open_folder,
+    original_text,
 )
 from windlass.hooks.project_stores import known_stores, stores_around
 from windlass.messages import Message
 from windlass.safety.escaping import escaped
-from windlass.window.originals import as_text
 
 
 @dataclass(frozen=True, slots=True)
 class Recall:
     """What a command line asks for: the reference, which lines, and the store (None: the nearest).
 
-    Empty texts ask for all of it.
+    `path` is what a reference may name besides. Empty texts ask for all of it.
     """
 
     ref: str
     grep: str = ""
     lines: str = ""
     store: str | None = None
+    path: str = ""
 
 
 def read_plainly(arguments: Sequence[str]) -> Recall | None:
@@ -57,7 +58,9 @@ def read_plainly(arguments: Sequence[str]) -> Recall | None:
             return None
         else:
             refs.append(word)
-    return Recall(refs[0], **given) if len(refs) == 1 else None
+    if not 1 <= len(refs) <= 2:  # noqa: PLR2004 - a reference and a path
+        return None
+    return Recall(refs[0], path="".join(refs[1:]), **given)
 
 
 def recalled(asked: Recall) -> str:
@@ -66,7 +69,8 @@ def recalled(asked: Recall) -> str:
     Raises UsageError for a reference that means nothing, or several, and for what is wrong in the
     rest; StoreError for a damaged store.
     """
-    return excerpt(as_text(_find(asked)), grep=asked.grep, lines=asked.lines)
+    text = original_text(_find(asked), asked.path)
+    return excerpt(text, grep=asked.grep, lines=asked.lines)
 
 
 def _find(asked: Recall) -> Message:
@@ -84,10 +88,10 @@ def _find(asked: Recall) -> Message:
             raise
         # An agent may work in another folder or working tree than its hook.
         here = stores_around(Path.cwd())
-        found = find_among(here, asked.ref) or find_among(reversed(known_stores()), asked.ref)
-        if found is None:
+        original = find_among(here, asked.ref) or find_among(reversed(known_stores()), asked.ref)
+        if original is None:
             raise
-        return found
+        return original
 
 
 def print_text(text: str, asked: Recall, stream: IO[str]) -> None:

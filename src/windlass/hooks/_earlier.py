@@ -54,9 +54,8 @@ class EarlierResults:
         if line is not None and line.outcome == "shortened" and line.shown == shown:
             with suppress(WindlassError, OSError):
                 store = self.journal.folder.parent
-                return find_original(
-                    store, line.original, partial(open_folder, store)
-                ).text, line.because
+                opening = partial(open_folder, store, reading=True)
+                return find_original(store, line.original, opening).text, line.because
         if said.stored and (text := read_stored(said.stored, self.transcript)) is not None:
             return text, "compress"
         return None
@@ -69,7 +68,8 @@ def read_stored(file: str, transcript: Path | None, begins: str = "") -> str | N
     """
     path = Path(file)
     folder = path.parents[2] if len(path.parents) > 2 else None  # noqa: PLR2004 - folder, session, results
-    if transcript is None or path.parent.name != _STORED or folder not in transcript.parents:
+    is_beside = transcript is not None and folder in transcript.parents
+    if not is_beside or path.parent.name != _STORED or ".." in path.parts:
         return None
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | _NO_WAIT)

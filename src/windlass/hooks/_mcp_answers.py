@@ -27,6 +27,7 @@ from windlass.hooks.kept_originals import (
     find_among,
     find_by_settings,
     open_folder,
+    original_text,
 )
 from windlass.hooks.project_stores import folders_of, stores_around
 from windlass.importing.storing import PROJECT, imported_from
@@ -38,7 +39,7 @@ from windlass.report.call_views import title_of
 from windlass.report.costs import session_cost
 from windlass.safety.escaping import escaped
 from windlass.settings.settings import Settings
-from windlass.window.originals import as_text, reference
+from windlass.window.originals import reference
 
 MOST_CHARS: Final = 25_000
 """Characters of an answer, which are some 6,000 tokens."""
@@ -62,7 +63,7 @@ class ToolAnswers:
         self.settings = settings
         self.project = None if project is None else project.resolve()
         trees = () if self.project is None else folders_of(self.project)
-        self._meant = tuple(folder.resolve() for folder in trees)
+        self._folders_meant = tuple(folder.resolve() for folder in trees)
         self._index = PassageIndex()
         self._folders: dict[str, str] = {}
 
@@ -71,10 +72,14 @@ class ToolAnswers:
         self._index.close()
 
     def recall(self, ref: str, grep: str = "", lines: str = "") -> str:
-        """The original that a reference means, or the part that is asked for."""
+        """The original that a reference means, or the part that is asked for.
+
+        A path may follow the reference, as it stands in a window.
+        """
+        ref, _, path = ref.strip().partition(" ")
         message = self._find(ref)
         # Ends of lines stay as they are: an agent may edit a file by what it reads.
-        text = "\r\n".join(map(escaped, as_text(message).split("\r\n")))
+        text = "\r\n".join(map(escaped, original_text(message, path.strip()).split("\r\n")))
         return excerpt(text, grep=grep, lines=lines, most=MOST_CHARS)
 
     def search(self, query: str, limit: int = 8) -> str:
@@ -164,9 +169,9 @@ class ToolAnswers:
         except (UnknownReference, StoreError) as error:
             reason = error
         for folder in () if self.project is None else stores_around(self.project):
-            found = find_among([folder], ref)
-            if found is not None and self._is_of_project_in(folder, found):
-                return found
+            original = find_among([folder], ref)
+            if original is not None and self._is_of_project_in(folder, original):
+                return original
         raise reason or UnknownReference(
             f"the reference {ref[:80]!r} is of another folder than {self.project}"
         )
@@ -174,7 +179,7 @@ class ToolAnswers:
     def _is_of_project_in(self, folder: Path, message: Message) -> bool:
         """`_is_of_project` in a folder, which may have no store."""
         try:
-            opened = open_folder(folder)
+            opened = open_folder(folder, reading=True)
         except UsageError:
             return self._is_of_hooks(folder, message)
         with opened as store:
@@ -203,11 +208,11 @@ class ToolAnswers:
             return self._newest(store)
         listed = store.sessions(SessionFilter(prefix=name, banks=False))
         ids = [info.session_id for info in listed]
-        fitting = [each for each in ids if self._is_meant(store, each)]
-        if name in fitting or len(fitting) == 1:
-            return name if name in fitting else fitting[0]
-        if fitting:
-            several = ", ".join(fitting[:_FEW])
+        own = [each for each in ids if self._is_meant(store, each)]
+        if name in own or len(own) == 1:
+            return name if name in own else own[0]
+        if own:
+            several = ", ".join(own[:_FEW])
             raise UsageError(f"{name[:80]!r} is the beginning of several sessions: {several}")
         if name in ids:
             raise UsageError(f"session {name!r} is of another folder than {self.project}")
@@ -228,7 +233,7 @@ class ToolAnswers:
         if not folder or self.project is None:
             return True
         place = Path(folder).resolve()
-        return any(place.is_relative_to(each) for each in self._meant)
+        return any(place.is_relative_to(each) for each in self._folders_meant)
 
 
 def _folder_of(store: Store, session: str) -> str:

@@ -60,7 +60,7 @@ class Tail:
     _records: dict[str, Record] = field(default_factory=dict[str, Record])
     """Those with words, calls or results; the last of them."""
     _last: str | None = None
-    _kept: dict[str, _Kept] = field(default_factory=dict[str, "_Kept"])
+    _facts: dict[str, _Facts] = field(default_factory=dict[str, "_Facts"])
     """By their calls: results as the agent keeps them."""
     _answer: set[str] = field(default_factory=set[str])
     """The records of the last answer, its results, and what came with them."""
@@ -122,10 +122,10 @@ class Tail:
         self._records[ident] = message
         for block in _blocks(message):
             if block.get("type") == "tool_result":
-                kept_result = _kept_of(record.get("toolUseResult"))
-                if kept_result is not None:
-                    self._kept[str(block.get("tool_use_id"))] = kept_result
-        for kept in (self._records, self._kept):
+                facts = _facts_of(record.get("toolUseResult"))
+                if facts is not None:
+                    self._facts[str(block.get("tool_use_id"))] = facts
+        for kept in (self._records, self._facts):
             while len(kept) > _MOST_KEPT:
                 del kept[next(iter(kept))]
 
@@ -187,8 +187,8 @@ class Tail:
                         if call_id in calls:
                             tool, arguments, before = calls.pop(call_id)
                             is_gone = call_id in self._cleared
-                            kept = self._kept.get(call_id, _Kept())
-                            shown = kept.bare or _text_of(block.get("content"))
+                            facts = self._facts.get(call_id, _Facts())
+                            shown = facts.bare or _text_of(block.get("content"))
                             if is_gone:
                                 yield Said("", call_id, tool, arguments, before)
                                 continue
@@ -199,8 +199,8 @@ class Tail:
                                 arguments,
                                 before,
                                 shown,
-                                kept.hash,
-                                kept.stored,
+                                facts.hash,
+                                facts.stored,
                             )
                     case _:
                         pass
@@ -230,7 +230,7 @@ def _has_call(call_id: str, message: Record) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Facts:
     """What is known of a result as the agent keeps it."""
 
     bare: str = ""
@@ -239,13 +239,13 @@ class _Kept:
     stored: str = ""
 
 
-def _kept_of(result: object) -> _Kept | None:
+def _facts_of(result: object) -> _Facts | None:
     """What is known of a result (None: it has no shape that is known)."""
     for shape in CLAUDE_CODE:
         text = shape.text_of(result)
         if text is not None:
             bare = text if shape.numbered else ""
-            return _Kept(bare, text_hash(text), shape.stored(result))
+            return _Facts(bare, text_hash(text), shape.stored(result))
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
@@ -60,7 +60,7 @@ class AgentThread:
         tail: The transcript (None: the agent writes none; what it saw is what was told here).
         earlier: What is known of results that the model saw in another form.
         redact: Whether credentials are taken out of what was seen, before anything is made of it.
-        told: What the model saw before, in order, where there is no transcript.
+        read_history: Reads what the model saw before, in order, where there is no transcript.
     """
 
     policy: Policy
@@ -68,7 +68,9 @@ class AgentThread:
     tail: Tail | None = None
     earlier: EarlierResults | None = None
     redact: bool = False
-    told: list[Said] = field(default_factory=list[Said])
+    read_history: Callable[[], list[Said]] | None = None
+    _history: list[Said] | None = None
+    """What the model saw, in order, where there is no transcript (None: not read yet)."""
     _context: Context | None = None
     _met: set[str] = field(default_factory=set[str])
     """The calls whose results are in the context."""
@@ -79,9 +81,13 @@ class AgentThread:
     _is_stale: bool = True
     """Whether the context is to be built anew from what is in view."""
 
-    def begin_anew(self, told: Iterable[Said] = ()) -> None:
-        """Forget what was seen; without a transcript, but for what is told now."""
-        self._context, self._is_stale, self.told = None, True, [*told]
+    def begin_anew(self) -> None:
+        """Forget what was seen."""
+        self._context, self._is_stale, self._history = None, True, []
+
+    def read_again(self) -> None:
+        """Read anew what was seen: the agent has said more of the time before."""
+        self._context, self._is_stale, self._history = None, True, None
 
     def prepare(self, place: AgentPlace) -> None:
         """Do what takes long before the first result comes."""
@@ -108,7 +114,7 @@ class AgentThread:
         is_kept = shown.item.message.text == said.result
         is_taken = saves and is_kept and (event.fits is None or event.fits(text, said.result))
         if self.tail is None:
-            self.told.append(replace(said, result=text) if is_taken else said)
+            self._seen().append(replace(said, result=text) if is_taken else said)
         if is_taken:
             self._waiting = f"of {ident}"
         else:
@@ -138,7 +144,7 @@ class AgentThread:
                 model, self.policy, way_back=self.way_back, prices=_prices(model)
             )
         words = 0
-        in_view = [*(tail.in_view() if tail is not None else self.told)]
+        in_view = [*(tail.in_view() if tail is not None else self._seen())]
         if self.earlier is not None:
             new = (said.call_id for said in in_view if said.call_id not in self._met)
             self.earlier.look_for(one for one in new if one and one != call_id)
@@ -149,6 +155,12 @@ class AgentThread:
                 self._append(self._context, said, as_it_is=True)
         self._words = words
         return self._context
+
+    def _seen(self) -> list[Said]:
+        """What the model saw, where there is no transcript."""
+        if self._history is None:
+            self._history = [] if self.read_history is None else self.read_history()
+        return self._history
 
     def _append(self, context: Context, said: Said, *, as_it_is: bool = False) -> None:
         """Append words, or a call with its result; `as_it_is`: the result was shown so before."""

@@ -106,10 +106,10 @@ class _Conversation:
         with self.lock, override(self.prices):
             self.thread.prepare(place)
 
-    def go_on(self, told: list[Said]) -> None:
-        """Take in what the model saw before."""
+    def read_again(self) -> None:
+        """Read anew what the model saw before."""
         with self.lock:
-            self.thread.begin_anew(told)
+            self.thread.read_again()
 
     def begin_anew(self) -> None:
         """Forget what the model saw: it did not get what it was to see."""
@@ -133,7 +133,7 @@ class HookHandler:
         self._clock = clock
         self._store_session = store_session
         self._note_store = note_store
-        self._noted: set[Path] = set()
+        self._stores: set[Path] = set()
         self._guard = threading.Lock()
         self._conversations: OrderedDict[tuple[str, ...], _Conversation] = OrderedDict()
         self._models: dict[tuple[str, str], str] = {}
@@ -164,16 +164,17 @@ class HookHandler:
             return HookAnswer("", afterwards=self._take_moment(event, options, store, request))
         clean = _redacted(event) if options.redact else event
         # What the agent would have cut stays cut: else the whole of it would be shown.
-        kept = None if clean.text == event.text else (clean.text or "")[: clean.shown_chars]
+        instead = None if clean.text == event.text else (clean.text or "")[: clean.shown_chars]
         try:
-            because = "" if kept is None else _REDACTED
+            because = "" if instead is None else _REDACTED
             text, take_back = self._show(clean, request, because)
         except Exception as error:
-            if kept is None:
+            if instead is None:
                 raise
             failure = f"{type(error).__name__}: {redacted_text(str(error))}"
-            return HookAnswer(adapter.write_answer(payload, kept), failure=failure)
-        return HookAnswer(adapter.write_answer(payload, kept if text is None else text), take_back)
+            return HookAnswer(adapter.write_answer(payload, instead), failure=failure)
+        shown = instead if text is None else text
+        return HookAnswer(adapter.write_answer(payload, shown), take_back)
 
     def _show(
         self, event: ToolEvent, request: HookRequest, because: str
@@ -199,7 +200,7 @@ class HookHandler:
             folder=str(project_folder(place, request.variables)),
             redacted=options.redact,
         )
-        is_told = journal.note_earlier(line, _earlier_calls(event, line))
+        has_earlier = journal.note_earlier(line, _earlier_calls(event, line))
         left = _left_alone(event, options)
         if left is not None:
             _note_call(journal, event, line, event.text)
@@ -208,13 +209,13 @@ class HookHandler:
         conversation = None
         try:
             conversation = self._conversation(place, options, store, request)
-            if is_told:
-                conversation.go_on(_told(journal, place))
-            text, noted = conversation.show(event, line, journal)
+            if has_earlier:
+                conversation.read_again()
+            text, result_line = conversation.show(event, line, journal)
             if text is not None:
                 self._note(store)
             _note_call(journal, event, line, text or event.text)
-            journal.write(noted)
+            journal.write(result_line)
         except Exception as error:
             if conversation is not None:
                 conversation.begin_anew()
@@ -234,8 +235,8 @@ class HookHandler:
 
     def _note(self, store: Path) -> None:
         """Let originals of a store be found from everywhere."""
-        if self._note_store is not None and store not in self._noted:
-            self._noted.add(store)
+        if self._note_store is not None and store not in self._stores:
+            self._stores.add(store)
             with suppress(OSError):
                 self._note_store(store.absolute())
 
@@ -296,7 +297,7 @@ class HookHandler:
             tail,
             EarlierResults(journal, place.agent, place.session, place.transcript),
             redact=options.redact,
-            told=[] if tail is not None else _told(journal, place),
+            read_history=partial(_history, journal, place),
         )
         return _Conversation(thread, settings.prices)
 
@@ -355,7 +356,7 @@ def _earlier_calls(event: ToolEvent, line: HookLine) -> list[SeenCall]:
     ]
 
 
-def _told(journal: HookJournal, place: AgentPlace) -> list[Said]:
+def _history(journal: HookJournal, place: AgentPlace) -> list[Said]:
     """What a model saw before, by the journal."""
     calls = journal.calls_in_view(place.agent, place.session, place.thread)
     return [

@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -29,6 +30,8 @@ from windlass.safety.own_files import ignore_in_git, make_folder, open_own, repl
 _CALLS: Final = ".calls.jsonl"
 _LONGEST_LINE: Final = 1 << 28
 _MOMENT: Final = "moment"
+_MOST_BYTES: Final = 100_000_000
+"""Bytes of a file that is read."""
 _MOST_SESSIONS: Final = 100
 """Other sessions, the newest, in which a call is looked for."""
 
@@ -134,8 +137,8 @@ class HookJournal:
         """
         if not earlier:
             return False
-        noted = {call.call_id for call in self.calls(line.agent, line.session)}
-        new = [call for call in earlier if call.call_id not in noted]
+        known = {call.call_id for call in self.calls(line.agent, line.session)}
+        new = [call for call in earlier if call.call_id not in known]
         for call in new:
             self.write_call(line, call)
         return bool(new)
@@ -163,13 +166,13 @@ class HookJournal:
         own = self._path(agent, session)
         others = [path for path in own.parent.glob("*.jsonl") if path != own]
         others = sorted(filter(_is_journal, others), key=_changed, reverse=True)
-        found: dict[str, HookLine] = {}
+        lines: dict[str, HookLine] = {}
         for path in (own, *others[:_MOST_SESSIONS]):
-            if len(found) == len(calls):
+            missing = set(calls) - lines.keys()
+            if not missing:
                 break
-            missing = {call for call in calls if call not in found}
-            found |= {line.call_id: line for line in _lines(path) if line.call_id in missing}
-        return found
+            lines |= {line.call_id: line for line in _lines(path) if line.call_id in missing}
+        return lines
 
     def lines_naming(self, content_hash: str) -> Iterator[HookLine]:
         """The lines of all sessions whose short form names a message."""
@@ -234,7 +237,15 @@ def _lines(path: Path) -> Iterator[HookLine]:
 
 
 def _is_journal(path: Path) -> bool:
-    return not path.name.endswith(_CALLS) and not path.is_symlink()
+    return not path.name.endswith(_CALLS) and _is_ordinary(path)
+
+
+def _is_ordinary(path: Path) -> bool:
+    """Whether a file is one that hooks may have written: others may have put something there."""
+    with suppress(OSError):
+        state = path.lstat()
+        return stat.S_ISREG(state.st_mode) and state.st_size <= _MOST_BYTES
+    return False
 
 
 def _changed(path: Path) -> float:

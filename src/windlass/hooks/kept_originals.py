@@ -19,7 +19,7 @@ from windlass.history.bodies_at_once import bodies_beginning
 from windlass.messages import Message, from_dict
 from windlass.safety.files import MissingFileError, read_bytes
 from windlass.safety.foreign import parse_json
-from windlass.window.originals import REF, matching_lines
+from windlass.window.originals import REF, as_text, matching_lines, text_at
 
 if TYPE_CHECKING:
     from windlass.history.base import Store
@@ -93,15 +93,18 @@ def find_among(stores: Iterable[Path], ref: str) -> Message | None:
     """The message that a reference means in the first of several stores that has it, if one has."""
     for store in stores:
         with suppress(UsageError, StoreError):
-            return find_original(store, ref, partial(open_folder, store))
+            return find_original(store, ref, partial(open_folder, store, reading=True))
     return None
 
 
-def open_folder(store: Path) -> Store:
-    """The store in a folder. Raises UsageError where there is none."""
+def open_folder(store: Path, *, reading: bool = False) -> Store:
+    """The store in a folder; `reading`: nothing of it is touched.
+
+    Raises UsageError where there is none.
+    """
     from windlass.history.sqlite import SqliteStore
 
-    return SqliteStore.open_existing(store, reading=True)
+    return SqliteStore.open_existing(store, reading=reading)
 
 
 def _by_store(
@@ -137,6 +140,19 @@ def _read(store: Path, content_hash: str) -> Message | None:
     if message.content_hash != content_hash:
         raise StoreError(f"the original {str(file)!r} was changed: its hash is another one")
     return message
+
+
+def original_text(message: Message, path: str = "") -> str:
+    """An original as text, or what stands in it at a path, which a reference may name.
+
+    Raises UsageError where nothing stands there.
+    """
+    if not path:
+        return as_text(message)
+    try:
+        return text_at(message, path)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def excerpt(text: str, *, grep: str = "", lines: str = "", most: int | None = None) -> str:

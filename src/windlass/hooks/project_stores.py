@@ -101,13 +101,13 @@ def _tree_of(folder: Path) -> _Tree | None:
     if top is None:
         return None
     admin = _linked_admin(top)
-    common = top / ".git" if admin is None else _named(admin / "commondir", admin)
+    common = top / ".git" if admin is None else _path_in(admin / "commondir", admin)
     if common is None:
         return _Tree(top, None, (top,))
     main = common.parent if common.name == ".git" and common.is_dir() else None
     every = [] if main is None else [main]
     for file in sorted(common.glob("worktrees/*/gitdir")):
-        dot = _named(file, file.parent)
+        dot = _path_in(file, file.parent)
         if dot is not None and _linked_admin(dot.parent) == file.parent.resolve():
             every.append(dot.parent)
     return _Tree(top, main, tuple(dict.fromkeys([*every, top])))
@@ -116,13 +116,13 @@ def _tree_of(folder: Path) -> _Tree | None:
 def _linked_admin(top: Path) -> Path | None:
     """Where git keeps what concerns a linked tree (None: it is none, or nobody knows of it)."""
     dot = top / ".git"
-    admin = _named(dot, top, "gitdir: ") if dot.is_file() else None
-    if admin is None or _named(admin / "gitdir", admin) != dot.resolve():
+    admin = _path_in(dot, top, "gitdir: ") if dot.is_file() else None
+    if admin is None or _path_in(admin / "gitdir", admin) != dot.resolve():
         return None
     return admin
 
 
-def _named(file: Path, beside: Path, before: str = "") -> Path | None:
+def _path_in(file: Path, beside: Path, before: str = "") -> Path | None:
     """The folder or file that a file of git names (None: none)."""
     try:
         if not file.is_file() or file.stat().st_size > _MOST:

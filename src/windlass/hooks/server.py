@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from windlass.hooks import client
 from windlass.hooks.project_stores import note_store
 from windlass.safety.own_files import open_own, replace
+from windlass.safety.redaction import redacted_text
 
 if TYPE_CHECKING:  # takes long: not where another answers already
     from windlass.hooks.agent_events import AgentPlace
@@ -152,7 +153,7 @@ class _Server:
                 if answer.failure:
                     client.count_failure(answer.failure, arguments)
             except Exception as error:  # noqa: BLE001 - whatever it is, the agent goes on
-                client.count_failure(f"{type(error).__name__}: {error}", arguments)
+                client.count_failure(redacted_text(f"{type(error).__name__}: {error}"), arguments)
             try:
                 text = b"" if answer is None else answer.text.encode()
                 connection.sendall(len(text).to_bytes(4) + text)

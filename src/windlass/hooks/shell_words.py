@@ -60,14 +60,14 @@ def is_recall(command: str) -> bool:
 
 
 def _asks_for_one(words: Sequence[str]) -> bool:
-    """Whether the words are `windlass recall`, one reference, and options."""
+    """Whether the words are `windlass recall`, a reference, and options."""
     name, *rest = [*_after_program(words), ""][:-1] or [""]
     refs, left = 0, iter(rest)
     for word in left:
         if word in _WITH_VALUE:
             next(left, None)
         refs += not word.startswith("-")
-    return name == "recall" and refs == 1
+    return name == "recall" and refs in (1, 2)  # a path may follow
 
 
 def _after_program(words: Sequence[str]) -> list[str]:

@@ -153,6 +153,14 @@ def part_of(
     return _cut("\n".join(numbered))
 
 
+def text_at(original: Message, path: str) -> str:
+    """What stands at a path: `results[0].title` of a JSON text, `content` of a call's arguments.
+
+    Raises ValueError with one sentence where there is nothing.
+    """
+    return _at_path(_text_at(original, path), path)
+
+
 def _text_at(message: Message, path: str) -> str:
     """The text of a message that a path leads into, or all that it says."""
     if not path or not message.tool_calls:

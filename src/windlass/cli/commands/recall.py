@@ -15,6 +15,9 @@ def recall(
     ref: Annotated[
         str, Argument(help="What stands in place of a shortened result, such as result_1a2b3c4d.")
     ],
+    path: Annotated[
+        str, Argument(help="What the reference names besides: a path such as content.")
+    ] = "",
     *,
     grep: Annotated[
         str, Option(help="Only lines that match this regular expression, with their numbers.")
@@ -30,7 +33,7 @@ def recall(
     """Print the original of a result that was shortened."""
     from windlass.cli.recalled import Recall, print_text, recalled
 
-    asked = Recall(ref, grep, lines, store)
+    asked = Recall(ref, grep, lines, store, path)
     text = recalled(asked)
     if not printed_as_json({"ref": ref, "text": text}):
         print_text(text, asked, out.file)

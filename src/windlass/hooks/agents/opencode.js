@@ -41,23 +41,23 @@ const ask = (payload) =>
 const earlierResults = async (client, id, callID) => {
   const { data } = await client.session.messages({ path: { id } })
   const since = data.findLastIndex(({ info }) => info.summary === true) + 1 // a compaction
-  const found = []
+  const results = []
   let chars = 0
   for (const { tool, callID: call_id, state } of data.slice(since).flatMap(({ parts }) => parts).reverse()) {
     const isSeen = state?.status === "completed" && !state.time?.compacted && call_id !== callID
     if (!tool || !isSeen || typeof state.output !== "string") continue
     chars += state.output.length
     if (chars > MOST_CHARS) break
-    found.unshift({ tool, call_id, arguments: state.input, text: state.output })
+    results.unshift({ tool, call_id, arguments: state.input, text: state.output })
   }
-  return found
+  return results
 }
 
 export const Windlass = async ({ directory, client }) => {
   const parents = new Map() // a subagent is a session that has a parent
   const models = new Map()
-  const begun = new Set()
-  const told = new Set() // sessions of which earlier results were handed over
+  const live = new Set()
+  const known = new Set() // sessions of which earlier results were handed over
   const place = (id) => {
     let session = id
     while (parents.has(session)) session = parents.get(session)
@@ -65,16 +65,16 @@ export const Windlass = async ({ directory, client }) => {
     return { session, ...thread, folder: directory, model: models.get(id) }
   }
   const begin = (id) => {
-    if (begun.has(id)) return
-    begun.add(id)
+    if (live.has(id)) return
+    live.add(id)
     ask({ ...place(id), moment: "began" }) // not waited for: the process that answers starts
   }
   const earlier = async (id, callID) => {
-    if (told.has(id)) return {}
-    told.add(id)
+    if (known.has(id)) return {}
+    known.add(id)
     try {
-      const found = await earlierResults(client, id, callID)
-      return found.length ? { earlier: found } : {}
+      const results = await earlierResults(client, id, callID)
+      return results.length ? { earlier: results } : {}
     } catch {
       return {}
     }
