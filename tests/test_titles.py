@@ -35,6 +35,7 @@ NAMED = (
         ([user(NAMED.format("")), user(SKILL), assistant("I look.")], "/review"),
         ([user(NAMED.format("")), user(SKILL), user("Go on.")], "Go on."),
         ([user(NAMED.format("17")), user("# Review\n\nLook at $1.")], "/review 17"),
+        ([user("<command-name>/clear</command-name>"), user("Fix it\nnow.")], "Fix it now."),
         (
             [user(NAMED.format("")), user("<local-command-stdout>"), user("Fix it\nat once.")],
             "Fix it at once.",
