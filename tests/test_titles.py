@@ -7,7 +7,7 @@ import pytest
 from windlass.messages import Message, assistant, user
 from windlass.text.titles import dated, first_words
 
-SKILL = "Base directory for this skill: /home/ann/.claude/skills/review\n\n# Review\nLook at all."
+SKILL = "Base directory for this skill: ~/.claude/skills/review\n\n# Review\nLook at all."
 NAMED = (
     "<command-message>review is running…</command-message>\n<command-name>/review</command-name>\n"
     "<command-args>{}</command-args>"
