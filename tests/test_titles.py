@@ -7,7 +7,7 @@ import pytest
 from windlass.messages import Message, assistant, user
 from windlass.text.titles import dated, first_words
 
-SKILL = "Base directory for this skill: /home/ann/.claude/skills/review\n\n# Review\nLook at all."
+SKILL = "Base directory for this skill: ~/.claude/skills/review\n\n# Review\nLook at all."
 NAMED = (
     "<command-message>review is running…</command-message>\n<command-name>/review</command-name>\n"
     "<command-args>{}</command-args>"
@@ -35,6 +35,7 @@ NAMED = (
         ([user(NAMED.format("")), user(SKILL), assistant("I look.")], "/review"),
         ([user(NAMED.format("")), user(SKILL), user("Go on.")], "Go on."),
         ([user(NAMED.format("17")), user("# Review\n\nLook at $1.")], "/review 17"),
+        ([user("<command-name>/clear</command-name>"), user("Fix it\nnow.")], "Fix it now."),
         (
             [user(NAMED.format("")), user("<local-command-stdout>"), user("Fix it\nat once.")],
             "Fix it at once.",

@@ -418,6 +418,22 @@ class TestLimits:
             work(answers(), **limit)
         assert not OUT.exists()
 
+    def test_one_run_without_a_price_leaves_the_others_their_sum(self) -> None:
+        model = self.priced()
+        options: dict[str, Any] = {"model": "priced/m", "providers": {"priced": model}}
+        done = work(model, ROWS[:3], **options)
+        assert done.cost == pytest.approx(0.6)
+        assert done.unpriced == 0
+        for unpriced in (1, 3):
+            told = [
+                {**line, "cost": None if at < unpriced else 0.2} for at, line in enumerate(lines())
+            ]
+            OUT.write_text("".join(f"{json.dumps(line)}\n" for line in told))
+            done = work(model, ROWS[:3], resume=True, **options)
+            known = pytest.approx(0.2 * (3 - unpriced)) if unpriced < 3 else None
+            assert done.unpriced == unpriced
+            assert done.cost == known
+
     def test_money_needs_a_price(self) -> None:
         model = Priced(lambda _: "x", SMALL)
         options: dict[str, Any] = {"model": "priced/m", "providers": {"priced": model}}

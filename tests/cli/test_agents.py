@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,25 @@ class TestByWhat:
     ) -> None:
         said = agents("report", *arguments)
         assert (said.code, complaint in said.complaint) == (2, True), said.complaint
+
+    def test_what_is_next_names_the_folder_or_file(self, agents: CommandLine) -> None:
+        session_file(agents.folder / "one session.jsonl")
+        for named in ("one session.jsonl", "."):
+            said = agents("report", named)
+            assert f"windlass replay {shlex.quote(named)}" in said.out
+        every = agents("report", "--by", "model").out
+        assert "/codex/sessions" in every
+        assert "FOLDER" not in said.out + every
+
+    def test_what_has_no_price_is_beside_the_sum(self, agents: CommandLine) -> None:
+        before = agents("report").out
+        file = next(Path(os.environ["CLAUDE_CONFIG_DIR"]).rglob("aaa-1.jsonl"))
+        lines = file.read_text().splitlines()
+        odd = lines[-1].replace("aaa-1-2", "aaa-1-3").replace("claude-", "nobodys-")
+        file.write_text("\n".join([*lines, odd]) + "\n")
+        os.utime(file, (1_000, 1_000))
+        row = next(each for each in agents("report").out.splitlines() if "Mend the tests" in each)
+        assert row.endswith(" but for 1 call"), before
 
     def test_a_replay_of_a_folder_has_a_row_for_each_session(self, agents: CommandLine) -> None:
         folder = os.environ["CLAUDE_CONFIG_DIR"]

@@ -58,9 +58,9 @@ def test_how_a_session_stands(store: Store, open_store: Callable[[], Store]) -> 
     def listed(status: str | None = None) -> dict[str, str]:
         with open_store() as other:
             infos = other.sessions(SessionFilter(status=status))
-            assert {each.session_id: other.standing(each.session_id).status for each in infos} == {
-                each.session_id: each.status for each in infos
-            }
+            assert {
+                each.session_id: other.session_status(each.session_id).status for each in infos
+            } == {each.session_id: each.status for each in infos}
             return {each.session_id: each.status for each in infos}
 
     assert listed() == dict.fromkeys(("s", "s.1.1", "t"), "broken off")
@@ -119,7 +119,7 @@ def test_holding_leaves_nothing_in_the_record(store: Store) -> None:
 
 def test_a_session_that_is_not_there_has_no_standing(store: Store) -> None:
     with pytest.raises(UsageError, match="no session 'nobody'"):
-        store.standing("nobody")
+        store.session_status("nobody")
 
 
 def test_batches_are_counted(store: Store) -> None:

@@ -69,6 +69,29 @@ class TestEvaluate:
         assert told["status"] == "completed"
         assert [line["task"] for line in told["tasks"]] == ["a", "b"]
 
+    @pytest.mark.parametrize(
+        ("asks", "given", "told"),
+        [
+            ("<inputs><file>gone.md</file></inputs>", (), "there is no file 'gone.md'"),
+            ("<inputs><glob>*.pdf</glob></inputs>", (), "matches '*.pdf'"),
+            ("<inputs><file>{{ input.at }}</file></inputs>", ("at=x",), "there is no file 'x'"),
+            ("<inputs><expression>input.rows</expression></inputs>", (), "needs the input 'rows'"),
+            ("<inputs><expression>input.rows</expression></inputs>", ("rows=[]",), "to nothing"),
+            ("", ('user={"a": 1}',), "there is no 'name' here"),
+        ],
+    )
+    def test_a_missing_input_is_told_before_anything_begins(
+        self, windlass: CommandLine, asks: str, given: tuple[str, ...], told: str
+    ) -> None:
+        described = "" if asks else "Do {{ input.user.name }}."
+        file = write(windlass, sequential(atomic("a"), atomic("b", asks, described)))
+        inputs = [part for each in given for part in ("-i", each)]
+        said = windlass("evaluate", file, *inputs)
+        assert (said.code, told in said.complaint) == (2, True), said.err
+        assert said.complaint.startswith("windlass: t.xml:")
+        assert windlass.requests == []
+        assert not (windlass.folder / ".windlass").exists()
+
     @pytest.mark.req("ADR-42")
     def test_a_failure_shows_what_is_kept_and_how_to_go_on(self, windlass: CommandLine) -> None:
         asked: list[str] = []

@@ -68,14 +68,14 @@ def test_folders_of_one_machine_share_it(opened: Opened) -> None:
     one, other = opened("one"), opened("other")
     begin(one)
     with one.hold("s"):
-        assert other.standing("s").status == "running"
+        assert other.session_status("s").status == "running"
         with pytest.raises(SessionHeld, match="is running in process"):
             other.hold("s").__enter__()
         with pytest.raises(SessionHeld):
             other.prune(session_id="s", now=0.0)
-    assert other.standing("s").status == "broken off"
+    assert other.session_status("s").status == "broken off"
     with other.hold("s"):
-        assert one.standing("s").status == "running"
+        assert one.session_status("s").status == "running"
 
 
 def test_a_process_that_is_killed_holds_nothing(
@@ -90,12 +90,12 @@ def test_a_process_that_is_killed_holds_nothing(
     assert other.stdout is not None
     assert other.stdin is not None
     assert other.stdout.readline() == b"held\n"
-    holder = store.standing("s").holder
+    holder = store.session_status("s").holder
     assert holder is not None
     assert (holder.state, holder.process) == ("running", str(other.pid))
     other.kill()
     other.communicate()
-    assert store.standing("s").status == "broken off"
+    assert store.session_status("s").status == "broken off"
     with store.hold("s"):
         pass
 
@@ -110,7 +110,7 @@ def test_of_another_machine_it_is_not_known_until_it_was_silent(
         holding = there.hold("s")
         holding.__enter__()
     as_machine(monkeypatch, "beta")
-    stands = here.standing("s")
+    stands = here.session_status("s")
     assert stands.status == "unknown"
     assert stands.holder is not None
     assert stands.holder.place.endswith("of machine 'alpha'")
@@ -120,14 +120,14 @@ def test_of_another_machine_it_is_not_known_until_it_was_silent(
     assert here.prune(older_than_s=1.0, now=1e10).running == ("s",)
     with monkeypatch.context() as patch:
         patch.setattr(_holders, "SILENT_S", -1.0)
-        assert here.standing("s").status == "broken off"
+        assert here.session_status("s").status == "broken off"
         with here.hold("s"):
-            assert here.standing("s").status == "running"
-    assert here.standing("s").status == "broken off"
+            assert here.session_status("s").status == "running"
+    assert here.session_status("s").status == "broken off"
     with monkeypatch.context() as patch:
         as_machine(patch, "alpha")
         holding.__exit__(None, None, None)
-    assert here.standing("s").status == "broken off"
+    assert here.session_status("s").status == "broken off"
 
 
 def test_of_many_at_once_one_has_it(opened: Opened) -> None:

@@ -184,7 +184,7 @@ class OpenBatch:
         What completed since is taken from the record.
         """
         told = self.results.answered.troubles.get(given.row, {}).get("session_id")
-        return told != session or self.store.standing(session).status == "completed"
+        return told != session or self.store.session_status(session).status == "completed"
 
     def _prepare(
         self, cascade: ReadyCascade, given: BatchInput, opened: OpenSession, emit: OnEvent

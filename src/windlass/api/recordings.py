@@ -142,7 +142,7 @@ def tune(
 
 def _check_ended(store: Store, session_id: str) -> None:
     """Raises UsageError where a session still runs."""
-    holder = store.standing(session_id).holder
+    holder = store.session_status(session_id).holder
     if holder is not None and holder.state != "broken off":
         raise SessionHeld(session_id, holder.process, holder.machine)
 

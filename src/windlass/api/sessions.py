@@ -119,7 +119,8 @@ class Session:
         from windlass.engine.cascade import add_server_tools, needed_servers
         from windlass.engine.people.talking import add_chat, continue_session, restore_session
 
-        opened = self._hold(call)
+        known = self.session_id or self._resume
+        opened = None if known is None else call.open_session(known, begun=True)
         given, ready = self._load(call, opened)
         cascade = add_chat(ready.cascade)
         if self._allowances is None:
@@ -129,6 +130,7 @@ class Session:
         setup.check_approvals(ready.walk())
         chat = ready._replace(cascade=cascade, children={})
         setup.check_models([chat])
+        opened = opened or call.open_session()  # a new one, now that nothing is wrong
         run = setup.prepare(chat, given, opened)
         written = opened.store.batches(opened.session_id)
         if self._run is not None and self._started and self._written == written:
@@ -142,46 +144,40 @@ class Session:
         await add_server_tools(run, servers)
         self._run = run
 
-    def _hold(self, call: EngineCall) -> OpenSession:
-        """The session, which nobody else goes on with until the call ends."""
-        if self.session_id is not None:
-            return call.open_session(self.session_id, begun=True)
-        if self._resume is not None:
-            return call.open_session(self._resume, begun=True)
-        return call.open_session()
-
     def _count(self, record: Recorder) -> None:
         """Note how much is recorded: until the next message others may go on."""
         with suppress(StoreError):  # then what is recorded is read again
             self._written = record.store.batches(record.session_id)
 
-    def _load(self, call: EngineCall, opened: OpenSession) -> tuple[dict[str, Any], ReadyCascade]:
-        """What the session was given, and its cascade, checked."""
+    def _load(
+        self, call: EngineCall, opened: OpenSession | None
+    ) -> tuple[dict[str, Any], ReadyCascade]:
+        """What a session was given (None: a new one), and its cascade, checked."""
         from windlass.api._recorded import RecordedWork, check_same_cascade, warn_of_other_root
         from windlass.api.loading import ReadingOptions, load_cascade
         from windlass.engine.people.talking import chat_cascade, recorded_cascade
         from windlass.history.base import RAN
 
         options, settings = self._engine.options, call.settings_with(self._model)
-        source, known = self._cascade, opened.session_id
+        source, start = self._cascade, None
         given = {} if self._run is None else dict(self._run.input)
-        start = None
-        if opened.is_begun and self.session_id is None:
-            start = opened.store.start(known)
-            given = dict(start.input)
-            warn_of_other_root(known, start.cascade.get(RAN, {}).get("root"), settings, call.warn)
+        if opened is not None and self.session_id is None:
+            start = opened.store.start(opened.session_id)
+            given, root = dict(start.input), start.cascade.get(RAN, {}).get("root")
+            warn_of_other_root(opened.session_id, root, settings, call.warn)
             if source is None:
-                self._by_record, source = True, recorded_cascade(start.cascade, known)
+                self._by_record = True
+                source = recorded_cascade(start.cascade, opened.session_id)
         elif source is None:
             source = chat_cascade(self._model)
         auto = options["auto"]
-        if self._by_record and opened.is_begun:
-            record = RecordedWork.of(call, known, settings)
+        if self._by_record and opened is not None:
+            record = RecordedWork.of(call, opened.session_id, settings)
             return given, record.load_cascade(source, auto=auto)
         how = ReadingOptions(lenient=options["lenient"])
         ready = load_cascade(source, settings, options["tools"], auto=auto, how=how)
-        if start is not None:
-            check_same_cascade(ready.cascade, known, start)
+        if opened is not None and start is not None:
+            check_same_cascade(ready.cascade, opened.session_id, start)
         return given, ready
 
     def _limits_of(self, declared: Any) -> tuple[Allowance, ...]:

@@ -39,10 +39,10 @@ from windlass.history.base import (
     SessionFilter,
     SessionInfo,
     SessionStart,
-    Standing,
+    SessionStatus,
     StateChange,
     StoredRow,
-    standing_of,
+    status_by_record,
 )
 from windlass.history.packing import (
     CallRow,
@@ -258,13 +258,13 @@ class BaseStore(ABC, Generic[_Session]):
                 met.add(session_id := above)
         return session_id
 
-    def standing(self, session_id: str) -> Standing:
+    def session_status(self, session_id: str) -> SessionStatus:
         """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
         with self._use():
             self._known(session_id)
         ended = [each for each in self.outcomes(session_id) if each.phase is None]
         holder = self._holders().get(packing.text(self._topmost(session_id)))
-        return standing_of(ended[-1] if ended else None, holder)
+        return status_by_record(ended[-1] if ended else None, holder)
 
     def sessions(
         self, which: SessionFilter = EVERY_SESSION, *, limit: int | None = None, offset: int = 0
@@ -278,7 +278,7 @@ class BaseStore(ABC, Generic[_Session]):
             for each in new:
                 held.holders[each.session_id] = held.holders[each.parent_id or ""]
             above = tuple(each.session_id for each in new)
-        return [held.standing_info(each) for each in self._listed(which, held, limit, offset)]
+        return [held.with_status(each) for each in self._listed(which, held, limit, offset)]
 
     def prune(
         self,

@@ -24,7 +24,7 @@ from windlass.history.base import (
     Reason,
     SessionInfo,
     Status,
-    standing_of,
+    status_by_record,
 )
 from windlass.history.packing import path_part, text
 from windlass.safety.foreign import parse_json
@@ -66,11 +66,11 @@ class Held:
         """The sessions that stand so."""
         return [text(name) for name, each in self.holders.items() if each.state == state]
 
-    def standing_info(self, info: SessionInfo) -> SessionInfo:
+    def with_status(self, info: SessionInfo) -> SessionInfo:
         """A listed session as it stands, by what its record says."""
         status, reason = cast("Status", info.status), cast("Reason | None", info.reason)
         ended = Outcome(status, info.ended or 0.0, error=info.error, reason=reason)
-        stands = standing_of(ended if status else None, self.holders.get(info.session_id))
+        stands = status_by_record(ended if status else None, self.holders.get(info.session_id))
         return replace(
             info,
             status=stands.status,

@@ -209,7 +209,7 @@ class Holder(NamedTuple):
         return f"perhaps {process} of machine {self.machine!r}" if self.machine else process
 
 
-class Standing(NamedTuple):
+class SessionStatus(NamedTuple):
     """How a session stands: how it ended, or who runs it."""
 
     status: Status | Open
@@ -218,17 +218,17 @@ class Standing(NamedTuple):
     holder: Holder | None = None
 
 
-def standing_of(ended: Outcome | None, holder: Holder | None) -> Standing:
+def status_by_record(ended: Outcome | None, holder: Holder | None) -> SessionStatus:
     """How a session stands by its record, which says how it `ended` last, and by who holds it.
 
     One that was taken up again after it ended counts as it does now, but for what completed.
     """
     completed = ended is not None and ended.status == "completed"
     if holder is not None and (holder.state == "running" or not completed):
-        return Standing(holder.state, holder=holder)
+        return SessionStatus(holder.state, holder=holder)
     if ended is None:
-        return Standing("broken off")
-    return Standing(ended.status, ended.reason, ended.error)
+        return SessionStatus("broken off")
+    return SessionStatus(ended.status, ended.reason, ended.error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -473,7 +473,7 @@ class Store(Protocol):
         Raises SessionHeld where somebody else does. A process that is killed holds nothing.
         """
 
-    def standing(self, session_id: str) -> Standing:
+    def session_status(self, session_id: str) -> SessionStatus:
         """How a session stands: how it ended, or who runs it. Raises UsageError as `start`."""
 
     def find_session(self, name: str) -> str:

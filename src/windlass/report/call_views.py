@@ -187,7 +187,7 @@ def view_recorded(record: SessionRecord) -> SessionView:
         _call_view(number, call, by_trace[call.trace_id], said)
         for number, call in enumerate(record.sent_calls, start=1)
     )
-    stands = store.standing(session_id)
+    stands = store.session_status(session_id)
     notes = tuple(
         Note(stored.row.node_type, stored.row.phase, note_text(stored.row))
         for stored in rows

@@ -228,7 +228,7 @@ def _own_cost(account: Account) -> SessionCost:
         total.add(line)
     outcomes = record.store.outcomes(record.session_id)
     ended = [outcome for outcome in outcomes if outcome.phase is None]
-    stands = record.store.standing(record.session_id)
+    stands = record.store.session_status(record.session_id)
     return SessionCost(
         tuple(phases.values()),
         total,

@@ -98,7 +98,7 @@ def replay_spans(store: Store, session_id: str, sink: SpanSink, contents: Conten
     recorded = heapq.merge(*(_batches(store, each) for each in sessions), key=lambda one: one[0])
     for _, batch, idents in recorded:
         maker.take(batch, idents)
-    maker.finish(lambda name: store.standing(name).status)
+    maker.finish(lambda name: store.session_status(name).status)
 
 
 def _batches(store: Store, session_id: str) -> Iterator[tuple[float, Batch, Sequence[str | None]]]:

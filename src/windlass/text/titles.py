@@ -24,6 +24,14 @@ _COMMAND: Final = re.compile(
     r"<command-name>\s*(?P<name>/?[^<\s]+).*?(?:<command-args>(?P<words>.*?)</command-args>|$)",
     re.DOTALL,
 )
+_WITHOUT_TEXT: Final = frozenset(
+    (
+        *("/clear", "/compact", "/model", "/effort", "/fast", "/login", "/logout", "/resume"),
+        *("/rename", "/config", "/cost", "/context", "/usage", "/status", "/help", "/mcp"),
+        *("/agents", "/hooks", "/permissions", "/plugin", "/add-dir", "/exit", "/quit"),
+    )
+)
+"""Commands of a client that put no text of their own behind them."""
 _SHOWN: Final = re.compile(r"<local-command")
 """How that begins which a command of the client itself printed."""
 _TAG: Final = re.compile(r"<[\w-]+>\s*")
@@ -47,7 +55,7 @@ def first_words(messages: Iterable[Message], most: int = 60) -> str:
             if text.startswith("<command-") and (found := _COMMAND.search(text)):
                 words = (found["words"] or "").strip()
                 typed, has_words = f"{found['name']} {words}".strip(), bool(words)
-                behind_command = True
+                behind_command = found["name"] not in _WITHOUT_TEXT
             elif _SHOWN.match(text):
                 typed, behind_command = "", False
             elif _SKILL.match(text) or (behind_command and "\n" in text):

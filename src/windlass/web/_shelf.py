@@ -64,7 +64,7 @@ class SessionShelf:
             for view in ("unified_logs", "lineage")
         ]
         rows, outcomes = (int(found[0]["n"]) for found in counts)
-        return Size(rows, outcomes, self._store.standing(session_id).status)
+        return Size(rows, outcomes, self._store.session_status(session_id).status)
 
     def open(self, session_id: str) -> InspectedSession:
         """A session as it is now, or was a moment ago. Raises UsageError for an unknown one."""
