@@ -24,7 +24,7 @@ from windlass.report.call_views import words_of
 from windlass.report.ranking import told_prices
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import first_words
-from windlass.web._inspector import Inspector, kind_of
+from windlass.web._inspector import Inspector, kind_of, number_in
 
 _SHOWN: Final = 50
 """Sessions of a page."""
@@ -113,8 +113,8 @@ def sessions_page(inspector: Inspector, request: Request) -> Response:
 
 
 def _number(request: Request, name: str, otherwise: int) -> int:
-    text = request.query_params.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 9 else otherwise  # noqa: PLR2004
+    number = number_in(request.query_params.get(name, ""))
+    return otherwise if number is None else number
 
 
 def _filter(given: Mapping[str, str]) -> SessionFilter:
