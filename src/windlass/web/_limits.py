@@ -1,4 +1,4 @@
-"""What clients may take of the server: connections, seconds for a request's head, lines of the log.
+"""What clients may take of the server: connections, seconds for a head, entries of the log.
 
 Any program of this machine can connect, also one without the token. So nothing that it holds back
 or sends may keep the owner's browser from being answered.
@@ -19,11 +19,11 @@ BACKLOG: Final = 64
 """Connections that wait to be accepted; so many may be accepted in one go."""
 HEAD_S: Final = 5.0
 """Seconds for the head of a request, since the connection began or its last answer ended."""
-_LINES: Final = 20
-"""Lines of the log in a minute."""
+_ENTRIES: Final = 10
+"""Entries of the log in a minute."""
 _MINUTE_S: Final = 60.0
 _CHARACTERS: Final = 300
-"""Characters of a line of the log."""
+"""Characters of what an entry says."""
 
 
 class LimitedProtocol(H11Protocol):
@@ -33,7 +33,8 @@ class LimitedProtocol(H11Protocol):
     being answered, the oldest: an event stream, which the browser opens again.
     """
 
-    _since: float = 0.0
+    since: float = 0.0
+    """When it began to wait for a request, in seconds of the event loop."""
     _timer: asyncio.TimerHandle | None = None
 
     @property
@@ -53,7 +54,7 @@ class LimitedProtocol(H11Protocol):
                 for each in self.connections
                 if isinstance(each, LimitedProtocol) and each is not self
             ]
-            longest = min(others, key=lambda each: (each.is_answering, each._since))
+            longest = min(others, key=lambda each: (each.is_answering, each.since))
             longest.transport.abort()
             self.connections.discard(longest)  # it is told only later that it is lost
 
@@ -69,7 +70,7 @@ class LimitedProtocol(H11Protocol):
         self._wait_for_head()
 
     def _wait_for_head(self) -> None:
-        self._since = self.loop.time()
+        self.since = self.loop.time()
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self.loop.call_later(HEAD_S, self._give_up)
@@ -80,24 +81,24 @@ class LimitedProtocol(H11Protocol):
 
 
 class LimitedLog(logging.Filter):
-    """Lets so many lines of so many characters through in a minute."""
+    """Lets few entries of the log, of few characters, through in a minute."""
 
     def __init__(self) -> None:
         super().__init__()
         self._began = 0.0
-        self._lines = 0
+        self._entries = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is written; it is cut where it is too long."""
+        """Whether an entry is written; it is cut where it is too long."""
         now = time.monotonic()
-        if not self._lines or now - self._began > _MINUTE_S:
-            self._began, self._lines = now, 0
-        self._lines += 1
+        if not self._entries or now - self._began > _MINUTE_S:
+            self._began, self._entries = now, 0
+        self._entries += 1
         text = record.getMessage()
-        if self._lines == _LINES:
+        if self._entries == _ENTRIES:
             text = "more is left out for a minute"
             record.exc_info = record.exc_text = None
         if len(text) > _CHARACTERS:
             text = f"{text[:_CHARACTERS]}…"
         record.msg, record.args = text, ()
-        return self._lines <= _LINES
+        return self._entries <= _ENTRIES

@@ -186,11 +186,9 @@ def _run(
         ws="none",
     )
     limited = LimitedLog()
-    loggers = [logging.getLogger(name) for name in ("uvicorn.error", "asyncio")]
-    for logger in loggers:
-        logger.addFilter(limited)
+    logger = logging.getLogger("asyncio")  # uvicorn's own says nothing
+    logger.addFilter(limited)
     try:
         Server(config).run([listening])
     finally:
-        for logger in loggers:
-            logger.removeFilter(limited)
+        logger.removeFilter(limited)
