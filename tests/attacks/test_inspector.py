@@ -95,6 +95,7 @@ class TestOthersOfTheMachine:
     def test_do_not_stop_it_by_half_requests(self, folder: Path) -> None:
         half = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half: "
         with served(folder, "--no-open") as inspector, open_files(4096), ExitStack() as held:
+            resource.prlimit(inspector.process.pid, resource.RLIMIT_NOFILE, (256, 256))
             for _ in range(1_100):
                 held.enter_context(inspector.connect(half))
             begun = time.monotonic()
