@@ -129,7 +129,8 @@ def main() -> None:
         with SqliteStore.open_existing(folder, reading=True) as store:
             app = make_app(store, token=TOKEN, port=PORT, price_as=PRICES, prices={})
             client = TestClient(app, base_url=f"http://127.0.0.1:{PORT}")
-            client.get(f"/?token={TOKEN}")
+            root = client.get(f"/?token={TOKEN}").url.path.removesuffix("/")
+            client.base_url = client.base_url.join(root)
             measure(client, store, session, given.calls)
 
 

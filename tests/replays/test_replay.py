@@ -241,6 +241,9 @@ class TestSettings:
         [
             ("defualt", "did you mean 'default'"),
             ("mask:x", "a whole number from 1"),
+            ("mask:²", "a whole number from 1"),
+            (f"mask:{'9' * 5_000}", "a whole number from 1"),
+            (f"lean,window{'.a' * 5_000}=1", "there is no option 'window.a"),
             ("lean,window", "OPTION=VALUE"),
             ("lean,windw=3", "unknown key 'windw'"),
             ("none.json", "no such file"),

@@ -45,18 +45,25 @@ class Elements(HTMLParser):
 
 @dataclass
 class Pages:
-    """The pages of a store, for who has the token."""
+    """The pages of a store, for who has the token. `root` is what their paths begin with."""
 
     store: Store
     client: TestClient
+    root: str
 
     def get(self, address: str, **headers: str) -> Any:
-        return self.client.get(address, headers=headers, follow_redirects=False)
+        """The answer to an address below the root, or to that of a static file."""
+        path = address if address.startswith("/static/") else self.root + address
+        return self.client.get(path, headers=headers, follow_redirects=False)
+
+    def elements(self, answer: Any) -> Elements:
+        """What a page is made of, with the addresses below the root."""
+        return Elements(answer.text.replace(self.root, ""))
 
     def read(self, address: str, status: int = 200) -> Elements:
         answer = self.get(address)
         assert answer.status_code == status, answer.text
-        return Elements(answer.text)
+        return self.elements(answer)
 
 
 def client_of(store: Store) -> TestClient:
@@ -69,8 +76,9 @@ def client_of(store: Store) -> TestClient:
 
 def signed_in(store: Store) -> Pages:
     client = client_of(store)
-    assert client.get(f"/?token={TOKEN}").status_code == 200
-    return Pages(store, client)
+    answer = client.get(f"/?token={TOKEN}")
+    assert answer.status_code == 200
+    return Pages(store, client, answer.url.path.removesuffix("/"))
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.web_sessions import ODD
-from tests.web.conftest import PORT, TOKEN, Pages, client_of
+from tests.web.conftest import PORT, TOKEN, Elements, Pages, client_of
 from windlass.history.sqlite import SqliteStore
 from windlass.web._rendering import address
 
+COOKIE = f"windlass-{PORT}"
 EVERY = (
     "/",
     "/?q=report",
@@ -48,47 +49,76 @@ class TestTheHost:
 class TestTheToken:
     def test_is_asked_for(self, pages: Pages) -> None:
         stranger = client_of(pages.store)
-        for path in EVERY[:-1]:
-            answer = stranger.get(path)
-            assert answer.status_code == 403
-            assert "windlass serve printed" in answer.text
-        assert stranger.get("/session/long/events").status_code == 403
+        for root in ("", pages.root):
+            for path in EVERY[:-1]:
+                answer = stranger.get(root + path)
+                assert answer.status_code == 403
+                assert "windlass serve printed" in answer.text
+                assert pages.root not in answer.text
+            assert stranger.get(f"{root}/session/long/events").status_code == 403
 
     @pytest.mark.parametrize("token", ["", "other", TOKEN[:-1], TOKEN + "x", "tök\udc80en"])
     def test_must_be_the_right_one(self, pages: Pages, token: str) -> None:
         stranger = client_of(pages.store)
-        answer = stranger.get("/", params={"token": token.encode("utf-8", "replace")})
-        assert answer.status_code == 403
-        assert "set-cookie" not in answer.headers
-        stranger.cookies.set(f"windlass-{PORT}", token.encode("ascii", "replace").decode())
-        assert stranger.get("/").status_code == 403
+        for name in ("token", "code"):
+            answer = stranger.get("/", params={name: token.encode("utf-8", "replace")})
+            assert answer.status_code == 403
+            assert "set-cookie" not in answer.headers
+        stranger.cookies.set(COOKIE, token.encode("ascii", "replace").decode())
+        assert stranger.get(f"{pages.root}/").status_code == 403
 
     def test_becomes_a_cookie_and_leaves_the_address(self, pages: Pages) -> None:
         stranger = client_of(pages.store)
         path = address("session", ODD) + f"?from=5&token={TOKEN}"
-        answer = stranger.get(path, follow_redirects=False)
-        assert answer.status_code == 303
-        assert answer.headers["location"] == address("session", ODD) + "?from=5"
+        for asked in (path, pages.root + path):
+            answer = stranger.get(asked, follow_redirects=False)
+            assert answer.status_code == 303
+            assert answer.headers["location"] == pages.root + address("session", ODD) + "?from=5"
         cookie = answer.headers["set-cookie"]
-        assert cookie.startswith(f"windlass-{PORT}={TOKEN};")
+        assert cookie.startswith(f"{COOKIE}=")
         assert "HttpOnly" in cookie
         assert "samesite=strict" in cookie.lower()
-        assert stranger.get("/").status_code == 200
+        assert stranger.get(f"{pages.root}/").status_code == 200
+
+    def test_is_not_the_cookie_which_other_ports_never_see(self, pages: Pages) -> None:
+        """A browser sends a cookie to every port of its host, to paths that it was set for."""
+        stranger = client_of(pages.store)
+        cookie = stranger.get(f"/?token={TOKEN}", follow_redirects=False).headers["set-cookie"]
+        assert TOKEN not in cookie
+        assert TOKEN not in pages.root
+        assert f"Path={pages.root};" in f"{cookie};"
+        assert len(pages.root) > 30
+        for path in ("/", "/session/long", "/static/inspector.css", f"{pages.root}x/"):
+            for port in (PORT, PORT + 1):
+                asked = f"http://127.0.0.1:{port}{path}"
+                assert "cookie" not in stranger.get(asked, follow_redirects=False).request.headers
 
     def test_is_found_among_cookies_of_other_programs(self, pages: Pages) -> None:
         stranger = client_of(pages.store)
-        given = f'other="a, [b]; x=@{{"; ; windlass-{PORT}={TOKEN}; last'
-        assert stranger.get("/", headers={"cookie": given}).status_code == 200
+        given = f'other="a, [b]; x=@{{"; ; {COOKIE}={pages.client.cookies[COOKIE]}; last'
+        answer = stranger.get(f"{pages.root}/", headers={"cookie": given})
+        assert answer.status_code == 200
+        assert stranger.get("/", headers={"cookie": given}).status_code == 403
 
     def test_never_sends_to_another_server(self, pages: Pages) -> None:
         stranger = client_of(pages.store)
-        for path in ("//evil.example/", "/\\evil.example/"):
+        for path in ("//evil.example/", "/\\evil.example/", "/@evil.example/"):
             answer = stranger.request(
                 "GET",
                 f"http://127.0.0.1:{PORT}{path}?token={TOKEN}",
                 follow_redirects=False,
             )
-            assert not answer.headers["location"].startswith(("//", "/\\", "http"))
+            assert answer.headers["location"].startswith(f"{pages.root}/")
+
+    def test_leads_on_from_pages_of_others(self, pages: Pages) -> None:
+        """Behind their link, no redirect carries a strict cookie: a page of ours leads on."""
+        answer = client_of(pages.store).get(
+            f"/session/long?token={TOKEN}", headers={"sec-fetch-site": "cross-site"}
+        )
+        assert answer.status_code == 200
+        (meta,) = [each for each in Elements(answer.text).all("meta") if each.get("http-equiv")]
+        assert meta["content"] == f"0;url={pages.root}/session/long"
+        assert "set-cookie" in answer.headers
 
 
 class TestEveryAnswer:
@@ -106,9 +136,7 @@ class TestEveryAnswer:
 
     @pytest.mark.parametrize("path", EVERY[:-1])
     def test_has_no_style_and_no_script_of_its_own(self, pages: Pages, path: str) -> None:
-        from tests.web.conftest import Elements
-
-        page = Elements(pages.get(path).text)
+        page = pages.elements(pages.get(path))
         assert page.all("style") == []
         scripts = [str(each.get("src")) for each in page.all("script")]
         assert all(script.startswith("/static/") for script in scripts)
@@ -119,15 +147,15 @@ class TestEveryAnswer:
 
     @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
     def test_is_to_a_question(self, pages: Pages, method: str) -> None:
-        answer = pages.client.request(method, "/session/long")
+        answer = pages.client.request(method, f"{pages.root}/session/long")
         assert answer.status_code == 405
         assert answer.headers["allow"] == "GET, HEAD"
 
     def test_to_head_has_no_body(self, pages: Pages) -> None:
-        answer = pages.client.head("/session/long")
+        answer = pages.client.head(pages.root + "/session/long")
         assert answer.status_code == 200
         assert answer.content == b""
-        assert pages.client.head("/session/long/events").status_code == 200
+        assert pages.client.head(pages.root + "/session/long/events").status_code == 200
 
     def test_leaves_the_store_as_it_is(self, folder: Path, pages: Pages) -> None:
         def contents() -> dict[str, bytes]:

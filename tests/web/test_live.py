@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.history.builders import row, start
-from tests.web.conftest import PORT, TOKEN, Pages, signed_in
+from tests.web.conftest import PORT, Pages, signed_in
 from windlass.history.base import Batch, Outcome
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant, user
@@ -56,9 +56,14 @@ def test_its_page_reads_and_is_read_again(
 
 
 async def events(
-    app: Any, count: int, last: str | None, act: Any = None, path: str = "/session/now/events"
+    pages: Pages,
+    count: int,
+    last: str | None,
+    act: Any = None,
+    path: str = "/session/now/events",
 ) -> list[dict[str, Any]]:
     """The first events, as a browser hears them; then it goes away."""
+    app: Any = pages.client.app
     heard: list[str] = []
     done = asyncio.Event()
 
@@ -74,7 +79,7 @@ async def events(
 
     headers = [
         (b"host", f"127.0.0.1:{PORT}".encode()),
-        (b"cookie", f"windlass-{PORT}={TOKEN}".encode()),
+        (b"cookie", f"windlass-{PORT}={pages.client.cookies[f'windlass-{PORT}']}".encode()),
     ]
     if last is not None:
         headers.append((b"last-event-id", last.encode()))
@@ -83,8 +88,8 @@ async def events(
         "asgi": {"version": "3.0", "spec_version": "2.3"},
         "http_version": "1.1",
         "method": "GET",
-        "path": path,
-        "raw_path": path.encode(),
+        "path": pages.root + path,
+        "raw_path": (pages.root + path).encode(),
         "query_string": b"",
         "headers": headers,
     }
@@ -109,7 +114,7 @@ async def test_events_tell_that_it_grew(writing: SqliteStore, watching: Pages) -
     def more() -> None:
         writing.append(Batch("now", rows=[row(assistant("more"))]))
 
-    (told,) = await events(watching.client.app, 1, None, more)
+    (told,) = await events(watching, 1, None, more)
     assert (told["id"], told["event"]) == ("2", "grew")
     assert (told["data"]["rows"], told["data"]["new"]) == (2, 1)
     assert "1 new row since" in told["data"]["said"]
@@ -117,7 +122,7 @@ async def test_events_tell_that_it_grew(writing: SqliteStore, watching: Pages) -
 
 async def test_events_go_on_behind_the_last_one(writing: SqliteStore, watching: Pages) -> None:
     writing.append(Batch("now", rows=[row(assistant(str(at))) for at in range(4)]))
-    (told,) = await events(watching.client.app, 1, "2")
+    (told,) = await events(watching, 1, "2")
     assert (told["id"], told["data"]["rows"], told["data"]["new"]) == ("5", 5, 3)
 
 
@@ -125,7 +130,7 @@ async def test_events_tell_that_it_ended(writing: SqliteStore, watching: Pages) 
     def end() -> None:
         writing.append(Batch("now", outcomes=[Outcome("completed", 2_000.0)]))
 
-    (told,) = await events(watching.client.app, 1, "1", end)
+    (told,) = await events(watching, 1, "1", end)
     assert (told["data"]["rows"], told["data"]["new"]) == (1, 0)
     assert "ended" in told["data"]["said"]
 
@@ -136,7 +141,7 @@ async def test_events_of_the_list_tell_of_new_sessions(
     def begin() -> None:
         writing.append(Batch("later", start=start(2_000.0), rows=[row(user("begin"))]))
 
-    (told,) = await events(watching.client.app, 1, None, begin, path="/events")
+    (told,) = await events(watching, 1, None, begin, path="/events")
     assert "Sessions began" in told["data"]["said"]
 
 

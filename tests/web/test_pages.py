@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -91,7 +92,7 @@ class TestTheSearch:
 
     @pytest.mark.parametrize("text", ["100% sure_", "x\\%_y", 'a "quoted" text', "nowhere said"])
     def test_takes_signs_as_they_are(self, pages: Pages, text: str) -> None:
-        page = pages.read(str(pages.client.build_request("GET", "/", params={"q": text}).url))
+        page = pages.read(f"/?{urlencode({'q': text})}")
         assert "Nothing that was said holds it" in page.text
 
     def test_finds_arguments_and_what_looks_like_a_page(self, pages: Pages) -> None:
@@ -396,7 +397,7 @@ class TestOtherPages:
             answer = pages.get(path)
             assert answer.status_code == 200, path
             if answer.headers["content-type"].startswith("text/html"):
-                links = [each["href"] or "" for each in Elements(answer.text).all("a")]
+                links = [each["href"] or "" for each in pages.elements(answer).all("a")]
                 waiting += [each.partition("#")[0] or path for each in links]
         assert len(seen) == 150
 

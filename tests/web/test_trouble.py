@@ -87,7 +87,7 @@ def test_a_mistake_of_ours_is_a_page(pages: Pages, monkeypatch: pytest.MonkeyPat
         cookies=dict(pages.client.cookies),
         raise_server_exceptions=False,
     )
-    answer = client.get("/session/long/call/1")
+    answer = client.get(f"{pages.root}/session/long/call/1")
     assert answer.status_code == 500
     assert "ZeroDivisionError" in answer.text
     assert "default-src" in answer.headers["content-security-policy"]
@@ -160,9 +160,11 @@ class TestTheCommand:
                 assert client.get(path).status_code == 403
                 answer = client.get(path, params={"token": found[2]})
                 assert answer.status_code == 303
-                assert answer.headers["location"] == path
-                assert "Do work." in client.get(path).text
-                assert "server" not in client.get("/").headers
+                page = answer.headers["location"]
+                assert re.fullmatch(rf"/\w{{40}}{path}", page)
+                assert "Do work." in client.get(page).text
+                assert "server" not in client.get(page).headers
+                assert client.get(path).status_code == 403
             served.send_signal(signal.SIGINT)
             out, err = served.communicate(timeout=30)
         assert "Traceback" not in out + err

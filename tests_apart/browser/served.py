@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import httpx
 from tests.history.builders import row, start
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from tests.support.web_sessions import HOSTILE, ODD, store_sessions
@@ -30,12 +31,17 @@ LIVE: Final = "running"
 
 @dataclass(frozen=True)
 class Served:
-    """An inspector at work. `start` is the address that it printed, with the token."""
+    """An inspector at work.
+
+    `start` is the address that it printed, with the token; `root` is what the addresses of all
+    pages begin with.
+    """
 
     start: str
+    root: str
 
     @property
-    def root(self) -> str:
+    def host(self) -> str:
         return self.start.partition("/?")[0]
 
 
@@ -50,7 +56,9 @@ def served(store: Path) -> Iterator[Served]:
         try:
             said = process.stdout.readline()
             assert "http://127.0.0.1:" in said, (said, process.poll())
-            yield Served(said.split()[-1])
+            start = said.split()[-1]
+            page = httpx.get(start, follow_redirects=False).headers["location"]
+            yield Served(start, start.partition("/?")[0] + page.removesuffix("/"))
         finally:
             process.terminate()
 

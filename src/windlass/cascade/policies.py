@@ -54,6 +54,12 @@ class NamedPolicy(NamedTuple):
         return ready._replace(cascade=cascade, children=children, tool_cascades=tools)
 
 
+_DIGITS: Final = 8
+"""Digits of a number of turns."""
+_DEPTH: Final = 9
+"""Dots in the name of an option."""
+_TOLD: Final = 80
+"""Characters of a name in an error."""
 _PHASE: Final = {"name": "phase", "instructions": "-"}
 
 
@@ -78,8 +84,11 @@ def policy_of(name: str | Path, auto_context: object = None) -> NamedPolicy:
         return NamedPolicy(title, _of_windows(named, off, inter_phase=False))
     kind, colon, turns = first.partition(":")
     if kind == MASK and colon:
-        if not turns.isdigit() or turns == "0":
-            raise UsageError(f"policy {named!r}: {MASK}:TURNS takes a whole number from 1")
+        if not turns.isdecimal() or turns == "0" or len(turns) > _DIGITS:
+            raise UsageError(
+                f"policy {named[:_TOLD]!r}: {MASK}:TURNS takes a whole number from 1,"
+                f" of {_DIGITS} digits at most"
+            )
         masking = {**_ALL_OFF, "mask_observations_after": int(turns), "min_masked_chars": 100}
         options = over(masking, _options(written, named))
         return NamedPolicy(named, _of_windows(named, options, inter_phase=False))
@@ -109,6 +118,8 @@ def _options(written: str, named: str) -> dict[str, Any]:
         name, equals, value = item.partition("=")
         if not equals:
             raise UsageError(f"policy {named!r}: options are written OPTION=VALUE, not {item!r}")
+        if name.count(".") > _DEPTH:
+            raise UsageError(f"policy {named[:_TOLD]!r}: there is no option {name[:_TOLD]!r}")
         try:
             given = parse_json(value)
         except ValueError:

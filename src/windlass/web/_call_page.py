@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from windlass.caching.rates import many
+from windlass.errors import UsageError
 from windlass.report.call_views import CallView, Seen
 from windlass.report.explanation import Explanation, MessageDecision
 from windlass.report.inspected import InspectedSession
 from windlass.report.paid import PaidMessage
 from windlass.report.provider_edits import call_sentences
-from windlass.web._inspector import Inspector
+from windlass.web._inspector import Inspector, number_in
 from windlass.web._message_parts import BodyPart, beginning, parts_of
 
 _ROWS: Final = 60
@@ -61,7 +63,12 @@ class WindowDifference:
 def call_page(inspector: Inspector, request: Request) -> Response:
     """What one call saw, and why."""
     session = inspector.session(request)
-    number = int(request.path_params["call"])
+    text = request.path_params["call"]
+    number = number_in(text)
+    if number is None:
+        if text.isdecimal():
+            raise UsageError(f"session {session.session_id!r} has no call {text:.20}")
+        raise HTTPException(404)
     call, explained = session.call(number), session.explain(number)
     only = request.query_params.get("only", "")
     decisions = [
@@ -98,8 +105,7 @@ def call_page(inspector: Inspector, request: Request) -> Response:
 
 
 def _begin(request: Request, rows: int) -> int:
-    text = request.query_params.get("from", "")
-    at = int(text) if text.isdecimal() and len(text) < 9 else 0  # noqa: PLR2004
+    at = number_in(request.query_params.get("from", "")) or 0
     return min(at, max(0, rows - 1)) // _ROWS * _ROWS
 
 

@@ -20,6 +20,8 @@ from windlass.web._shelf import SessionShelf
 
 _WAIT_S: Final = 0.25
 """Seconds that a page waits for what is worked out beside it."""
+_DIGITS: Final = 8
+"""Digits of the numbers in addresses."""
 _LONG: Final = 1_500
 """Rows from which on a session's bills take longer than that."""
 
@@ -66,6 +68,11 @@ class Inspector:
                 " they stood: windlass verify says more."
             )
         return HTMLResponse(page(template, lost=lost, **head, **values))
+
+
+def number_in(text: str) -> int | None:
+    """A whole number in an address; None: it is none, or has more than eight digits."""
+    return int(text) if text.isdecimal() and len(text) <= _DIGITS else None
 
 
 def kind_of(start: SessionStart) -> str:

@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from windlass.caching.rates import many
 from windlass.errors import WindlassError
 from windlass.history.base import SessionFilter, SessionInfo
-from windlass.web._inspector import Inspector
+from windlass.web._inspector import Inspector, number_in
 from windlass.web._rendering import name_in
 from windlass.web._shelf import Size
 
@@ -59,7 +59,7 @@ def _response(request: Request, events: AsyncIterator[str]) -> Response:
 def _last_seen(request: Request) -> int | None:
     """The last row that the page knows of."""
     text = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    return int(text) if text.isdecimal() and len(text) < 12 else None  # noqa: PLR2004
+    return number_in(text)
 
 
 async def _of_session(inspector: Inspector, request: Request, name: str) -> AsyncIterator[str]:

@@ -12,13 +12,12 @@ from windlass.errors import UsageError
 from windlass.report.inspected import InspectedSession
 from windlass.report.matrix import Matrix, cell_text, matrix_of
 from windlass.safety.escaping import escaped
-from windlass.web._inspector import Inspector
+from windlass.web._inspector import Inspector, number_in
 from windlass.web._rendering import address
 from windlass.web.matrix_view import matrix_png, matrix_section
 
 _WAIT_S: Final = 30.0
 """Seconds that a page waits at most for a matrix, which takes a quarter of one."""
-_DIGITS: Final = 9
 
 
 def matrix_page(inspector: Inspector, request: Request) -> Response:
@@ -72,6 +71,7 @@ def _number(request: Request, name: str, usual: int | None = None) -> int:
     text = request.query_params.get(name, "")
     if not text and usual is not None:
         return usual
-    if not text.isdecimal() or len(text) > _DIGITS:
+    number = number_in(text)
+    if number is None:
         raise UsageError(f"{name}={text!r} in the address must be a number from 1 up")
-    return int(text)
+    return number

@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from windlass.errors import UsageError
 from windlass.safety.escaping import escaped
-from windlass.web._inspector import Inspector
+from windlass.web._inspector import Inspector, number_in
 from windlass.web._message_parts import WHOLE, parts_of
 from windlass.web._rendering import name_in
 
@@ -25,8 +25,7 @@ def message_page(inspector: Inspector, request: Request) -> Response:
     """Where a message was born, each call that paid for it, each edit, each recall."""
     session = inspector.session(request)
     life = session.life(name_in(request.path_params["message"]))
-    text = request.query_params.get("from", "")
-    at = int(text) if text.isdecimal() and len(text) < 9 else 0  # noqa: PLR2004
+    at = number_in(request.query_params.get("from", "")) or 0
     begin = min(at, max(0, len(life.paid) - 1)) // _CALLS * _CALLS
     message = session.said(life.message_id)
     changed = next((each for each in reversed(life.paid) if not each.is_whole), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
@@ -13,6 +14,8 @@ import jinja2
 from windlass.caching.rates import many, money
 from windlass.safety.escaping import escaped
 
+ROOT: Final = ContextVar("windlass-root", default="")
+"""What the paths of pages begin with while a request is answered (empty: nothing)."""
 _CENT: Final = 0.01
 _LEAST: Final = 0.00001
 """US dollars below which an amount is told to be less than that."""
@@ -32,7 +35,7 @@ def address(*parts: str | int, **query: object) -> str:
     A name may hold anything. What would be read as a part of the path is written `~1` (a slash) and
     `~2` (a dot, in a name of dots alone), and a tilde `~0`. Parameters that are empty are left out.
     """
-    path = "".join(f"/{_segment(str(part))}" for part in parts) or "/"
+    path = ROOT.get() + ("".join(f"/{_segment(str(part))}" for part in parts) or "/")
     given = {name.rstrip("_"): value for name, value in query.items() if value not in ("", None)}
     return f"{path}?{urlencode(given)}" if given else path
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from windlass.report.call_views import CallView, Note
 from windlass.report.inspected import InspectedSession
 from windlass.report.prefix import PrefixBreak
-from windlass.web._inspector import Inspector
+from windlass.web._inspector import Inspector, number_in
 from windlass.web._plots import bars_of
 
 _CALLS: Final = 200
@@ -52,8 +52,7 @@ def session_page(inspector: Inspector, request: Request) -> Response:
 
 def _begin(request: Request, calls: int) -> int:
     """The first call of the page, from 0."""
-    text = request.query_params.get("from", "")
-    at = int(text) if text.isdecimal() and len(text) < 9 else 0  # noqa: PLR2004
+    at = number_in(request.query_params.get("from", "")) or 0
     return min(at, max(0, calls - 1)) // _CALLS * _CALLS
 
 

@@ -24,7 +24,7 @@ from windlass.report.call_views import words_of
 from windlass.report.ranking import told_prices
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import first_words
-from windlass.web._inspector import Inspector, kind_of
+from windlass.web._inspector import Inspector, kind_of, number_in
 
 _SHOWN: Final = 50
 """Sessions of a page."""
@@ -36,6 +36,8 @@ _SEARCH_S: Final = 0.8
 """Seconds after which a search shows what it has found, and where it would go on."""
 _AROUND: Final = 90
 """Characters before and behind what is found."""
+_COMPARED: Final = 1_000
+"""Characters of the text that the database compares, which takes no pattern of any length."""
 _SPACES: Final = re.compile(r"\s+")
 _SIGNS: Final = re.compile(r"[%_\\]")
 """What acts in a pattern of SQL."""
@@ -113,8 +115,8 @@ def sessions_page(inspector: Inspector, request: Request) -> Response:
 
 
 def _number(request: Request, name: str, otherwise: int) -> int:
-    text = request.query_params.get(name, "")
-    return int(text) if text.isdecimal() and len(text) < 9 else otherwise  # noqa: PLR2004
+    number = number_in(request.query_params.get(name, ""))
+    return otherwise if number is None else number
 
 
 def _filter(given: Mapping[str, str]) -> SessionFilter:
@@ -240,7 +242,7 @@ def _places(store: Store, session_id: str, text: str) -> Iterator[FoundText]:
     # What is stored is JSON, in which some characters are written otherwise. Databases differ in
     # how signs of a pattern are escaped, so each stands for any character, and is compared below.
     needle = json.dumps(text, ensure_ascii=False)[1:-1].lower()
-    pattern = f"%{_SIGNS.sub('_', needle)}%"
+    pattern = f"%{_SIGNS.sub('_', needle[:_COMPARED])}%"
     rows = store.query(
         "SELECT trace_id, role, phase_name, turn_number, content_json, tool_calls_json"
         " FROM unified_logs WHERE session_id = ?"

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
+import os
 import secrets
 import socket
+import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from html import escape
+from pathlib import Path
 from threading import Thread
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from windlass.api.opening import open_store
 from windlass.errors import UsageError
 from windlass.settings.settings import Settings
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 HOST: Final = "127.0.0.1"
 _PORTS: Final = 65_535
@@ -28,6 +36,7 @@ def serve(
     port: int,
     token: str | None,
     on_ready: Callable[[str], None],
+    open_browser: Callable[[str], None] | None = None,
 ) -> None:
     """Serve the pages of the store that the settings name, until the process is interrupted.
 
@@ -37,6 +46,8 @@ def serve(
         port: The port of this machine (0: any that is free).
         token: What whoever asks must know (None: one is made).
         on_ready: Told the address with the token, once it answers.
+        open_browser: Told then the address of a file that leads a browser to the pages, once. Only
+            the user can read it, whereas everybody can read how a browser was called.
 
     Raises UsageError where there is no store or session, the port is in use, or the extra is not
     installed.
@@ -60,7 +71,29 @@ def serve(
         before = gc.get_threshold()
         gc.set_threshold(100_000, 20, 100)
         stack.callback(gc.set_threshold, *before)
-        _run(app, listening, lambda: on_ready(f"http://{HOST}:{own_port}{path}?token={token}"))
+        page = f"http://{HOST}:{own_port}{path}"
+        leading = stack.enter_context(ExitStack())
+
+        def tell() -> None:
+            on_ready(f"{page}?token={token}")
+            if open_browser is not None:
+                file = _leading_file(f"{page}?code={app.make_code()}")
+                leading.callback(file.unlink, missing_ok=True)
+                open_browser(file.as_uri())
+
+        _run(app, listening, tell, leading.close)
+
+
+def _leading_file(address: str) -> Path:
+    """A file that leads a browser to an address, which only the user can read."""
+    handle, name = tempfile.mkstemp(prefix="windlass-", suffix=".html")  # with mode 0600
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        to = escape(address)
+        file.write(
+            '<!doctype html><meta charset="utf-8"><title>Windlass</title>'
+            f'<meta http-equiv="refresh" content="0;url={to}"><a href="{to}">The inspector</a>\n'
+        )
+    return Path(name)
 
 
 def _check_extra() -> None:
@@ -120,8 +153,15 @@ def _warm_up(model: str) -> None:
     FamilyCounter(model).text("warm")
 
 
-def _run(app: object, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+def _run(
+    app: ASGIApp,
+    listening: socket.socket,
+    on_ready: Callable[[], None],
+    on_end: Callable[[], None],
+) -> None:
     import uvicorn
+
+    from windlass.web._limits import BACKLOG, LimitedLog, LimitedProtocol
 
     class Server(uvicorn.Server):
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -129,9 +169,15 @@ def _run(app: object, listening: socket.socket, on_ready: Callable[[], None]) ->
             if self.started:
                 on_ready()
 
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            on_end()  # here, because a signal may end the process behind it
+            await super().shutdown(sockets)
+
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]
+        app,
         lifespan="on",
+        http=LimitedProtocol,
+        backlog=BACKLOG,
         log_config=None,
         access_log=False,
         server_header=False,
@@ -139,4 +185,10 @@ def _run(app: object, listening: socket.socket, on_ready: Callable[[], None]) ->
         timeout_graceful_shutdown=1,
         ws="none",
     )
-    Server(config).run([listening])
+    limited = LimitedLog()
+    logger = logging.getLogger("asyncio")  # uvicorn's own says nothing
+    logger.addFilter(limited)
+    try:
+        Server(config).run([listening])
+    finally:
+        logger.removeFilter(limited)

@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from starlette.types import ASGIApp
 
 from windlass.caching.rates import Override, override
 from windlass.errors import StoreError, UsageError
@@ -45,7 +44,7 @@ _PAGES: Final[Mapping[str, _Page]] = {
     f"{_SESSION}/matrix.png": matrix_picture,
     f"{_SESSION}/cell": matrix_cell,
     f"{_SESSION}/costs": costs_page,
-    f"{_SESSION}/call/{{call:int}}": call_page,
+    f"{_SESSION}/call/{{call}}": call_page,
     f"{_SESSION}/message/{{message}}": message_page,
     f"{_SESSION}/message/{{message}}/text": text_of_message,
     f"{_SESSION}/picture/{{sha256}}": picture,
@@ -57,7 +56,7 @@ _PAGES: Final[Mapping[str, _Page]] = {
 
 def make_app(
     store: Store, *, token: str, port: int, price_as: str, prices: Mapping[str, Override]
-) -> ASGIApp:
+) -> AccessGuard:
     """The pages of a store, for those who have the token.
 
     Args:

@@ -37,24 +37,32 @@ def serve(
         out.print(f"the inspector: {address}")
         out.print("Ctrl-C ends it")
         out.file.flush()
-        if not no_open:
-            _open_browser(address)
 
-    serve_pages(read_settings(store), session=session, port=port, token=token, on_ready=tell)
+    serve_pages(
+        read_settings(store),
+        session=session,
+        port=port,
+        token=token,
+        on_ready=tell,
+        open_browser=None if no_open or not _has_windows() else _open_browser,
+    )
+
+
+def _has_windows() -> bool:
+    """Whether there is a screen for a browser that needs no terminal."""
+    import os
+    import sys
+
+    if not sys.platform.startswith("linux"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _open_browser(address: str) -> None:
-    """Open the address in the user's browser, if there is one that needs no terminal."""
-    import os
-    import sys
+    """Open an address in the user's browser."""
     import webbrowser
     from contextlib import suppress
     from threading import Thread
-
-    if sys.platform.startswith("linux") and not (
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    ):
-        return
 
     def show() -> None:
         with suppress(webbrowser.Error, OSError):
