@@ -87,7 +87,7 @@ POLICIES: list[tuple[Any, dict[str, Any]]] = [
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
 def test_calls_and_outputs_stay_together_and_get_shorter(kind: str, policy: Any) -> None:
     listed = rounds(kind)
-    window = windlass.bound(listed, MODEL, policy[0], **policy[1])
+    window = windlass.bound(listed, MODEL, policy[0], **{"way_back": "", **policy[1]})
     for items in (window.messages, window.wire("responses")["input"]):
         assert rules.problems(items) == []
         kept = [one for one in items if one.get("type") != "reasoning" or one in listed]
@@ -98,7 +98,7 @@ def test_calls_and_outputs_stay_together_and_get_shorter(kind: str, policy: Any)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_shortened_names_its_original(kind: str) -> None:
-    window = windlass.bound(rounds(kind), MODEL, "lean")
+    window = windlass.bound(rounds(kind), MODEL, "lean", way_back="")
     shortened = [one for one in window.entries if one.action == "replaced"]
     assert shortened
     for one in shortened:
@@ -106,7 +106,7 @@ def test_what_is_shortened_names_its_original(kind: str) -> None:
 
 
 def test_chunks_keep_their_outcomes() -> None:
-    window = windlass.bound(rounds("shell"), MODEL, "lean")
+    window = windlass.bound(rounds("shell"), MODEL, "lean", way_back="")
     outputs = [one for one in window.messages if one.get("type") == "shell_call_output"]
     changed = [one for one in outputs if len(one["output"][0]["stdout"]) < 4_000]
     assert changed
@@ -117,7 +117,7 @@ def test_chunks_keep_their_outcomes() -> None:
 
 
 def test_the_json_of_a_local_shell_stays_json() -> None:
-    window = windlass.bound(rounds("local_shell"), MODEL, "lean")
+    window = windlass.bound(rounds("local_shell"), MODEL, "lean", way_back="")
     outputs = [one for one in window.messages if one.get("type") == "local_shell_call_output"]
     read = [json.loads(one["output"]) for one in outputs]
     assert all(one["metadata"] == {"exit_code": 0} for one in read)
@@ -214,8 +214,10 @@ def test_what_the_provider_answers_itself_is_one_reply() -> None:
 
 def test_a_window_of_a_window_is_the_same() -> None:
     for kind in KINDS:
-        window = windlass.bound(rounds(kind), MODEL, "lean")
-        assert windlass.bound(window.messages, MODEL, "lean").messages == window.messages
+        window = windlass.bound(rounds(kind), MODEL, "lean", way_back="")
+        assert (
+            windlass.bound(window.messages, MODEL, "lean", way_back="").messages == window.messages
+        )
 
 
 def test_an_approval_stays_with_its_request() -> None:

@@ -19,7 +19,7 @@ from windlass.caching.prices import Prices
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class CachedPieces:
     """A request as a cache sees it.
 
     `prefixes` has an identity for each beginning, `sums` its tokens; `marks` are the pieces with a
@@ -31,7 +31,7 @@ class Pieces:
     marks: Mapping[int, bool] = field(default_factory=dict[int, bool])
 
     @classmethod
-    def of(cls, pieces: Sequence[tuple[bytes, float]], marks: Mapping[int, bool]) -> Pieces:
+    def of(cls, pieces: Sequence[tuple[bytes, float]], marks: Mapping[int, bool]) -> CachedPieces:
         """The request with these pieces, as (identity, tokens), and marks."""
         prefixes = list[bytes]()
         before = b""
@@ -76,7 +76,7 @@ class PromptCache:
         self._entries: dict[bytes, float] = {}
         """Until when each entry is kept, in seconds."""
 
-    def expect(self, request: Pieces, at: float) -> CacheUse:
+    def expect(self, request: CachedPieces, at: float) -> CacheUse:
         """What the cache would do with a request that is sent at `at` seconds."""
         if not self._prices.caches or not request.sums:
             return CacheUse(request.tokens)
@@ -99,7 +99,7 @@ class PromptCache:
         longs = [request.sums[mark] for mark in kept if request.marks.get(mark)]
         return CacheUse(request.tokens, read, written, max(0.0, max(longs, default=read) - read))
 
-    def send(self, request: Pieces, at: float) -> None:
+    def send(self, request: CachedPieces, at: float) -> None:
         """Keep what a request writes and reads, which is sent at `at` seconds."""
         if not self._prices.caches or not request.sums:
             return
@@ -122,7 +122,7 @@ class PromptCache:
         if len(self._entries) > _MOST:
             self._entries = {key: until for key, until in self._entries.items() if until > at}
 
-    def _marks(self, request: Pieces) -> list[int]:
+    def _marks(self, request: CachedPieces) -> list[int]:
         return sorted(mark for mark in request.marks if 0 <= mark < len(request.sums))
 
     def _looked_at(self, mark: int) -> range:
@@ -130,7 +130,7 @@ class PromptCache:
         back = 1 if self._rules is None or self._rules.lookback is None else self._rules.lookback
         return range(mark, max(-1, mark - back), -1)
 
-    def _alive(self, request: Pieces, places: range, at: float) -> int | None:
+    def _alive(self, request: CachedPieces, places: range, at: float) -> int | None:
         return next(
             (each for each in places if self._entries.get(request.prefixes[each], -1.0) >= at), None
         )

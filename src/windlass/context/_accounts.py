@@ -13,7 +13,7 @@ from typing import Final
 from windlass.caching.bill import usage_units
 from windlass.caching.breakpoints import MarkRules
 from windlass.caching.prices import Prices
-from windlass.caching.prompt_cache import CacheUse, Pieces, PromptCache
+from windlass.caching.prompt_cache import CachedPieces, CacheUse, PromptCache
 from windlass.wire.base import Usage
 
 GUARD: Final = 1.01
@@ -21,11 +21,11 @@ GUARD: Final = 1.01
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedUse:
     """What a request and the plain one in its place would make of their caches, at `at` seconds."""
 
-    sent: Pieces
-    plain: Pieces
+    sent: CachedPieces
+    plain: CachedPieces
     sent_use: CacheUse
     plain_use: CacheUse
     at: float
@@ -58,7 +58,7 @@ class Expected:
         )
 
 
-class Account:
+class ModelAccount:
     """The calls to one model.
 
     Args:
@@ -75,15 +75,17 @@ class Account:
         self._sent = PromptCache(prices, rules, automatic=automatic)
         self._plain = PromptCache(prices, rules, automatic=automatic)
 
-    def expect(self, sent: Pieces, plain: Pieces, at: float) -> Expected:
+    def expect(self, sent: CachedPieces, plain: CachedPieces, at: float) -> ExpectedUse:
         """What both requests would make of their caches."""
-        return Expected(sent, plain, self._sent.expect(sent, at), self._plain.expect(plain, at), at)
+        return ExpectedUse(
+            sent, plain, self._sent.expect(sent, at), self._plain.expect(plain, at), at
+        )
 
     def units(self, use: CacheUse) -> float:
         """What the input of a request costs, in fresh input tokens."""
         return usage_units(self.prices, use.tokens, use.read, use.written, use.long)
 
-    def take(self, expected: Expected) -> None:
+    def take(self, expected: ExpectedUse) -> None:
         """A request was answered: the caches hold what it, and the plain one, wrote."""
         self._sent.send(expected.sent, expected.at)
         self._plain.send(expected.plain, expected.at)
@@ -103,7 +105,7 @@ class Account:
             )
         )
 
-    def premium(self, expected: Expected) -> float:
+    def premium(self, expected: ExpectedUse) -> float:
         """What writing to the cache costs a request more than the plain one, to be read later."""
         dearer = max(0.0, self.prices.write - 1)
         return dearer * max(0.0, expected.sent_use.written - expected.plain_use.written)

@@ -15,7 +15,7 @@ from operator import is_
 from typing import Any, Final
 
 from windlass.caching.breakpoints import TOOLS, Place
-from windlass.caching.prompt_cache import Pieces
+from windlass.caching.prompt_cache import CachedPieces
 from windlass.context.window import ChatWindow
 from windlass.errors import UsageError
 from windlass.wire.forms import FormName, as_json
@@ -100,7 +100,7 @@ class Opened:
     tools: list[Any]
     marks: tuple[OwnMark, ...]
     automatic_mark: bool
-    pieces: Pieces
+    pieces: CachedPieces
 
     @property
     def in_list(self) -> int:
@@ -367,7 +367,7 @@ def _digest(message: Any) -> bytes:
     return blake2b(_bytes(message), digest_size=16).digest()
 
 
-def pieces_of(form: FormName, body: Mapping[str, Any]) -> Pieces:
+def pieces_of(form: FormName, body: Mapping[str, Any]) -> CachedPieces:
     """A body as its provider's cache compares it: a piece for each tool and each block."""
     pieces: list[tuple[bytes, float]] = []
     marks: dict[int, bool] = {}
@@ -400,7 +400,7 @@ def pieces_of(form: FormName, body: Mapping[str, Any]) -> Pieces:
         marks.setdefault(len(pieces) - 1, False)  # the provider's own, at the newest message
     if "cache_control" in body and pieces:
         marks[len(pieces) - 1] = _is_long(body["cache_control"])
-    return Pieces.of(pieces, marks)
+    return CachedPieces.of(pieces, marks)
 
 
 def _tokens(block: Any) -> float:

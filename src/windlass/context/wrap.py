@@ -19,7 +19,7 @@ from windlass.caching.breakpoints import mark_rules
 from windlass.caching.prices import Prices
 from windlass.caching.provider_rules import cache_rules
 from windlass.caching.rates import is_local, kin_of, prices_of, rate
-from windlass.context._accounts import Account, Expected, estimate
+from windlass.context._accounts import ExpectedUse, ModelAccount, estimate
 from windlass.context._bodies import (
     Opened,
     form_of_request,
@@ -132,7 +132,7 @@ class _Model:
         self.marks = rules is not None and (is_known or not automatic)
         """Whether marks are set. A gateway may refuse those that an automatic cache can do without.
         """
-        self.account = Account(self.prices, rules, automatic=automatic)
+        self.account = ModelAccount(self.prices, rules, automatic=automatic)
         self.reuse = Reuse(self.prices.ttl_s)
 
 
@@ -298,7 +298,7 @@ class _Asking:
         self.request = request
         self.thread = thread
         self.call: Call | None = None
-        self._expected: Expected | None = None
+        self._expected: ExpectedUse | None = None
         self._usage: dict[str, Any] = {}
         self._counted: tuple[Usage, Usage] | None = None
         """What the account has of the call, and of the plain one."""

@@ -378,8 +378,11 @@ _PLAIN_WORD: Final = re.compile(r"[\w@%+=:,./-]+")
 
 
 def _quoted(word: str) -> str:
-    """A word as a shell reads it. `shlex` is not pure: it can read standard input."""
-    return word if _PLAIN_WORD.fullmatch(word) else "'" + word.replace("'", "'\"'\"'") + "'"
+    """A word of a command in quotes, where it needs them.
+
+    A quote in it stays: some shells join the words, so such a command may be more than one.
+    """
+    return word if _PLAIN_WORD.fullmatch(word) else f"'{word}'"
 
 
 def _text_of(arguments: Mapping[str, Any], names: tuple[str, ...]) -> str:
