@@ -90,13 +90,15 @@ def priced(windlass: CommandLine) -> CommandLine:
     windlass.write("notes.py", NOTES)
     windlass.write("windlass.toml", PRICES)
     several = [calls(call("notes", json.dumps({"which": which}))) for which in range(4)]
-    windlass.write("one.json", cascade(phase("a", tackle=["notes:notes"]), auto_context={}))
+    windlass.write("one.json", cascade(phase("a", tackle=["notes:notes"]), auto_context=WHOLE))
     windlass.script = by_phase({"a": [*several, "done"]})  # type: ignore[assignment]
     said = windlass("run", "one.json", "--session", "s1")
     assert said.code == 0, said.err
     return windlass
 
 
+WHOLE = {"intra_phase": {"cuts": None}}
+"""Listings are shown whole once."""
 PRICES = """
 [prices."scripted/function"]
 input = 1.0

@@ -131,10 +131,10 @@ class TestMarks:
         ask(client, [{"role": "user", "content": "Late again?"}], system=STATIC)
         assert marks_in(last_body(server)) == {".system.0": EPHEMERAL}  # another began alike
         begun = [{"role": "user", "content": "Is it late?"}]
-        ask(client, begun)
+        ask(client, begun, tools=loops.CLAUDE_TOOLS)
         assert not marks_in(last_body(server))
         goes_on = [*begun, {"role": "assistant", "content": "No."}]
-        ask(client, [*goes_on, {"role": "user", "content": STATIC}])
+        ask(client, [*goes_on, {"role": "user", "content": STATIC}], tools=loops.CLAUDE_TOOLS)
         assert marks_in(last_body(server))
 
     @pytest.mark.parametrize("model", ["claude-sonnet-6", "team-sonnet"])

@@ -117,6 +117,13 @@ class Opened:
         ]
 
     @property
+    def writes_long(self) -> bool:
+        """Whether the caller has the conversation written to the cache for the longer time."""
+        behind = (len(self.head), 0)
+        long = any(mark.long and mark.place >= behind for mark in self.marks)
+        return long or _is_long(self.body.get("cache_control"))
+
+    @property
     def offers_tools(self) -> bool:
         """Whether the model may call a tool or not: where it must, no loop is to be expected."""
         forced: Any = self.body.get("tool_choice")

@@ -25,6 +25,8 @@ _NEW_EACH_TIME: Final = re.compile(
 )
 """What a text holds that may be another one in the next call: a time of day, an id made for it."""
 _MOST_SHOWN: Final = 60
+_CHAT_CALLS: Final = 3
+"""Calls of a conversation without tools after which it is expected to go on."""
 _TIMES: Final = 2
 """Changes in a row that are no accident."""
 _ALIKE: Final = 0.5
@@ -91,6 +93,8 @@ class Reuse:
         lately = bool(seen) and at - seen[-1] <= self._ttl
         if made:
             until = self._in_conversation(request, len(seen), len(keys), paused=paused)
+            if until is None and made < _CHAT_CALLS and not request.offers_tools:
+                until = len(request.head), 0  # many talks end after a word or two
         else:
             until = self._at_beginning(request, len(seen), len(keys), lately=lately)
         self._hopes.discard(keys[-1])

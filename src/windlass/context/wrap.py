@@ -13,13 +13,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from windlass.caching.breakpoints import mark_rules
 from windlass.caching.prices import Prices
 from windlass.caching.provider_rules import cache_rules
 from windlass.caching.rates import is_local, kin_of, prices_of, rate
-from windlass.context._accounts import ExpectedUse, ModelAccount, estimate
+from windlass.context._accounts import GUARD, ExpectedUse, ModelAccount, estimate
 from windlass.context._bodies import (
     Opened,
     form_of_request,
@@ -132,8 +133,16 @@ class _Model:
         self.marks = rules is not None and (is_known or not automatic)
         """Whether marks are set. A gateway may refuse those that an automatic cache can do without.
         """
+        self._long_s = rules.ttl_long_s if rules is not None else None
         self.account = ModelAccount(self.prices, rules, automatic=automatic)
         self.reuse = Reuse(self.prices.ttl_s)
+
+    def prices_for(self, *, long: bool) -> Prices:
+        """What the cache charges a caller, who has messages written for the longer time or not."""
+        prices = self.prices
+        if not long or prices.write_long is None:
+            return prices
+        return replace(prices, write=prices.write_long, ttl_s=self._long_s or prices.ttl_s)
 
 
 class _Wrapper:
@@ -165,10 +174,13 @@ class _Wrapper:
 
     def _begin(self, request: Opened) -> Context:
         model = self._model(request.model)
+        policy, long = self._policy, request.writes_long
+        if long and policy.guard is None:  # writing is dear: what may not pay is not begun
+            policy = policy.with_options(guard=GUARD)
         context = Context(
             model.rules_of,
-            self._policy,
-            prices=model.prices,
+            policy,
+            prices=model.prices_for(long=long),
             tools=request.tools,
             max_input_tokens=self._most,
         )
