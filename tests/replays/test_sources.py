@@ -57,7 +57,10 @@ def test_soundings_are_conversations_of_their_own(tmp_path: Path) -> None:
     assert len(found) == 4
 
 
-def test_sessions_under_it_are_replayed_too(tmp_path: Path) -> None:
+def test_sessions_under_it_are_replayed_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     inner = tmp_path / "inner.json"
     inner.write_text(json.dumps({"cascade_id": "inner", "phases": [phase("x")]}))
     found = replayed(tmp_path, phase("a", sub_cascades=[{"ref": str(inner)}]))
