@@ -354,7 +354,8 @@ class Context:
         A sentence for each change, whether `append` makes it or the writing of the request: empty
         text, ids that do not fit, results without calls, calls without results, a reply at the
         beginning or the end where none may stand. Empty: the list can be sent as it came. What a
-        policy shortens is none of it, nor what is only written in another way.
+        policy shortens is none of it, nor what is only written in another way. Asked, as for a
+        window, when all items of a response were appended.
         """
         self._flush()
         listed = self._list
