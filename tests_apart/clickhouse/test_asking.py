@@ -62,6 +62,52 @@ def test_what_looks_like_more_is_fine(filled: Store) -> None:
     assert filled.query("SELECT sum(number) AS n FROM numbers(5)") == [{"n": 10}]
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM file('{}', 'LineAsString')",
+        "SELECT * FROM `fi\\x6ce`('{}', 'LineAsString')",
+        "SELECT * FROM \"fi\\x6ce\"('{}', 'LineAsString')",
+        "SELECT * FROM file#!x\n('{}', 'LineAsString')",
+        "SELECT * FROM file//x\n('{}', 'LineAsString')",
+        "SELECT * FROM file/*/**/*/('{}', 'LineAsString')",
+        "SELECT * FROM file\u00a0('{}', 'LineAsString')",
+        "SELECT * FROM \u201cfile\u201d('{}', 'LineAsString')",
+        "SELECT file('{}')",
+        "SELECT * FROM '{}'",
+        "SELECT * FROM `{}`",
+        "SELECT 1, * FROM unified_logs, default.`{}`",
+        "SELECT * FROM unified_logs, 'default'.`{}`",
+        "SELECT 1 WHERE ('key', 1) IN default.`{}`",
+        "SELECT * FROM view(SELECT * FROM default.`{}`)",
+    ],
+)
+def test_a_file_is_not_read_however_it_is_asked_for(
+    filled: Store, tmp_path: Path, sql: str
+) -> None:
+    secret = tmp_path / "keys.csv"
+    secret.write_text("name,value\nkey,1\n")
+    with pytest.raises(UsageError, match="SELECT"):
+        filled.query(sql.format(secret))
+
+
+@pytest.mark.parametrize(
+    ("sql", "told"),
+    [
+        ("SELECT extract(day FROM toDate('2020-01-05')) AS a", 5),
+        ("SELECT trim(BOTH ' ' FROM ' abc ') AS a", "abc"),
+        ("SELECT n AS a FROM (SELECT 1 AS s) ARRAY JOIN arrayEnumerate([4]) AS n", 1),
+        ("SELECT format('{} {}', 'x', 'y') AS a ORDER BY a DESC", "x y"),
+        ("SELECT 1e-1 + .4 + 0x10 + (1, 2).2 AS a -- why\n # so\n #!x\n", 18.5),
+        ("SELECT a FROM (FROM numbers(3) SELECT max(number) AS a)", 2),
+        ('SELECT "a b" AS a FROM (SELECT 7 AS "a b") AS q ORDER BY q."a b"', 7),
+        ("SELECT count() AS a FROM information_schema.tables WHERE 0", 0),
+    ],
+)
+def test_what_looks_like_reaching_out_is_asked(filled: Store, sql: str, told: object) -> None:
+    assert filled.query(sql) == [{"a": told}]
+
+
 @pytest.mark.req("CA-20")
 def test_parameters_are_bound_and_counted(filled: Store) -> None:
     asked = "SELECT session_id FROM unified_logs WHERE session_id = ?"

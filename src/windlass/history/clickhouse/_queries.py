@@ -1,8 +1,7 @@
 """SQL by users on a ClickHouse store: one SELECT, bound parameters, a query that cannot write.
 
 `?` stands for a parameter, as on every store. The server refuses to write (`readonly`), and
-what could reach beyond the database (files, other servers) is refused here, since an engine in
-process has all the rights of the process.
+what could reach beyond the database is refused by `_statement.py`.
 """
 
 from __future__ import annotations
@@ -10,10 +9,16 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, Final
 
 from windlass.errors import StoreError, UsageError, did_you_mean
+from windlass.history.clickhouse._statement import (
+    ONLY,
+    Statement,
+    harmless_tables,
+    reaching_database,
+    read_statement,
+)
 from windlass.history.clickhouse.client import ClickHouseClient, EngineError
 
 _SETTINGS: Final = {
@@ -23,20 +28,6 @@ _SETTINGS: Final = {
     # As in the document and every other database.
     "join_use_nulls": 1,
 }
-_TOKEN: Final = re.compile(
-    r"'(?:[^'\\]|\\.|'')*'|`(?:[^`\\]|\\.)*`|\"(?:[^\"\\]|\\.)*\""
-    r"|--[^\n]*|\#!?\s[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$|\?|;|\w+|\s+|.",
-    re.DOTALL,
-)
-_COMMENT: Final = ("--", "/*", "# ", "#!")
-_ONLY: Final = "only one SELECT can be run here"
-_HARMLESS: Final = frozenset(
-    {
-        "format", "generaterandom", "generateseries", "generate_series", "merge", "null",
-        "numbers", "numbers_mt", "primes", "values", "view", "zeros", "zeros_mt",
-    }
-)  # fmt: skip
-"""Table functions that reach nothing outside the database."""
 
 
 def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[dict[str, Any]]:
@@ -45,16 +36,16 @@ def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[di
     Times come as ISO-8601 text in UTC with microseconds, as from SQLite. Raises UsageError
     for anything but one SELECT and for what ClickHouse refuses.
     """
-    statement, marks = _one_statement(client, sql)
+    statement = read_statement(sql)
+    _check_reach(client, statement)
+    marks = len(statement.parts) - 1
     if marks != len(params):
         raise UsageError(
             f"this SELECT has {marks} bindings (`?`) and {len(params)} values were given"
         )
-    kinds = [_kind(value) for value in params]
-    parts = statement.split("\0")
-    query = parts[0]
-    for at, (kind, part) in enumerate(zip(kinds, parts[1:], strict=True)):
-        query += f"{{p{at}:{kind}}}{part}"
+    query = statement.parts[0]
+    for at, (value, part) in enumerate(zip(params, statement.parts[1:], strict=True)):
+        query += f"{{p{at}:{_kind(value)}}}{part}"
     bound = {f"p{at}": value for at, value in enumerate(params)}
     try:
         names, rows = client.ask(query, bound, _SETTINGS)
@@ -63,46 +54,29 @@ def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[di
     return [{name: _plain(value) for name, value in zip(names, row, strict=True)} for row in rows]
 
 
-def _one_statement(client: ClickHouseClient, sql: str) -> tuple[str, int]:
-    """The statement with a NUL for each `?`, and how many there are."""
-    pieces: list[str] = []
-    marks = 0
-    ended = False
-    words: list[str] = []
-    for token in _TOKEN.finditer(sql.replace("\0", " ")):
-        piece = token[0]
-        if piece.isspace() or piece.startswith(_COMMENT):
-            pieces.append(" " if not ended else "")
-            continue
-        if ended:
-            raise UsageError(f"{_ONLY} at a time: leave out what follows the semicolon")
-        if piece == ";":
-            ended = True
-            continue
-        if piece == "?":
-            marks += 1
-            piece = "\0"
-        pieces.append(piece)
-        words.append(piece.lower())
-    _check_reach(client, words)
-    return "".join(pieces), marks
-
-
-def _check_reach(client: ClickHouseClient, words: list[str]) -> None:
-    called = {word for word, after in pairwise(words) if after == "("}
-    if "outfile" in words:
-        raise UsageError(f"{_ONLY}, and this would write a file (INTO OUTFILE)")
-    quoted = {word.strip('`"') for word in called}
-    if not quoted - _HARMLESS:
+def _check_reach(client: ClickHouseClient, statement: Statement) -> None:
+    """Raise UsageError for functions and databases that only the server knows to reach further."""
+    if statement.called:
+        reaching = client.select(
+            "SELECT name FROM system.table_functions WHERE lower(name) IN {names:Array(String)} "
+            "AND lower(name) NOT IN {harmless:Array(String)} UNION ALL "
+            "SELECT name FROM system.functions WHERE lower(name) IN {names:Array(String)} "
+            "AND toString(origin) = 'ExecutableUserDefined'",
+            names=sorted(statement.called),
+            harmless=harmless_tables(),
+        )
+        if reaching:
+            raise UsageError(f"{ONLY}, and {reaching[0][0]}() reaches beyond the store")
+    if not statement.qualified:
         return
-    reaching = client.select(
-        "SELECT name FROM system.table_functions WHERE lower(name) IN {names:Array(String)} "
-        "AND lower(name) NOT IN {harmless:Array(String)}",
-        names=sorted(quoted),
-        harmless=sorted(_HARMLESS),
+    others = client.select(
+        "SELECT name FROM system.databases WHERE name IN {names:Array(String)} "
+        "AND name != currentDatabase()",
+        names=sorted({first for first, _ in statement.qualified}),
     )
-    if reaching:
-        raise UsageError(f"{_ONLY}, and {reaching[0][0]}() reaches beyond the store")
+    for first, second in sorted(statement.qualified):
+        if (first,) in others and reaching_database(first, second):
+            raise UsageError(f"{ONLY}, and {first}.{second} is not of the store")
 
 
 def _kind(value: Any) -> str:
@@ -165,6 +139,6 @@ def _refusal(client: ClickHouseClient, error: EngineError) -> StoreError | Usage
         case 46:
             return UsageError(f"no such function: {words}")
         case 164 | 497:
-            return UsageError(f"{_ONLY}, and this asks for more ({words})")
+            return UsageError(f"{ONLY}, and this asks for more ({words})")
         case _:
             return UsageError(f"ClickHouse refuses this SELECT: {words}")
