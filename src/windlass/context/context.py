@@ -26,7 +26,7 @@ from windlass.context.recall import answer_call
 from windlass.context.window import Chat, ChatWindow, WindowParts
 from windlass.errors import SequenceError, UsageError
 from windlass.messages import Message, ToolSpec, user
-from windlass.text.tokens import FamilyCounter, request_tokens, size
+from windlass.text.tokens import FamilyCounter, neutral_scale, request_tokens, size
 from windlass.window.conversation import Conversation
 from windlass.window.driver import AskedCall, Driver, NextCall
 from windlass.window.entries import Drop, Entry, Replace
@@ -130,6 +130,8 @@ class Context:
         self.conversation = Conversation(
             steps(
                 chosen,
+                prices=prices,
+                scale=self._scale,
                 caches=prices.caches,
                 window_tokens=window_tokens(model),
                 limit=most,
@@ -338,6 +340,7 @@ class Context:
         if self.reports.unplanned and self.reports.scale != self.reports.calibration:
             self.reports.scale = self.reports.calibration
             self.conversation.recount()
+        self._driver.scale(self._scale)
         self.reports.unplanned = False
         self._driver.count_on_cache()
         self._last = None
@@ -489,6 +492,13 @@ class Context:
     def tokens_of(self, message: Message) -> int:
         """Tokens of one message, by the corrected count."""
         return round(self._counter.message(message) * self.calibration)
+
+    @property
+    def _scale(self) -> float:
+        """Tokens of the model for one that the conversation counts, as far as is known."""
+        if self.policy.max_input_tokens:
+            return 1.0
+        return neutral_scale(self.model) * self.reports.calibration
 
     def _weighed(self, message: Message) -> int:
         """The same by the count that the conversation plans with."""

@@ -18,6 +18,7 @@ from windlass.replays.numbered import NumberedMessages, common_length
 LOOK_BACK: Final = 8
 """How many earlier calls may have cached the prefix of a call."""
 USUAL_TTL_S: Final = 300.0
+LONG_TTL_S: Final = 3_600.0
 """Seconds for which most caches keep a prefix."""
 
 

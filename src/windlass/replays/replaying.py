@@ -13,11 +13,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from windlass.caching.bill import cached_tokens
+from windlass.caching.prices import Prices
+from windlass.caching.rates import prices_of
 from windlass.context.context import Context
 from windlass.context.window import Chat, ChatWindow
 from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.replays.call_bills import CallHead, CallTokens, measure_calls, price_call
+from windlass.replays.call_bills import (
+    LONG_TTL_S,
+    CallHead,
+    CallTokens,
+    measure_calls,
+    price_call,
+)
 from windlass.replays.counted import (
     CallCounts,
     RecordedCache,
@@ -37,11 +45,13 @@ from windlass.replays.outcomes import (
     Span,
 )
 from windlass.replays.pricing import PricedVector
+from windlass.text.tokens import neutral_scale
 from windlass.window.options import Policy
 from windlass.wire.openai import to_openai
 
 _EVERYTHING: Final = Policy(enabled=False)
 """The policy whose windows are the recorded ones."""
+_GONE: Final = frozenset({"folded", "dropped"})
 _EDITED: Final = frozenset({"replaced", "folded", "dropped"})
 SHOWN: Final = 10
 """Shortened messages that a replay lists."""
@@ -85,11 +95,12 @@ class _Chats:
         ]
 
     def with_times(self) -> list[Chat]:
-        """The messages; each answer of a call has the time of the call."""
+        """The messages; each answer of a call, and what it answers, has the time of the call."""
         chats = list(self.messages)
         for answer in self.answers:
-            if answer.time is not None and answer.at < len(chats):
-                chats[answer.at] = {**chats[answer.at], "at": answer.time}
+            for at in (answer.at - 1, answer.at):
+                if answer.time is not None and 0 <= at < len(chats):
+                    chats[at] = {"at": answer.time, **chats[at]}
         return chats
 
 
@@ -145,14 +156,14 @@ class _Replaying:
 
     def _outlay(self, policy: ReplayPolicy, prices: PricedVector) -> Outlay:
         ruler, vector = self._ruler, prices.vector
-        windows, hidden = self._windows(policy, prices)
+        windows, gone, hidden = self._windows(policy, prices)
         cache = read_caches(self._recording, prices)
         # What the provider says its cache held already takes into account what it forgot.
         ttl_s = None if any(cache) else vector.ttl_s
         calls = measure_calls(windows, ruler.shown, self._chats.heads, ttl_s)
         whole = measure_calls(ruler.everything, ruler.shown, self._chats.heads, ttl_s)
         missed = ruler.missed(windows, ruler.needs)
-        requests = _Requests(calls, whole, missed, cache, ttl_s)
+        requests = _Requests(calls, whole, missed, cache, gone, ttl_s)
         figures = [self._figures(counts, requests, prices) for counts in self._counts]
         first = figures[0].bills
         singles = tuple(
@@ -209,8 +220,11 @@ class _Replaying:
         """What the calls cost by one of the two estimates, in tokens of the model."""
         vector, scale, cache = prices.vector, counts.scale, requests.cache
         mine, everything = (
-            self._with_unseen(calls, counts.unseen, requests.ttl_s)
-            for calls in (requests.calls, requests.whole)
+            self._with_unseen(calls, unseen, requests.ttl_s)
+            for calls, unseen in (
+                (requests.calls, self._left_unseen(counts.unseen, requests.gone)),
+                (requests.whole, counts.unseen),
+            )
         )
         # Both sides are summed alike, so that equal bills have equal totals to the last digit.
         bills: list[CallBill] = []
@@ -259,21 +273,41 @@ class _Replaying:
             return 0.0
         return scale * count_tokens(self._chats.messages[call.at])
 
+    def _left_unseen(
+        self, unseen: Sequence[float], gone: Sequence[frozenset[int]]
+    ) -> Sequence[float]:
+        """What calls send besides messages, without what came with replies that are not sent.
+
+        What is unseen grows with each reply: by its thinking, and by what the client adds.
+        """
+        grown = {
+            answer.at: after - before
+            for answer, before, after in zip(
+                self._recording.calls, unseen, unseen[1:], strict=False
+            )
+        }
+        return [
+            max(0.0, tokens - max(0.0, sum(grown.get(at, 0.0) for at in replies)))
+            for tokens, replies in zip(unseen, gone, strict=True)
+        ]
+
     def _windows(
         self, policy: ReplayPolicy, prices: PricedVector
-    ) -> tuple[list[list[int]], tuple[HiddenMessage, ...]]:
-        """What each call sees, and the messages that the last call does not see whole."""
+    ) -> tuple[list[list[int]], list[frozenset[int]], tuple[HiddenMessage, ...]]:
+        """What each call sees, the replies that go before it, and what the last call sees least."""
         if policy.policy == _EVERYTHING:
-            return self._ruler.everything, ()
+            return self._ruler.everything, [frozenset()] * len(self._ruler.everything), ()
         context = Context(
             self._recording.model if "/" in self._recording.model else None,
             policy.policy,
-            prices=prices.vector.for_windows,
+            prices=_as_written(self._recording, prices),
             tools=self._chats.tools,
             pins=() if policy.kept is None else policy.kept(self._recording),
             way_back=policy.way_back,
+            calibration=self._calibration(),
         )
         windows: list[list[int]] = []
+        gone: list[frozenset[int]] = []
         window: ChatWindow | None = None
         chats = self._chats.with_times()
         done = 0
@@ -283,10 +317,18 @@ class _Replaying:
             done = max(done, at)
             if not at:  # its messages were not recorded
                 windows.append([])
+                gone.append(frozenset())
                 continue
             window = context.window()
             windows.append(self._ruler.shown.numbers(window.messages))
-        return windows, self._hidden(window) if window is not None else ()
+            shown = {one.position for one in window.entries if one.action not in _GONE}
+            gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
+        return windows, gone, self._hidden(window) if window is not None else ()
+
+    def _calibration(self) -> float:
+        """What the provider counted of the messages, divided by what the model's counter does."""
+        scales = [counts.scale for counts in self._counts]
+        return sum(scales) / len(scales) / neutral_scale(self._recording.model)
 
     def _hidden(self, window: ChatWindow) -> tuple[HiddenMessage, ...]:
         """The messages that a window shortens the most."""
@@ -328,6 +370,19 @@ class _Replaying:
         return totals
 
 
+def _as_written(recording: Recording, prices: PricedVector) -> Prices:
+    """The prices that windows are planned at: of the longer time, where most was written for it."""
+    planned = prices.vector.for_windows
+    long = None if prices.rate is None else prices_of(recording.model, warn=lambda _: None)
+    if long is None or long.write_long is None or not any(read_caches(recording, prices)):
+        return planned
+    written = [call.usage for call in recording.calls if call.usage is not None]
+    total = sum(usage.tokens_written for usage in written)
+    if 2 * sum(usage.tokens_written_long for usage in written) <= total:
+        return planned
+    return replace(planned, write=long.write_long, ttl_s=LONG_TTL_S)
+
+
 @dataclass(frozen=True, slots=True)
 class _Requests:
     """The calls of a recording under a policy."""
@@ -337,6 +392,8 @@ class _Requests:
     """The same calls where they are sent everything."""
     missed: Sequence[Sequence[NeededText]]
     cache: Sequence[RecordedCache | None]
+    gone: Sequence[frozenset[int]]
+    """The positions of the replies before each call that it is not sent."""
     ttl_s: float | None
 
 

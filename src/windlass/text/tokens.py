@@ -271,6 +271,15 @@ def size(message: Message) -> int:
     return _chars(message) // CHARS_A_TOKEN + _frame(message)
 
 
+_NEUTRAL_WORDS: Final = 1.25
+"""Tokens of OpenAI's vocabulary for a neutral token, in sessions of coding agents."""
+
+
+def neutral_scale(model: str) -> float:
+    """About how many of a model's tokens one neutral token is."""
+    return _NEUTRAL_WORDS * family_of(model).factor
+
+
 def size_up(message: Message) -> int:
     """The same count rounded up: a budget holds also where others count parts of tokens."""
     return -(-_chars(message) // CHARS_A_TOKEN) + _frame(message)

@@ -10,6 +10,7 @@ changes, nothing grows, and signed parts stay whole.
 from __future__ import annotations
 
 import json
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -48,6 +49,23 @@ _OWN_WORDS = frozenset({"truncate", "supersede"})
 """Edits of the arguments of calls, which no tool gives again."""
 _THINKING = ("part:thinking", "part:redacted_thinking")
 """Anthropic's thinking blocks, in a chat message that has them among its parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What is known of the moment of a call.
+
+    `cold`: nothing of the last request is cached. `windows` are the tokens of each call since the
+    last compaction, without system messages; `compacted_at` is the position behind all that was
+    said when that was made (-1: none was). `bill` and `everything` are what the windows cost so
+    far and what sending everything would have, in fresh tokens.
+    """
+
+    cold: bool = False
+    windows: Sequence[int] = ()
+    compacted_at: int = -1
+    bill: float = 0.0
+    everything: float = 0.0
 
 
 @dataclass(slots=True)
@@ -114,6 +132,7 @@ class PendingEdits:
         made: What the call changes (None: nothing yet).
         ahead: How many calls without new messages come before it.
         promised: The looks at this call that those calls ask for.
+        moment: What is known of the moment of the call.
     """
 
     def __init__(
@@ -126,8 +145,10 @@ class PendingEdits:
         *,
         ahead: int = 0,
         promised: Sequence[tuple[str, int, int]] = (),
+        moment: Moment | None = None,
     ) -> None:
         self._rules = rules
+        self.moment = Moment() if moment is None else moment
         self._transcript = transcript
         self._standing = standing
         self._notes = notes
@@ -262,7 +283,11 @@ class PendingEdits:
 
     def pinned(self, at: int) -> bool:
         """Whether it must stay as it is at this call."""
-        return max(self.made.pins.get(at, 0), self._standing.pins.get(at, 0)) >= self.turn
+        return self.pinned_until(at) >= self.turn
+
+    def pinned_until(self, at: int) -> float:
+        """The last call at which it must stay as it is; 0: it need not."""
+        return max(self.made.pins.get(at, 0), self._standing.pins.get(at, 0))
 
     def exchange(self, at: int) -> tuple[int, ...]:
         """The positions of an assistant message and of the results of its calls.
@@ -345,6 +370,12 @@ class PendingEdits:
         tokens = self._standing.tokens
         inserted = sum(self.size(insert.item.message) for insert in self.made.inserts)
         return tokens.came() - tokens.saved - self.made.saved + inserted
+
+    @property
+    def head_tokens(self) -> int:
+        """Tokens of the system messages among what is shown."""
+        entries = map(self.entry, self._transcript.systems)
+        return sum(self.size(entry.message) for entry in entries if entry is not None)
 
     def recall_hint(
         self, at: int, *, part: bool = False, lines: Callable[[], Span | None] = lambda: None
@@ -436,13 +467,23 @@ class PendingEdits:
         self._commit(Replace(entry.item.id, message, because, reason), (at,), less)
         return True
 
-    def fold(self, span: Sequence[int], text: Message, because: Because, reason: str) -> bool:
+    def fold(
+        self,
+        span: Sequence[int],
+        text: Message,
+        because: Because,
+        reason: str,
+        *,
+        closes: bool = False,
+    ) -> bool:
         """Show one message for a whole span. False: this is not allowed, and nothing changes.
 
         A span holds whole exchanges: with an assistant message all results of its calls, and no
-        result without its call. It may include messages that are no longer shown.
+        result without its call. It may include messages that are no longer shown. `closes`: the
+        message is a user's, so that a loop of calls begins anew behind it and what was signed
+        before may go.
         """
-        shown = self._removable(span)
+        shown = self._removable(span, closes=closes)
         before = sum(self.size(entry.message) for _, entry in shown)
         plain = bool(text.parts) and text.role != "tool" and not text.tool_calls
         if not shown or not plain or self.size(text) >= before:
@@ -478,7 +519,9 @@ class PendingEdits:
 
     # ---- what every edit must keep -----------------------------------------------------
 
-    def _removable(self, span: Sequence[int]) -> list[tuple[int, Entry]]:
+    def _removable(
+        self, span: Sequence[int], *, closes: bool = False
+    ) -> list[tuple[int, Entry]]:
         """The shown messages of the span, if all of it may be removed; else none."""
         inside = set(span)
         shown: list[tuple[int, Entry]] = []
@@ -492,8 +535,9 @@ class PendingEdits:
                 other not in inside and self.entry(other) is not None for other in others
             ) or any(result not in inside for result in self.results(at))
             open_call = len(self.results(at)) < len(entry.message.tool_calls)
-            signed = _has_signature(entry.message) and self._in_open_loop(at)
-            if torn or open_call or signed or self.pinned(at):
+            signed = not closes and _has_signature(entry.message) and self._in_open_loop(at)
+            pinned = self.pinned_until(at) == math.inf if closes else self.pinned(at)
+            if torn or open_call or signed or pinned:
                 return []
             shown.append((at, entry))
         return shown
@@ -571,8 +615,8 @@ class Proposal:
     `span` are positions: one, which `write` gives the new message of, or a span to fold into the
     message that `write` gives. `write` is that message, or is called when the change is made, with
     what is visible then; None: there is nothing left to gain. With `write` None the span is
-    dropped. `must`: the user's settings ask for it, whatever it costs. Only a shown message can be
-    rewritten.
+    dropped. `must`: the user's settings ask for it, whatever it costs. `closes`: a fold into a
+    user's message, behind which a loop of calls begins anew. Only a shown message can be rewritten.
     """
 
     span: tuple[int, ...]
@@ -581,6 +625,7 @@ class Proposal:
     write: Message | Callable[[PendingEdits], Message | None] | None
     folds: bool = False
     must: bool = False
+    closes: bool = False
 
     def message(self, pending: PendingEdits) -> Message | None:
         """The message that `write` gives now; None if there is nothing to gain."""

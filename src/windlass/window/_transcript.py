@@ -32,6 +32,8 @@ class Transcript:
         """How many calls were made."""
         self.first_user = self.last_user = -1
         """The positions of the first user message, the task, and of the newest; -1: none."""
+        self.systems: list[int] = []
+        """The positions of the system messages, in order."""
         self.pictured: list[int] = []
         """The positions of the messages that came with pictures, in order."""
         self._starts = [0]
@@ -75,6 +77,8 @@ class Transcript:
             self.last_user = at
             if self.first_user < 0:
                 self.first_user = at
+        if message.is_system:
+            self.systems.append(at)
         if message.pictures:
             self.pictured.append(at)
         for id_ in calls_named(message):

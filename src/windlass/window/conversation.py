@@ -18,7 +18,7 @@ from windlass.caching.pauses import Pauses
 from windlass.messages import Message, Text
 from windlass.window._decision import Decision, Ledger
 from windlass.window._identifiers import ShownNames
-from windlass.window._pending import CallEdits, Notes, PendingEdits, Proposal
+from windlass.window._pending import CallEdits, Moment, Notes, PendingEdits, Proposal
 from windlass.window._references import is_marked
 from windlass.window._standing import Standing
 from windlass.window._transcript import Transcript
@@ -107,6 +107,10 @@ class Conversation:
         """The position up to which the next call is written to the cache (None: all of it)."""
         self._written: int | None = None
         """The same of the last call."""
+        self._windows: list[int] = []
+        """Tokens of each call since the last compaction, without system messages."""
+        self._compacted_at = -1
+        """The position behind what was said when that was made."""
 
     @property
     def items(self) -> Sequence[Item]:
@@ -295,7 +299,9 @@ class Conversation:
         return self._plan
 
     def _decide(self) -> CallPlan:
-        step = PendingEdits(self.rules, self.transcript, self.standing, self._notes)
+        step = PendingEdits(
+            self.rules, self.transcript, self.standing, self._notes, moment=self._moment()
+        )
         planning = self._planning(step)
         for policy in self.policies:
             for proposal in _proposals(policy, step):
@@ -308,13 +314,24 @@ class Conversation:
                     carry_out(step, proposal)
         return CallPlan(step, self.ledger) if planning is None else planning.decide()
 
+    @property
+    def _gap(self) -> float | None:
+        """Seconds since the last call was begun; infinite: what was cached is of no use."""
+        return float("inf") if self._cooled else self._pauses.gap
+
+    def _moment(self) -> Moment:
+        """What is known of the moment of the next call."""
+        gap, ledger = self._gap, self.ledger
+        cold = self.planner is not None and self.planner.is_cold(gap)
+        return Moment(cold, self._windows, self._compacted_at, ledger.bill, ledger.everything)
+
     def _planning(self, step: PendingEdits) -> Planning | None:
         """The planning of one call, with the tokens of all that was sent."""
         if self.planner is None:
             return None
         sizes = self.standing.sizes(self.sent)
         last = LastRequest(sizes, self.block_tokens, self._written)
-        gap = float("inf") if self._cooled else self._pauses.gap
+        gap = self._gap
         return self.planner.plan(step, self.ledger, last, self.standing.tokens.came(), gap)
 
     def _gone_by_now(self, step: PendingEdits) -> Sequence[int]:
@@ -342,6 +359,9 @@ class Conversation:
         """Make the edits of the next call permanent, because it has been answered."""
         plan, standing, notes = self._planned(), self.standing, self._notes
         made = plan.step.made
+        self._windows.append(plan.step.tokens - plan.step.head_tokens)
+        if any(edit.because == "compact" for edit in made.decided):
+            self._windows, self._compacted_at = [], len(self.items)
         self.ledger = plan.ledger
         self._cooled = False
         self.block_tokens = NOTHING

@@ -32,6 +32,7 @@ from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item, Replace
 from windlass.window.planner import Planner
 from windlass.window.policies.budget import TokenBudget
+from windlass.window.policies.free_moments import FreeMoments
 from windlass.window.thoughts import Thinking, Thoughts
 from windlass.wire.thinking import BOUND, thinking_rules, thinks
 
@@ -150,10 +151,21 @@ class Driver:
         ]
         return min(limits, default=None)
 
+    def scale(self, scale: float) -> None:
+        """Set how many tokens of the model one is that the conversation counts."""
+        self.conversation.policies = tuple(
+            replace(each, scale=scale) if isinstance(each, FreeMoments) else each
+            for each in self.conversation.policies
+        )
+
     def limit(self, tokens: int) -> None:
         """Set the most tokens of a call's messages, if they have a limit."""
         policies = tuple(
-            replace(each, limit=tokens) if isinstance(each, TokenBudget) else each
+            replace(each, limit=tokens)
+            if isinstance(each, TokenBudget)
+            else replace(each, limit=tokens)
+            if isinstance(each, FreeMoments) and each.limit is not None
+            else each
             for each in self.conversation.policies
         )
         if policies != tuple(self.conversation.policies):

@@ -21,6 +21,7 @@ Because: TypeAlias = Literal[
     "supersede",
     "fold",
     "summarise",
+    "compact",
     "truncate",
     "decay",
     "retry",

@@ -32,6 +32,7 @@ from windlass.errors import UsageError, did_you_mean
 from windlass.window.policies.compress import CompressOptions
 from windlass.window.policies.cuts import Cut
 from windlass.window.policies.digest import DigestOptions, WithoutCache
+from windlass.window.policies.free_moments import FreeMomentsOptions
 from windlass.window.policies.images import ImagesOptions
 from windlass.window.policies.loops import LoopsOptions
 from windlass.window.policies.rare.decay import DecayOptions
@@ -62,6 +63,7 @@ class PolicyOptions(TypedDict, total=False):
     guard: float | None
     server_clear: Block[ServerClearOptions]
     max_input_tokens: int | None
+    free_moments: Block[FreeMomentsOptions]
     repeats: bool
     supersede_writes: bool
     cuts: Cut | None
@@ -140,6 +142,12 @@ class Policy:
     """Tokens of a call above which the oldest turns are left out.
 
     The key `max_input_tokens` of a phase also sets it. It applies even if `enabled` is false.
+    """
+    free_moments: FreeMomentsOptions | None = field(default=FreeMomentsOptions())
+    """Puts one message in the place of the earlier conversation where that is free or has paid.
+
+    It holds what users said, the state of the plan, conclusions, a log of calls, the pieces that
+    are likely to be needed, and names of the rest; the newest calls stay as they are.
     """
     repeats: bool = True
     """Whether a repeated result refers to the one still in view.
@@ -272,6 +280,7 @@ class Policy:
         return self.with_options(
             server_clear=None,
             max_input_tokens=None,
+            free_moments=None,
             supersede_writes=False,
             compress_loops=False,
             decay=None,
@@ -367,7 +376,15 @@ def _option(hint: Any, default: Any) -> Option:
 
 OPTIONS: Final[Mapping[str, Option]] = options_of(Policy)
 """Every option by name."""
-BLOCKS: Final[tuple[type, ...]] = tuple(each.kind for each in OPTIONS.values() if each.is_block)
+
+
+def _blocks(options: Mapping[str, Option]) -> tuple[type, ...]:
+    """The classes of options that are objects of options, those inside others before them."""
+    blocks = [each.kind for each in options.values() if each.is_block]
+    return tuple(kind for block in blocks for kind in (*_blocks(options_of(block)), block))
+
+
+BLOCKS: Final[tuple[type, ...]] = _blocks(OPTIONS)
 """The classes of the options that are objects of options."""
 
 

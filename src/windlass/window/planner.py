@@ -97,8 +97,11 @@ class Planner:
         `whole` are the tokens of all messages as they came; `gap` the seconds since the last call
         was begun (None: not known; infinite: what was cached is of no use any more).
         """
-        lapsed = gap == math.inf or self.prices.lapsed(gap)
-        return Planning(self, pending, ledger, last, whole, lapsed=lapsed)
+        return Planning(self, pending, ledger, last, whole, lapsed=self.is_cold(gap))
+
+    def is_cold(self, gap: float | None) -> bool:
+        """Whether nothing is cached any more so many seconds after the last call was begun."""
+        return gap == math.inf or self.prices.lapsed(gap)
 
     def without_cache(self) -> Planner:
         """The planner for a provider that caches nothing, at the same tiers."""
@@ -295,7 +298,11 @@ class Planning:
             for offer in ledger.waiting
             if offer.first >= pending.settled and offer.seen == _seen(pending, offer.proposal)
         }
-        offers |= self._offers
+        offers |= {
+            at: offer
+            for at, offer in self._offers.items()
+            if offer.seen == _seen(pending, offer.proposal)  # a compaction may have come after it
+        }
         waiting = [offers[at] for at in sorted(offers)]
         # Thinking behind an edit that settings force goes, and holds nothing any more.
         end = self._kept if self._kept < self._written_until else None
@@ -571,5 +578,7 @@ def carry_out(pending: PendingEdits, proposal: Proposal, message: Message | None
     if message is None:
         return False
     if proposal.folds:
-        return pending.fold(proposal.span, message, proposal.because, proposal.reason)
+        return pending.fold(
+            proposal.span, message, proposal.because, proposal.reason, closes=proposal.closes
+        )
     return pending.replace(proposal.span[0], message, proposal.because, proposal.reason)

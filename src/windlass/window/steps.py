@@ -18,6 +18,7 @@ from windlass.window.policies.budget import SUMMARY_TOKENS, OnExceed, TokenBudge
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.cuts import Cuts
 from windlass.window.policies.digest import Digest
+from windlass.window.policies.free_moments import FreeMoments
 from windlass.window.policies.images import Images
 from windlass.window.policies.listed import Listed
 from windlass.window.policies.loops import Loops
@@ -39,6 +40,8 @@ from windlass.wire.thinking import thinking_rules
 def steps(
     policy: Policy,
     *,
+    prices: Prices | None = None,
+    scale: float = 1.0,
     caches: bool = True,
     window_tokens: int = 0,
     limit: int | None = None,
@@ -69,6 +72,16 @@ def steps(
     if policy.keep_recent_turns:
         policies.append(Sliding(keep_recent_turns=policy.keep_recent_turns))
     most = policy.max_input_tokens if limit is None else limit
+    if policy.enabled and policy.free_moments is not None and prices is not None:
+        policies.append(
+            FreeMoments(
+                options=policy.free_moments,
+                prices=prices,
+                limit=most,
+                guard=policy.guard,
+                scale=scale,
+            )
+        )
     if most is not None:
         budget = TokenBudget(
             most, on_exceed, summary_tokens=summary_tokens, error_chars=_error_chars(policy)

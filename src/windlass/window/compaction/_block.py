@@ -1,0 +1,207 @@
+"""The text of a compaction: its parts, within a number of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from windlass.messages import Message, Text
+from windlass.text import prompts
+from windlass.window._pending import PendingEdits
+from windlass.window._survive import call_text, flat, outcome
+from windlass.window.compaction._calls import plan_state
+from windlass.window.compaction._chunks import Chunk, chunks_of
+from windlass.window.names import names_in, names_said, whole_names
+
+_CONCLUSIONS: Final = 0.12
+_LOG: Final = 0.07
+_CHUNKS: Final = 0.88
+_NAMES: Final = 0.12
+_MOST_NAMES: Final = 0.18
+"""Shares of the block: conclusions, the log of calls, all before the names, the names."""
+_WHOLE: Final = (2, 4_800)
+"""The newest conclusions stay whole, up to so many characters."""
+_CUT: Final = (6, 2_800, 1_200)
+"""The next ones, up to this number of them, keep this much of their head and their tail."""
+_OLDER: Final = 960
+_LOG_CHARS: Final = (160, 80)
+"""Characters of a call in the log: the newest, and those of more than `_LOG_NEW` calls ago."""
+_LOG_NEW: Final = 40
+_OUTCOME_CHARS: Final = 100
+_HEADER_CHARS: Final = 56
+"""Characters by which the head of a piece is reckoned."""
+_NAME_CHARS: Final = (4, 80)
+_MARKED: Final = ("/", ".", "_")
+_GAP: Final = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A compaction: the message, and what it keeps.
+
+    `pieces` are the pieces that stand in it, `names` how many names of what is left out.
+    """
+
+    message: Message
+    pieces: int
+    names: int
+
+
+def write_block(step: PendingEdits, places: Sequence[int], upto: int, chars: int) -> Block:
+    """What stands in the place of the messages at `places`, in about `chars` characters.
+
+    The user's words stay whatever room they take. `upto` is the position behind all that was said;
+    what stands between `places` and it is shown as it is.
+    """
+    users = _user_words(step, places)
+    parts = [prompts.compaction_head(step.turn), *_section(prompts.COMPACTION_USER, users)]
+    replies = [at for at in places if step.original(at).role == "assistant"]
+    parts += _section(prompts.COMPACTION_PLAN, plan_state(step, replies))
+    parts += _section(
+        prompts.COMPACTION_CONCLUSIONS, _conclusions(step, places, int(_CONCLUSIONS * chars))
+    )
+    parts += _section(prompts.COMPACTION_LOG, _log(step, replies, int(_LOG * chars)))
+    room = int(_CHUNKS * chars) - sum(map(len, parts))
+    chosen = _choose(chunks_of(step, places, upto), room)
+    parts += _section(prompts.COMPACTION_PIECES, _written(step, chosen))
+    text = "\n".join(parts)
+    room = min(max(int(_NAMES * chars), chars - len(text)), int(_MOST_NAMES * chars))
+    lines, count = _names(step, places, text, room)
+    parts += _section(prompts.COMPACTION_NAMES, lines)
+    return Block(Message("user", (Text("\n".join(parts)),)), len(chosen), count)
+
+
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", title, *lines] if lines else []
+
+
+def _user_words(step: PendingEdits, places: Sequence[int]) -> list[str]:
+    """What users said, each text once, with a line for each picture."""
+    said: dict[str, None] = {}
+    for at in places:
+        message = step.original(at)
+        if message.role != "user":
+            continue
+        pictures = [
+            f"[picture {picture.describe()}; {step.recall_hint(at)}]"
+            for picture in message.pictures
+        ]
+        said["\n".join([*filter(None, (message.text,)), *pictures])] = None
+    return list(said)
+
+
+def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[str]:
+    """What the model said right before a user spoke, the newest first chosen, in order."""
+    last: list[int] = []
+    for at, after in zip(places, [*places[1:], None], strict=True):
+        message = step.original(at)
+        ends = after is None or step.original(after).role == "user"
+        if message.role == "assistant" and message.text.strip() and ends and not message.tool_calls:
+            last.append(at)
+    kept: list[str] = []
+    for number, at in enumerate(reversed(last)):
+        text = step.original(at).text.strip()
+        whole, (until, head, tail) = number < _WHOLE[0] and len(text) <= _WHOLE[1], _CUT
+        if not whole:
+            head, tail = (head, tail) if number < until else (_OLDER, 0)
+            if len(text) > head + tail:
+                gap = f"[{len(text) - head - tail:,} characters; {step.recall_hint(at)}]"
+                text = "\n".join(filter(None, (text[:head], gap, text[len(text) - tail :] if tail else "")))
+        room -= len(text) + 1
+        if room < 0:
+            break
+        kept.append(text)
+    return [f"- {text}" for text in reversed(kept)]
+
+
+def _log(step: PendingEdits, replies: Sequence[int], room: int) -> list[str]:
+    """The calls with what came of them, a line each, the newest first chosen, in order."""
+    lines: list[str] = []
+    for at in reversed(replies):
+        message = step.original(at)
+        results = {step.original(one).tool_call_id: one for one in step.results(at)}
+        most = _LOG_CHARS[step.seen(at) > _LOG_NEW]
+        for call in reversed(message.tool_calls):
+            place = results.get(call.id)
+            came = flat(outcome(step.original(place)), _OUTCOME_CHARS) if place is not None else "-"
+            line = f"- {flat(call_text(call), most)} → {came}"
+            room -= len(line) + 1
+            if room < 0:
+                return lines[::-1]
+            lines.append(line)
+    return lines[::-1]
+
+
+def _choose(chunks: Sequence[Chunk], room: int) -> list[Chunk]:
+    """The pieces with the most points that fit, of equal ones the newest, in order."""
+    ranked = sorted(range(len(chunks)), key=lambda at: (-chunks[at].points, -at))
+    heads: set[tuple[int, int]] = set()
+    kept: list[int] = []
+    for at in ranked:
+        chunk = chunks[at]
+        source = chunk.at, chunk.part
+        needed = chunk.chars + (0 if source in heads else _HEADER_CHARS)
+        if needed <= room:
+            room -= needed
+            heads.add(source)
+            kept.append(at)
+    return [chunks[at] for at in sorted(kept)]
+
+
+def _written(step: PendingEdits, chosen: Sequence[Chunk]) -> list[str]:
+    """The pieces in order, each text under a line that says what it is and how to get it whole."""
+    lines: list[str] = []
+    before: Chunk | None = None
+    for chunk in chosen:
+        follows = before is not None and (before.at, before.part) == (chunk.at, chunk.part)
+        if not follows:
+            lines.append(f"[{_about(step, chunk)}; {step.recall_hint(chunk.at)}]")
+        elif before is not None and before.first + len(before.lines) != chunk.first:
+            lines.append(f"{_GAP} {chunk.first}")
+        lines += chunk.lines
+        before = chunk
+    return lines
+
+
+def _about(step: PendingEdits, chunk: Chunk) -> str:
+    what = "result" if step.original(chunk.at).role == "tool" else "call" if chunk.part else "reply"
+    return " ".join(filter(None, (what, chunk.about, f"from line {chunk.first}")))
+
+
+def _names(
+    step: PendingEdits, places: Sequence[int], text: str, room: int
+) -> tuple[list[str], int]:
+    """Names that the block does not hold, behind the reference to the message that has them."""
+    there = set(names_said(text)) | set(whole_names(text))
+    lines: list[str] = []
+    count = 0
+    for at in reversed(places):
+        message = step.original(at)
+        if message.role == "user":
+            continue
+        new = [name for name in _telling(names_in(message)) if name not in there]
+        if not new:
+            continue
+        head = f"{step.recall_hint(at)}:"
+        fits: list[str] = []
+        room -= len(head) + 1
+        for name in new:
+            if room < len(name) + 1:
+                break
+            room -= len(name) + 1
+            fits.append(name)
+        if not fits:
+            break
+        there.update(fits)
+        lines.append(" ".join((head, *fits)))
+        count += len(fits)
+    return lines[::-1], count
+
+
+def _telling(names: Iterable[str]) -> Iterator[str]:
+    least, most = _NAME_CHARS
+    for name in names:
+        if least <= len(name) <= most and any(mark in name for mark in _MARKED):
+            if not name.replace(".", "").replace("-", "").isdigit():
+                yield name
