@@ -35,7 +35,7 @@ from windlass.window.options import Policy
 from windlass.window.originals import RECALL, is_whole, matching, meant, part_of, reference
 from windlass.window.policies.server_clear import ServerClearOptions
 from windlass.window.reruns import Reruns
-from windlass.window.steps import bound_thinking, planner_of, steps
+from windlass.window.steps import holds_thinking, planner_of, steps
 from windlass.window.window_rules import WindowRules
 from windlass.wire.base import Usage
 from windlass.wire.editing import cleared, read_edits
@@ -131,8 +131,6 @@ class Context:
             steps(
                 chosen,
                 prices=prices,
-                scale=self._scale,
-                caches=prices.caches,
                 window_tokens=window_tokens(model),
                 limit=most,
             ),
@@ -140,10 +138,11 @@ class Context:
             WindowRules(
                 # Counting takes longer than deciding: only a limit needs the model's own count.
                 count=self._weighed if chosen.max_input_tokens else size,
+                scale=self._scale,
                 recall_hint=_hint(way_back or ""),
                 reruns=Reruns({one.name: one for one in tools.specs}) if way_back is None else None,
                 settles=True,
-                bound=bound_thinking(chosen, self._cache.model),
+                holds=holds_thinking(chosen, self._cache.model),
             ),
         )
         self._chats = Chats(self.conversation, self._list.objects)
@@ -340,7 +339,7 @@ class Context:
         if self.reports.unplanned and self.reports.scale != self.reports.calibration:
             self.reports.scale = self.reports.calibration
             self.conversation.recount()
-        self._driver.scale(self._scale)
+        self.conversation.scale(self._scale)
         self.reports.unplanned = False
         self._driver.count_on_cache()
         self._last = None

@@ -159,7 +159,7 @@ class _Replaying:
         windows, gone, hidden = self._windows(policy, prices)
         cache = read_caches(self._recording, prices)
         # What the provider says its cache held already takes into account what it forgot.
-        ttl_s = None if any(cache) else vector.ttl_s
+        ttl_s = None if any(cache) else vector.for_windows.ttl_s
         calls = measure_calls(windows, ruler.shown, self._chats.heads, ttl_s)
         whole = measure_calls(ruler.everything, ruler.shown, self._chats.heads, ttl_s)
         missed = ruler.missed(windows, ruler.needs)
@@ -328,7 +328,7 @@ class _Replaying:
     def _calibration(self) -> float:
         """What the provider counted of the messages, divided by what the model's counter does."""
         scales = [counts.scale for counts in self._counts]
-        return sum(scales) / len(scales) / neutral_scale(self._recording.model)
+        return scales[-1] / neutral_scale(self._recording.model)
 
     def _hidden(self, window: ChatWindow) -> tuple[HiddenMessage, ...]:
         """The messages that a window shortens the most."""

@@ -12,7 +12,7 @@ from windlass.text.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item
 from windlass.window.options import Policy
-from windlass.window.steps import bound_thinking, planner_of, steps
+from windlass.window.steps import holds_thinking, planner_of, steps
 from windlass.window.window_rules import WindowRules
 
 
@@ -69,9 +69,9 @@ class ShortenedRequests(Requests):
 
     def _conversation(self, model: str) -> Conversation:
         return Conversation(
-            steps(self._policy, caches=self._prices.caches),
+            steps(self._policy, prices=self._prices),
             planner_of(self._policy, self._prices),
-            WindowRules(bound=bound_thinking(self._policy, model)),
+            WindowRules(holds=holds_thinking(self._policy, model)),
         )
 
 

@@ -16,7 +16,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from windlass.messages import Message, Opaque, ToolCall
 from windlass.window._identifiers import NONE, ShownNames
@@ -347,18 +347,11 @@ class PendingEdits:
 
         Edits that the user's settings ask for are still made, and the thinking is left out.
         """
-        return self._rules.bound == "keep" and self.thoughts_from(at, end) > 0
-
-    def thoughts_from(self, at: int, end: int | None = None) -> int:
-        """How many replies with bound thinking are shown from `at` up to `end`.
-
-        A change at `at` makes their thinking invalid.
-        """
-        if self._rules.bound is None:
-            return 0
+        if not self._rules.holds:
+            return False
         thinking = self._standing.thinking
         last = bisect_left(thinking, len(self) if end is None else end)
-        return max(0, last - bisect_left(thinking, at))
+        return last > bisect_left(thinking, at)
 
     def names(self, at: int) -> AbstractSet[str]:
         """The names in what is shown of the message, which no call has seen yet."""
@@ -372,10 +365,15 @@ class PendingEdits:
         return tokens.came() - tokens.saved - self.made.saved + inserted
 
     @property
-    def head_tokens(self) -> int:
-        """Tokens of the system messages among what is shown."""
-        entries = map(self.entry, self._transcript.systems)
-        return sum(self.size(entry.message) for entry in entries if entry is not None)
+    def scale(self) -> float:
+        """Tokens of the model for one of `size`."""
+        return self._rules.scale
+
+    @property
+    def conversation_tokens(self) -> int:
+        """Tokens of everything shown but system messages, by the conversation's count."""
+        systems = map(self.entry, self._transcript.systems)
+        return self.tokens - sum(self.size(one.message) for one in systems if one is not None)
 
     def recall_hint(
         self, at: int, *, part: bool = False, lines: Callable[[], Span | None] = lambda: None
@@ -519,9 +517,7 @@ class PendingEdits:
 
     # ---- what every edit must keep -----------------------------------------------------
 
-    def _removable(
-        self, span: Sequence[int], *, closes: bool = False
-    ) -> list[tuple[int, Entry]]:
+    def _removable(self, span: Sequence[int], *, closes: bool = False) -> list[tuple[int, Entry]]:
         """The shown messages of the span, if all of it may be removed; else none."""
         inside = set(span)
         shown: list[tuple[int, Entry]] = []
@@ -632,3 +628,20 @@ class Proposal:
         if self.write is None or (not self.folds and pending.entry(self.span[0]) is None):
             return None
         return self.write if isinstance(self.write, Message) else self.write(pending)
+
+
+class WindowPolicy(Protocol):
+    """Proposes what the next call should see differently. Pure: it keeps no state."""
+
+    @property
+    def name(self) -> str:
+        """Its name in records; unique among the policies of a conversation."""
+        ...
+
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
+        """Yield the changes it would make at the call that `pending` plans, most important first.
+
+        Each proposal is decided before the next is asked for, so that a policy sees in the
+        pending what became of those before.
+        """
+        ...

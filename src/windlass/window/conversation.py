@@ -12,13 +12,20 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
 from windlass.caching.pauses import Pauses
 from windlass.messages import Message, Text
 from windlass.window._decision import Decision, Ledger
 from windlass.window._identifiers import ShownNames
-from windlass.window._pending import CallEdits, Moment, Notes, PendingEdits, Proposal
+from windlass.window._pending import (
+    CallEdits,
+    Moment,
+    Notes,
+    PendingEdits,
+    Proposal,
+    WindowPolicy,
+)
 from windlass.window._references import is_marked
 from windlass.window._standing import Standing
 from windlass.window._transcript import Transcript
@@ -31,23 +38,6 @@ from windlass.wire.editing import holds_compaction
 
 _ASKED_FOR: Final = frozenset({"arguments", "decay", "folding", "masking", "subtasks"})
 """Policies that no profile but `spec` has."""
-
-
-class WindowPolicy(Protocol):
-    """Proposes what the next call should see differently. Pure: it keeps no state."""
-
-    @property
-    def name(self) -> str:
-        """Its name in records; unique among the policies of a conversation."""
-        ...
-
-    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """Yield the changes it would make at the call that `pending` plans, most important first.
-
-        Each proposal is decided before the next is asked for, so that a policy sees in the
-        pending what became of those before.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +234,11 @@ class Conversation:
         stripped = {at: found[ident] for at, ident in places.items() if ident in found}
         self._plan = self._planned().without_thinking(stripped, reason)
 
+    def scale(self, scale: float) -> None:
+        """Set how many tokens of the model one is that is counted, from the next call on."""
+        if scale != self.rules.scale:
+            self.rules, self._plan = replace(self.rules, scale=scale), None
+
     def recount(self) -> None:
         """Recount everything, because tokens are counted differently from now on."""
         self.standing.recount()
@@ -289,8 +284,8 @@ class Conversation:
 
     @property
     def _holds_thinking(self) -> bool:
-        """Whether any bound thinking is shown."""
-        return bool(self.rules.bound and self.standing.thinking)
+        """Whether any bound thinking is shown in front of which nothing changes."""
+        return bool(self.rules.holds and self.standing.thinking)
 
     def _planned(self) -> CallPlan:
         """The plan of the next call, made now if it was not made yet."""
@@ -359,7 +354,7 @@ class Conversation:
         """Make the edits of the next call permanent, because it has been answered."""
         plan, standing, notes = self._planned(), self.standing, self._notes
         made = plan.step.made
-        self._windows.append(plan.step.tokens - plan.step.head_tokens)
+        self._windows.append(plan.step.conversation_tokens)
         if any(edit.because == "compact" for edit in made.decided):
             self._windows, self._compacted_at = [], len(self.items)
         self.ledger = plan.ledger

@@ -151,13 +151,6 @@ class Driver:
         ]
         return min(limits, default=None)
 
-    def scale(self, scale: float) -> None:
-        """Set how many tokens of the model one is that the conversation counts."""
-        self.conversation.policies = tuple(
-            replace(each, scale=scale) if isinstance(each, FreeMoments) else each
-            for each in self.conversation.policies
-        )
-
     def limit(self, tokens: int) -> None:
         """Set the most tokens of a call's messages, if they have a limit."""
         policies = tuple(

@@ -31,7 +31,7 @@ from typing import (
 from windlass.errors import UsageError, did_you_mean
 from windlass.window.policies.compress import CompressOptions
 from windlass.window.policies.cuts import Cut
-from windlass.window.policies.digest import DigestOptions, WithoutCache
+from windlass.window.policies.digest import DigestOptions
 from windlass.window.policies.free_moments import FreeMomentsOptions
 from windlass.window.policies.images import ImagesOptions
 from windlass.window.policies.loops import LoopsOptions
@@ -78,12 +78,6 @@ class PolicyOptions(TypedDict, total=False):
     attempt_chars: int
     see_results: int | None
     see_reads: int
-    see_shell_reads: int
-    see_crowded: int
-    see_named: int
-    most_waiting: int
-    most_crowded: int
-    without_cache: Block[WithoutCache]
     digest_above_chars: int
     share_records: float
     most_records: int
@@ -123,9 +117,8 @@ class Policy:
     thinking: Thinking = "keep"
     """What happens to signed thinking that a model binds to everything before it.
 
-    keep: what was sent is edited only if settings force it. strip: it is edited wherever that pays,
-        and the thinking after it is left out for good. drop_block: the same edits, but the provider
-        is asked to drop that thinking.
+    keep: what was sent is edited only if settings force it, or in a compaction. drop_block: it is
+        edited wherever that pays, and the provider is asked to drop the thinking behind it.
     """
     guard: Factor | None = None
     """The most that the bill may reach, as a multiple of sending everything.
@@ -266,11 +259,6 @@ class Policy:
         """A copy of the policy with these options changed."""
         return Policy.of({**self.settings(), **given})
 
-    def uncached(self) -> Policy:
-        """The variant of the policy for prices without a cache."""
-        longer = plain(self.digest.without_cache) or {}
-        return Policy.of({**self.settings(), **{k: v for k, v in longer.items() if v is not None}})
-
     def at_birth(self) -> Policy:
         """The variant of the policy that only shortens what no call has seen yet.
 
@@ -288,7 +276,6 @@ class Policy:
             shorten_arguments=False,
             expand=False,
             see_results=None,
-            without_cache=None,
             mask_observations_after=None,
             reasoning_max_chars=None,
             preserve_reasoning=True,
@@ -413,14 +400,9 @@ def _filled(given: Mapping[str, Any]) -> dict[str, Any]:
     """Every option, checked: given values override the profile, which overrides the defaults."""
     _check_names(given, OPTIONS)
     profile = _value("profile", given["profile"], OPTIONS["profile"])
-    written = {name: plain(value) for name, value in given.items()}
     defaults = {name: plain(option.default) for name, option in OPTIONS.items()}
+    written = {name: plain(value) for name, value in given.items()}
     values = over(over(defaults, PROFILES[profile]), written)
-    if isinstance(values["without_cache"], Mapping):
-        also = {name: value for name, value in written.items() if name in options_of(WithoutCache)}
-        values["without_cache"] = over(
-            {**values["without_cache"], **also}, written.get("without_cache", {})
-        )
     return {name: _value(name, values[name], option) for name, option in OPTIONS.items()}
 
 

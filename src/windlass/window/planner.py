@@ -24,8 +24,6 @@ again: bill + set-up + fetch <= guard * everything.
   they are (quiet), and none is made shorter than a little above it (floor).
 - Where longer requests cost f times as much, and the edits bring one of T tokens from a tier
   with f to one with g, D is D + (f / g - 1) * T: what is left gets cheaper, too.
-- Where thinking is bound to what stands before it and goes with an edit, a set must gain half of
-  its set-up and a price for each thought that goes, and free enough: an *epoch*. So it is rare.
 - Blocks that injectors put at the end of messages (`blocks.py`) are found in the cache like
 the
   rest, and go for nothing with the first edit in front of them: behind p they are not in S. Nor
@@ -64,9 +62,6 @@ class Planner:
         sure: Calls whose saving is set against that bound; 0: the run may end right here.
         quiet: Windows under this many times the shortest prefix that is cached stay alone.
         floor: No edit makes a window shorter than so many times that prefix.
-        epoch_margin: The margin of a set for which thinking goes.
-        epoch_least: Tokens that such a set removes at least.
-        thought: What the thinking of a reply is worth, in fresh tokens.
         tells: Whether a decision lists what waits, and when it would pay: for a record.
     """
 
@@ -79,9 +74,6 @@ class Planner:
     sure: float = 0
     quiet: float = 1.1
     floor: float = 1.1
-    epoch_margin: float = 0.5
-    epoch_least: int = 4000
-    thought: float = 300
     tells: bool = False
 
     def plan(
@@ -197,8 +189,7 @@ class CallPlan:
 class _Set(NamedTuple):
     """All offers from a position on: S, d, D, set-up and gain in fresh tokens.
 
-    `blocks`: tokens of injectors' that go with it; `most`: what one from before it can gain;
-    `thoughts`: replies whose thinking goes with it.
+    `blocks`: tokens of injectors' that go with it; `most`: what one from before it can gain.
     """
 
     position: int
@@ -209,7 +200,6 @@ class _Set(NamedTuple):
     setup: float
     gain: float
     most: float
-    thoughts: int
 
 
 class Planning:
@@ -343,8 +333,7 @@ class Planning:
             return ()
         if self._cold:
             self._decision = self._said("cold", first, number)
-            chosen = self._that_leave_enough(waiting)
-            return chosen if self._is_worth_thoughts(chosen) else ()
+            return self._that_leave_enough(waiting)
         best: _Set | None = None
         pays: _Set | None = None
         for one in self._sets(waiting):
@@ -369,15 +358,6 @@ class Planning:
                 room -= offer.removed
                 chosen.append(offer)
         return chosen[::-1]
-
-    def _is_worth_thoughts(self, chosen: Sequence[Offer]) -> bool:
-        """Whether what is removed where nothing is cached is worth the thinking that goes."""
-        thoughts = self._pending.thoughts_from(chosen[0].first) if chosen else 0
-        removed, planner = sum(offer.removed for offer in chosen), self._planner
-        saves = planner.calls(self._pending.turn) * self._prices.read * removed
-        return not thoughts or (
-            removed >= planner.epoch_least and saves > planner.thought * thoughts
-        )
 
     def _said(self, verdict: Verdict, position: int, waiting: int) -> Decision:
         """A decision in which nothing was weighed."""
@@ -427,9 +407,7 @@ class Planning:
                 worth += round((factor / prices.factor(total - less) - 1) * total)
                 most = math.inf
             setup = dearer * (again + put)
-            thoughts = self._pending.thoughts_from(at)
-            gain = saves * worth - setup - self._planner.thought * thoughts
-            yield _Set(at, again, put, worth, blocks, setup, gain, most, thoughts)
+            yield _Set(at, again, put, worth, blocks, setup, saves * worth - setup, most)
 
     def _as_sent(self, ledger: Ledger) -> Ledger:
         """The ledger with what was not known of the last request: its block, and what it wrote."""
@@ -462,12 +440,9 @@ class Planning:
     def _may_be_risked(self, one: _Set) -> bool:
         """Whether a set gains enough, and costs little enough should the run end now."""
         planner, ledger = self._planner, self._before
-        margin = planner.epoch_margin if one.thoughts else planner.margin
-        if one.thoughts and one.removed < planner.epoch_least:
-            return False
         if one.setup <= 0:
             return one.gain > 0 and self._is_sure(one.removed)
-        if one.gain <= margin * one.setup:
+        if one.gain <= planner.margin * one.setup:
             return False
         bill = ledger.bill + one.setup
         if planner.guard is not None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from windlass.caching.prices import Prices
-from windlass.window.conversation import WindowPolicy
+from windlass.window._pending import WindowPolicy
 from windlass.window.entries import Item
 from windlass.window.options import Policy
 from windlass.window.planner import Planner
@@ -18,9 +18,8 @@ from windlass.window.policies.budget import SUMMARY_TOKENS, OnExceed, TokenBudge
 from windlass.window.policies.compress import Compress
 from windlass.window.policies.cuts import Cuts
 from windlass.window.policies.digest import Digest
-from windlass.window.policies.free_moments import FreeMoments
+from windlass.window.policies.free_moments import FreeMoments, WhileSmall
 from windlass.window.policies.images import Images
-from windlass.window.policies.listed import Listed
 from windlass.window.policies.loops import Loops
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.rare.arguments import Arguments
@@ -33,7 +32,6 @@ from windlass.window.policies.reasoning import Reasoning
 from windlass.window.policies.repeats import Repeats
 from windlass.window.policies.rewrites import Rewrites
 from windlass.window.policies.sliding import Sliding
-from windlass.window.thoughts import Thinking
 from windlass.wire.thinking import thinking_rules
 
 
@@ -41,8 +39,6 @@ def steps(
     policy: Policy,
     *,
     prices: Prices | None = None,
-    scale: float = 1.0,
-    caches: bool = True,
     window_tokens: int = 0,
     limit: int | None = None,
     on_exceed: OnExceed = "prune",
@@ -54,7 +50,7 @@ def steps(
     Args:
         policy: The options. Where it is not `enabled`, only what the user keeps and limits
             stands: the newest turns, the newest pictures, the tokens of a call.
-        caches: Whether the prices have a cache; without one what is seen stays longer.
+        prices: What the model's cache charges (None: not known, so there are no free moments).
         window_tokens: Tokens of the model's window, which the thresholds of `compress` adapt to
             (0: they stay).
         limit: Tokens that the messages of a call may have, in the place of the policy's
@@ -63,41 +59,41 @@ def steps(
         summary_tokens: The most tokens of a summary that is put in the place of what is above it.
         where: The path of the file of a picture, by its message and its number in it.
     """
-    if not caches:
-        policy = policy.uncached()
-    policies = [*_shortening(policy, window_tokens, caches=caches)] if policy.enabled else []
+    most = policy.max_input_tokens if limit is None else limit
+    moments = None if prices is None or not policy.enabled else policy.free_moments
+    later: Callable[[WindowPolicy], WindowPolicy] = _as_it_is if moments is None else WhileSmall
+    policies: list[WindowPolicy] = []
+    if policy.enabled:
+        policies += [*_at_birth(policy, window_tokens), *map(later, _later(policy))]
+        policies += _asked_for(policy)
     images = policy.images if policy.enabled else replace(policy.images, images_after=None)
-    if images.images_after is not None or images.keep_recent_images:
+    if images.keep_recent_images:
         policies.append(Images(options=images, where=where))
+    elif images.images_after is not None:
+        policies.append(later(Images(options=images, where=where)))
     if policy.keep_recent_turns:
         policies.append(Sliding(keep_recent_turns=policy.keep_recent_turns))
-    most = policy.max_input_tokens if limit is None else limit
-    if policy.enabled and policy.free_moments is not None and prices is not None:
-        policies.append(
-            FreeMoments(
-                options=policy.free_moments,
-                prices=prices,
-                limit=most,
-                guard=policy.guard,
-                scale=scale,
-            )
-        )
+    if moments is not None and prices is not None:
+        policies.append(FreeMoments(moments, prices, limit=most, guard=policy.guard))
     if most is not None:
-        budget = TokenBudget(
-            most, on_exceed, summary_tokens=summary_tokens, error_chars=_error_chars(policy)
-        )
+        errors = _error_chars(policy)
+        budget = TokenBudget(most, on_exceed, summary_tokens=summary_tokens, error_chars=errors)
         policies.append(budget)
     if policy.enabled and policy.expand:
         policies.append(Expand())
     return tuple(policies)
 
 
+def _as_it_is(policy: WindowPolicy) -> WindowPolicy:
+    return policy
+
+
 def _error_chars(policy: Policy) -> int:
     return policy.error_chars if policy.preserve_errors else 0
 
 
-def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator[WindowPolicy]:
-    """What is asked only where windows are shortened: about what is new, then about what ages."""
+def _at_birth(policy: Policy, window_tokens: int) -> Iterator[WindowPolicy]:
+    """What is asked about what is new."""
     errors = _error_chars(policy)
     if policy.compress_loops:
         yield Loops(options=policy.loops, error_chars=errors)
@@ -110,20 +106,29 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
     if policy.compress is not None:
         tokens = window_tokens if policy.compress.adapt else 0
         yield Compress(options=policy.compress, window_tokens=tokens, error_chars=errors)
+
+
+def _later(policy: Policy) -> Iterator[WindowPolicy]:
+    """What is asked about what calls have seen."""
     if policy.supersede_writes:
         yield Rewrites()
     if policy.digest.see_results is not None:
-        yield Digest(options=policy.digest, error_chars=errors)
+        yield Digest(options=policy.digest, error_chars=_error_chars(policy))
+    words = policy.reasoning
+    chars = words.reasoning_max_chars if words.preserve_reasoning else policy.min_masked_chars
+    if chars is not None:
+        yield Reasoning(window=policy.window, reasoning_max_chars=chars)
+
+
+def _asked_for(policy: Policy) -> Iterator[WindowPolicy]:
+    """What is off in every profile but `spec`."""
+    errors = _error_chars(policy)
     if policy.mask_observations_after is not None:
         yield Masking(
             mask_observations_after=policy.mask_observations_after,
             min_masked_chars=policy.min_masked_chars,
             error_chars=errors,
         )
-    words = policy.reasoning
-    chars = words.reasoning_max_chars if words.preserve_reasoning else policy.min_masked_chars
-    if chars is not None:
-        yield Reasoning(window=policy.window, reasoning_max_chars=chars)
     if policy.fold_after is not None:
         yield Folding(fold_after=policy.fold_after, error_chars=errors)
     if policy.decay is not None:
@@ -132,19 +137,15 @@ def _shortening(policy: Policy, window_tokens: int, *, caches: bool) -> Iterator
         yield Subtasks(error_chars=errors)
     if policy.shorten_arguments:
         yield Arguments(window=policy.window)
-    if policy.repeats and not caches:
-        yield Listed()
 
 
-def bound_thinking(policy: Policy, model: str) -> Thinking | None:
-    """What becomes of edits in front of thinking that the model binds (None: it binds none).
+def holds_thinking(policy: Policy, model: str) -> bool:
+    """Whether what was sent stays in front of signed thinking: the model binds it, and it is kept.
 
     What the user has edited at once is edited there, too.
     """
-    if not thinking_rules(model).bound:
-        return None
-    at_once = policy.commit == "at_once"
-    return "strip" if at_once and policy.thinking == "keep" else policy.thinking
+    keeps = policy.thinking == "keep" and policy.commit == "priced"
+    return keeps and thinking_rules(model).bound
 
 
 def planner_of(

@@ -17,9 +17,9 @@ from windlass.window.entries import Entry
 from windlass.wire.inner_calls import waits
 from windlass.wire.thinking import thinks, without_thinking
 
-Thinking: TypeAlias = Literal["keep", "strip", "drop_block"]
+Thinking: TypeAlias = Literal["keep", "drop_block"]
 """What becomes of edits that make thinking invalid: left, but for those that settings force; made
-where they pay, without the thinking; made, and the provider drops the thinking."""
+where they pay, and the provider drops the thinking."""
 
 
 @dataclass

@@ -22,7 +22,7 @@ from windlass.window.entries import Item
 from windlass.window.kinds import Facts
 from windlass.window.options import Policy, plain
 from windlass.window.originals import file_name, reference
-from windlass.window.steps import bound_thinking, planner_of, steps
+from windlass.window.steps import holds_thinking, planner_of, steps
 from windlass.window.thoughts import Thinking
 from windlass.window.window_rules import WindowRules
 from windlass.wire.editing import ServerClear, clears_tool_uses
@@ -81,7 +81,7 @@ def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> C
 
     policies = steps(
         policy,
-        caches=prices.caches,
+        prices=prices,
         window_tokens=phase_run.info.window,
         limit=room_for_messages(run, phase_run, limit),
         on_exceed="summarise" if phase_run.rule.budget.on_exceed == "summarise" else "prune",
@@ -99,13 +99,13 @@ def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> C
             for name, tool in phase_run.tools.by_name.items()
         },
         recall_hint=recall_hint,
-        bound=bound_thinking(policy, phase_run.info.name),
+        holds=holds_thinking(policy, phase_run.info.name),
     )
     return Conversation(policies, planner, rules)
 
 
 def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:
-    """How to treat thinking that an edit makes invalid: stripped where it cannot be dropped."""
+    """How to treat thinking that an edit makes invalid: left out where it cannot be dropped."""
     wanted: Thinking = "keep" if policy is None else policy.thinking
     provider, _, model = phase_run.info.name.partition("/")
     asked = phase_run.generation
@@ -113,7 +113,7 @@ def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:
         provider == "anthropic" and drops_thinking(model, asked.reasoning_effort, asked.tool_choice)
     ):
         return wanted
-    return "strip"
+    return "keep"
 
 
 def _calls_to_come(run: CascadeRun, phase_run: CascadePhaseRun) -> int:

@@ -107,7 +107,9 @@ def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[s
             head, tail = (head, tail) if number < until else (_OLDER, 0)
             if len(text) > head + tail:
                 gap = f"[{len(text) - head - tail:,} characters; {step.recall_hint(at)}]"
-                text = "\n".join(filter(None, (text[:head], gap, text[len(text) - tail :] if tail else "")))
+                text = "\n".join(
+                    filter(None, (text[:head], gap, text[len(text) - tail :] if tail else ""))
+                )
         room -= len(text) + 1
         if room < 0:
             break

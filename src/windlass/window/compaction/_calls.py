@@ -15,7 +15,9 @@ from windlass.messages import ToolCall
 from windlass.window._pending import PendingEdits
 from windlass.window.kinds import arguments_of, command_of, plain_name
 
-Deed: TypeAlias = Literal["read", "edit", "write", "search", "git", "bash", "agent", "todo", "other"]
+Deed: TypeAlias = Literal[
+    "read", "edit", "write", "search", "git", "bash", "agent", "todo", "other"
+]
 """What a call does: the classes of the table of points."""
 
 _PATCH: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
@@ -66,7 +68,12 @@ def read_call(step: PendingEdits, call: ToolCall, at: int | None) -> CallTexts:
         if not new:
             return CallTexts("write" if done.whole else "edit", (done.writes,), tuple(leaves))
         there = {line.strip() for text in new for line in text.split("\n")}
-        old = (line.strip() for name in _OLD for text in _named(arguments, name) for line in text.split("\n"))
+        old = (
+            line.strip()
+            for name in _OLD
+            for text in _named(arguments, name)
+            for line in text.split("\n")
+        )
         removed = tuple(line for line in old if line not in there)
         deed: Deed = "write" if done.whole else "edit"
         return CallTexts(deed, (done.writes,), tuple(new), removed)
@@ -131,7 +138,9 @@ def steps_of(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _is_step(value: object) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("status"), str) and bool(_step_text(value))
+    return (
+        isinstance(value, dict) and isinstance(value.get("status"), str) and bool(_step_text(value))
+    )
 
 
 def _step_text(value: Mapping[str, Any]) -> str:
@@ -172,4 +181,8 @@ def plan_state(step: PendingEdits, places: Sequence[int]) -> list[str]:
             task = tasks.setdefault(number, [status, text])
             task[0] = status
             task[1] = text or task[1]
-    return [f"- [{status}] #{number} {text}" for number, (status, text) in tasks.items() if status != "deleted"]
+    return [
+        f"- [{status}] #{number} {text}"
+        for number, (status, text) in tasks.items()
+        if status != "deleted"
+    ]

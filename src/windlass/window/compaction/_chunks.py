@@ -184,9 +184,7 @@ class _History:
                         is_result=True, failing=has_failed(message), first=first,
                     )
                 )  # fmt: skip
-        self.words = frozenset(
-            word.lower() for text in asked[-2:] for word in _WORD.findall(text)
-        )
+        self.words = frozenset(word.lower() for text in asked[-2:] for word in _WORD.findall(text))
         self._upto = upto
 
     def _add(self, source: _Source) -> None:
@@ -220,7 +218,9 @@ class _History:
             if failing and any(map(ERROR.search, piece)):
                 points += _FAILING
             if chars > len(piece):
-                yield Chunk(source.at, source.part, source.about, source.first + begin, piece, points)
+                yield Chunk(
+                    source.at, source.part, source.about, source.first + begin, piece, points
+                )
 
     def _of_file(self, source: _Source) -> float:
         """Points for a read of a file, by what was done with the file since."""

@@ -7,13 +7,12 @@ read to be quoted stay in sight for some more calls.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Final
 
-from windlass.messages import Message, Part, Text, ToolCall
+from windlass.messages import Message, Part, Text
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window.digests import (
     ORDER,
@@ -21,14 +20,13 @@ from windlass.window.digests import (
     chars_of,
     digest,
     error_lines,
-    kind_of_name,
     words_of,
 )
 from windlass.window.encode.command_output import clean
 from windlass.window.failures import lines_of_failure
-from windlass.window.kinds import Kind, plain_name
-from windlass.window.names import MIN_CHARS, looked_at, names_said, unescaped, whole_names
-from windlass.window.policies.shared import ERROR_CHARS, Count, CountOrZero, Share
+from windlass.window.kinds import Kind
+from windlass.window.names import looked_at, names_said
+from windlass.window.policies.shared import ERROR_CHARS, Count, Share
 from windlass.window.shorten import PROGRAMS, telling_lines
 
 HEAD: Final = "[{chars} chars: {recall_hint}]"
@@ -39,37 +37,18 @@ half a point of the bills of recorded runs, where a digest has some 30 tokens.
 """
 _RECORDS: Final[frozenset[Kind]] = frozenset({"json", "api", "table", "listing", "text"})
 """Kinds of which most is names. Output of commands, files and searches are text around names."""
-_READING: Final = re.compile(r"read|view|open|cat_|edit|goto|scroll|get_file|create")
-"""Found in the name of a tool that shows files, which agents have beside an exact editor."""
 _FINAL: Final = frozenset({"digest", "mask", "supersede", "fold", "summarise", "expire", "expand"})
 """Edits after which there is nothing left to shorten, or nothing may be shortened again."""
 _LINE_CHARS: Final = 120
 """Characters of the line before a digest, with some margin."""
 _CHARS_FOR_ONE: Final = 50
 """A digest of text grows by one character per this many: a larger file holds more names."""
+_SEE_CROWDED: Final = 4
+_MOST_CROWDED: Final = 8_000
+"""Turns that see a result whose digest has no room for all its identifiers, and its most
+characters."""
 _PINNED_TURNS: Final = 1
 """Pinned results are looked at again this many calls later."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WithoutCache:
-    """Options that replace those of the same names if the prices have no cache.
-
-    Without a cache an edit costs no more later than now, and every call pays the full price of what
-    it sees: results that may still be named stay longer, reads that are named no more leave sooner.
-    Null: as with a cache. An option that the user sets also applies here, unless it is set here.
-    """
-
-    see_reads: Count | None = None
-    """`see_reads` without a cache."""
-    see_shell_reads: Count | None = None
-    """`see_shell_reads` without a cache."""
-    see_named: CountOrZero | None = None
-    """`see_named` without a cache."""
-    see_crowded: Count | None = None
-    """`see_crowded` without a cache."""
-    most_crowded: Count | None = None
-    """`most_crowded` without a cache."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,31 +58,14 @@ class DigestOptions:
     see_results: Count | None = 1
     """Turns that see a tool result whole before it becomes a digest.
 
+    One with more identifiers than a digest has room for is seen by some more.
     A digest has the identifiers of the result, its error lines and a reference.
     """
-    see_reads: Count = 42
-    """The same for files read with a tool, because edits quote whole lines of them.
+    see_reads: Count = 20
+    """The same for files that were read, and for diffs, because edits quote whole lines of them.
 
     It does not apply to the output of an edit, because the call itself says what it changed.
     """
-    see_shell_reads: Count = 20
-    """The same for files read in a shell (cat, sed -n), and for diffs."""
-    see_crowded: Count = 4
-    """The same for a result whose digest has no room for all its identifiers."""
-    see_named: CountOrZero = 1
-    """A read also stays if the model named the file within this many turns; 0: no.
-
-    The name may be in a call or in words. For a file read in a shell, at most the last
-    `see_shell_reads` turns count.
-    """
-    most_waiting: Count = 16_000
-    """Larger results wait no longer than `see_results`, except files read with a tool."""
-    most_crowded: Count = 8_000
-    """Larger results are digested at `see_results` even if their digest is crowded."""
-    without_cache: WithoutCache | None = WithoutCache(
-        see_reads=16, see_shell_reads=12, see_named=12, see_crowded=16, most_crowded=16_000
-    )
-    """What holds in the place of these options if the prices have no cache."""
     digest_above_chars: Count = 200
     """Results of fewer characters are not digested."""
     share_records: Share = 0.5
@@ -153,23 +115,13 @@ class Digest:
 
     def _waits(self, pending: PendingEdits, at: int, text: str) -> int:
         """In how many calls to look at it again; 0: shorten it now."""
-        call, seen = pending.call(at), pending.seen(at)
-        if call is not None and _is_read(pending, at, text):
-            by_itself = _READING.search(plain_name(call.name)) is not None
-            if by_itself or len(text) <= self.options.most_waiting:
-                after = self.options.see_reads if by_itself else self.options.see_shell_reads
-                if after > seen:
-                    return after - seen
-                within = self.options.see_named if by_itself else min(self.options.see_named, after)
-                calls = _calls_until_unnamed(pending, at, call, within)
-                if calls:
-                    return calls
-        if seen < self.options.see_crowded and len(text) <= min(
-            self.options.most_crowded, self.options.most_waiting
-        ):
+        after, seen = self.options.see_reads, pending.seen(at)
+        if after > seen and _is_read(pending, at, text):
+            return after - seen
+        if seen < _SEE_CROWDED and len(text) <= _MOST_CROWDED:
             room = self._room(pending.kind(at, text), len(text))
             if chars_of(pending.names_held_only((at,), names_said(text))) > room:
-                return self.options.see_crowded - seen
+                return _SEE_CROWDED - seen
         return 0
 
     def _room(self, kind: Kind, chars: int) -> int:
@@ -246,32 +198,3 @@ def _task(pending: PendingEdits) -> frozenset[str]:
     """The words of the task: of the first user message and of the newest."""
     places = {at for at in (pending.first_user, pending.last_user) if at >= 0}
     return words_of(*[pending.original(at).text for at in sorted(places)])
-
-
-def _calls_until_unnamed(pending: PendingEdits, at: int, call: ToolCall, within: int) -> int:
-    """In how many turns its file will have gone unnamed for `within` turns; 0: it already has."""
-    files = _files_of(call)
-    for turns in range(within):
-        for newer in pending.born(turns):
-            if newer == pending.caller(at):
-                return 0
-            message = pending.original(newer)
-            if message.role == "assistant" and _says(message, files):
-                return within - turns
-    return 0
-
-
-def _says(message: Message, names: Iterable[str]) -> bool:
-    """Whether the model names one of them, in a call or in words."""
-    texts = (message.text, *(call.arguments for call in message.tool_calls))
-    return any(name in text for name in names for text in texts)
-
-
-@lru_cache(maxsize=256)
-def _files_of(call: ToolCall) -> tuple[str, ...]:
-    """The names of the files that a call names, without their folders."""
-    names = whole_names(unescaped(call.arguments))
-    files = {
-        name.rsplit("/", 1)[-1] for name in names if kind_of_name(name) in ("path", "file", "place")
-    }
-    return tuple(sorted(file for file in files if len(file) >= MIN_CHARS))

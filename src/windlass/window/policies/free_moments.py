@@ -24,12 +24,12 @@ from typing import Final, NamedTuple
 
 from windlass.caching.prices import Prices
 from windlass.messages import Opaque
-from windlass.window._pending import PendingEdits, Proposal
+from windlass.window._pending import PendingEdits, Proposal, WindowPolicy
 from windlass.window.compaction._block import write_block
 from windlass.window.policies.shared import Count, Factor, Share
 
-_LEAST: Final = 35_000
-"""Tokens of a conversation below which there is nothing to compact."""
+LEAST: Final = 35_000
+"""Tokens of a conversation below which there is nothing to compact, and later edits pay."""
 _MOST_KEPT: Final = 0.8
 """Share of the conversation that may be kept by plan, and then in fact."""
 _MOST_BUILT: Final = 0.85
@@ -81,7 +81,7 @@ class _Sizes(NamedTuple):
     left: float
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class FreeMoments:
     """Puts one message in the place of all that was said before, at moments when that is free.
 
@@ -90,20 +90,18 @@ class FreeMoments:
         prices: What the model's cache charges.
         limit: Tokens that a call may have, by the conversation's count (None: no limit is known).
         guard: How many times the bill of sending everything may be reached (None: no bound).
-        scale: Tokens of the model for one that the conversation counts.
     """
 
     options: FreeMomentsOptions
     prices: Prices
     limit: int | None = None
     guard: float | None = None
-    scale: float = 1.0
     name: str = "free_moments"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The compaction, where this call is a moment for it."""
         sizes, since = self._sizes(pending), len(pending.moment.windows)
-        if sizes.conversation < _LEAST or sizes.left > _MOST_KEPT * sizes.conversation:
+        if sizes.conversation < LEAST or sizes.left > _MOST_KEPT * sizes.conversation:
             return
         if since < _CALLS_APART or pending.turn <= _FIRST_CALLS:
             return
@@ -114,9 +112,12 @@ class FreeMoments:
     # ---- when ------------------------------------------------------------------------------
 
     def _sizes(self, pending: PendingEdits) -> _Sizes:
-        call = self.scale * pending.tokens
-        conversation = call - self.scale * pending.head_tokens
-        return _Sizes(call, conversation, self._left(conversation))
+        call, conversation = pending.tokens, pending.conversation_tokens
+        return _Sizes(
+            pending.scale * call,
+            pending.scale * conversation,
+            self._left(pending.scale * conversation),
+        )
 
     def _left(self, conversation: float) -> float:
         """F: the tokens that a compaction leaves of a conversation of so many."""
@@ -138,9 +139,8 @@ class FreeMoments:
         if self.guard is not None:
             if moment.bill + cost > self.guard * moment.everything:
                 return ""
-        spent = self.prices.read * sum(
-            max(0.0, each * self.scale - self._left(each * self.scale)) for each in moment.windows
-        )
+        windows = [each * pending.scale for each in moment.windows]
+        spent = self.prices.read * sum(max(0.0, each - self._left(each)) for each in windows)
         if spent <= options.priced * cost:
             return ""
         return f"reading what goes has cost {spent / cost:.1f} times what this costs"
@@ -154,7 +154,7 @@ class FreeMoments:
 
     def _is_near_limit(self, pending: PendingEdits, sizes: _Sizes) -> bool:
         limits = [] if self.options.threshold is None else [float(self.options.threshold)]
-        limits += [] if self.limit is None else [_NEAR_LIMIT * self.limit * self.scale]
+        limits += [] if self.limit is None else [_NEAR_LIMIT * self.limit * pending.scale]
         limits += [tokens for tokens, factor in self.prices.tiers if factor > 1]
         return any(sizes.call > limit >= sizes.left for limit in limits)
 
@@ -167,16 +167,14 @@ class FreeMoments:
         if not shown:
             return
         tokens = sum(pending.size(pending.shown(at)) for at in shown)
-        stay = sizes.conversation / self.scale - tokens
-        room = sizes.left / self.scale - stay
+        stay = sizes.conversation / pending.scale - tokens
+        room = sizes.left / pending.scale - stay
         chars = sum(len(pending.shown(at).text) for at in shown)
-        chars += sum(
-            len(call.arguments) for at in shown for call in pending.shown(at).tool_calls
-        )
+        chars += sum(len(call.arguments) for at in shown for call in pending.shown(at).tool_calls)
         density = min(max(chars / max(tokens, 1), 1.0), 4.0)
         block = write_block(pending, places, len(pending), int(max(room, 0) * density))
         left = stay + pending.size(block.message)
-        if left > _MOST_BUILT * sizes.conversation / self.scale:
+        if left > _MOST_BUILT * sizes.conversation / pending.scale:
             return
         reason = (
             f"{why}; {tokens:,} tokens become {pending.size(block.message):,}:"
@@ -203,7 +201,7 @@ class FreeMoments:
             if message.role == "user" or message.is_system:
                 continue
             entry = pending.entry(at)
-            tokens += self.scale * pending.size(entry.message) if entry else 0
+            tokens += pending.scale * pending.size(entry.message) if entry else 0
             if message.role != "assistant":
                 continue
             is_open = any(one in pending.fresh for one in pending.exchange(at))
@@ -223,3 +221,24 @@ class FreeMoments:
         caller = pending.caller(at)
         exchange = pending.exchange(at if caller is None else caller)
         return all(begin <= one < end and pending.pinned_until(one) < math.inf for one in exchange)
+
+
+@dataclass(frozen=True, slots=True)
+class WhileSmall:
+    """Lets a policy edit what was sent only while there is nothing to compact.
+
+    In a larger conversation each edit costs a new write of what stands behind it; a compaction
+    takes the place of all of them.
+    """
+
+    policy: WindowPolicy
+
+    @property
+    def name(self) -> str:
+        """The name of the policy."""
+        return self.policy.name
+
+    def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
+        """What the policy proposes, in a small conversation."""
+        if pending.scale * pending.conversation_tokens < LEAST:
+            yield from self.policy.propose(pending)

@@ -1,4 +1,4 @@
-"""Loops: earlier attempts at a task, and the same call made again and again.
+"""Loops: earlier attempts at a task.
 
 It recognises the texts of a retry (`prompts.retry_text`, `prompts.repair_text`); if messages carry
 no attempt numbers, these texts show where an attempt begins.
@@ -11,21 +11,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Final
 
 from windlass.messages import Message, Text
 from windlass.window._pending import PendingEdits, Proposal
 from windlass.window._survive import (
-    call_text,
     ends_within,
-    first_sentence,
     flat,
-    outcome,
-    turn_number,
     with_lost_names,
 )
-from windlass.window.failures import has_failed, with_failure
 from windlass.window.policies.rare.folding import folded
 from windlass.window.policies.shared import ERROR_CHARS, Count
 
@@ -65,30 +59,19 @@ class Loops:
     one line behind the task. A reason that a newer refusal tells in the same words is told there
     alone. Names that only a removed attempt holds are listed with its output.
 
-    A call that was made `same_calls` times in a row with the same arguments and the same result,
-    or a failure each time, becomes one line with a count; the newest stays whole.
-
     Args:
         options: How much of earlier attempts stays.
-        same_calls: Equal calls in a row from which on they are told in a line; 0: never.
         error_chars: Characters of error lines that are kept of a call that failed; 0: none.
     """
 
     options: LoopsOptions = LoopsOptions()
-    same_calls: int = 3
     error_chars: int = ERROR_CHARS
     name: str = "loops"
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
-        """What is an earlier attempt since the newest refusal, or the newest call."""
-        if any(_refusal(pending, at) is not None for at in pending.fresh):
-            yield from self._attempts(pending)
-        elif self.same_calls:
-            yield from self._repeats(pending)
-
-    # ---- attempts --------------------------------------------------------------------------
-
-    def _attempts(self, pending: PendingEdits) -> Iterable[Proposal]:
+        """What is an earlier attempt since the newest refusal."""
+        if all(_refusal(pending, at) is None for at in pending.fresh):
+            return
         places = _openings(pending)
         if not places:
             return
@@ -177,86 +160,6 @@ class Loops:
         output = with_lost_names(pending, span, output, self.options.attempt_chars, hints)
         return Message("assistant", (Text(output),))
 
-    # ---- the same call again and again -------------------------------------------------------
-
-    def _repeats(self, pending: PendingEdits) -> Iterable[Proposal]:
-        newest = next(
-            (at for at in pending.fresh if pending.original(at).role == "assistant"), None
-        )
-        if newest is None or not pending.is_whole(newest):
-            return
-        run = pending.derived(_Run)
-        run.go_on(pending, newest)
-        if len(run.places) < max(2, self.same_calls):
-            return
-        earlier = run.places[:-1]
-        # What an earlier fold hid stays hidden; a fold of folds would look at it again.
-        span: list[int] = []
-        for at in earlier:
-            if pending.entry(at) is not None:
-                span += pending.exchange(at)
-                if any(map(pending.fixed, pending.exchange(at))):
-                    return
-        if span:
-            reason = f"the same call {len(run.places)} times in a row"
-            message = self._counted(pending, earlier, [*run.words])
-            yield Proposal(tuple(span), "fold", reason, message, folds=True)
-
-    def _counted(
-        self, pending: PendingEdits, places: Sequence[int], words: Sequence[str]
-    ) -> Message:
-        """Equal exchanges as a line: the call, how often it was made, and the outcome.
-
-        The words that came with them stand before it, error lines after it.
-        """
-        first, last = places[0], places[-1]
-        message = pending.original(first)
-        results = [[*map(pending.original, pending.results(at))] for at in places]
-        same = len({tuple(result.parts for result in each) for each in results}) == 1
-        last_outcomes = [*map(outcome, results[-1])]
-        outcomes = "; ".join(
-            f"{call_text(call)} -> {what}"
-            for call, what in zip(message.tool_calls, last_outcomes, strict=False)
-        )
-        turns = f"Turns {turn_number(pending, first)}-{turn_number(pending, last)}"
-        hint = pending.recall_hint(pending.results(last)[-1])
-        how = "the same" if same else "the same call, and another failure; the last"
-        line = f"[{turns}] {len(places)} times {how}: {outcomes}; {hint}"
-        failures = [result.text for result in chain(*results) if has_failed(result)]
-        failure = Message("tool", (Text("\n".join(failures)),), failed=bool(failures))
-        line = with_failure(line, failure, self.error_chars, *last_outcomes)
-        return Message("assistant", (Text("\n".join([*words, line])),), name=message.name)
-
-
-class _Run:
-    """The newest equal calls in a row: where they stand, and the words beside the earlier."""
-
-    def __init__(self) -> None:
-        self.places: list[int] = []
-        self.words: dict[str, None] = {}
-
-    def go_on(self, pending: PendingEdits, newest: int) -> None:
-        """Take in the newest call; looks back no further than what is known."""
-        if self.places and self.places[-1] == newest:
-            return
-        new: list[int] = [newest]
-        at = newest - 1
-        while at >= 0 and not (self.places and at == self.places[-1]):
-            message = pending.original(at)
-            if message.role != "tool":
-                if message.role != "assistant" or not _same(pending, at, newest):
-                    self.places, self.words = [], {}
-                    break
-                new.append(at)
-            at -= 1
-        if self.places and not _same(pending, self.places[-1], newest):
-            self.places, self.words = [], {}
-        self.places += reversed(new)
-        for at in self.places[-len(new) - 1 : -1]:
-            words = first_sentence(pending.original(at).text, _WORDS_CHARS)
-            if words:
-                self.words[words] = None
-
 
 def _shorter(instead: str | None, text: str) -> str:
     """What stands in the place of a text, where it is shorter; else the text."""
@@ -328,17 +231,3 @@ def _reason_only(pending: PendingEdits, at: int, newer: int, same: str) -> Messa
     if _reason(pending, at) == _reason(pending, newer):
         text = _shorter(f"{FAILED}\n{same}", text)
     return message.with_parts(Text(text))
-
-
-def _same(pending: PendingEdits, at: int, other: int) -> bool:
-    """Whether two exchanges make the same calls with the same results, or fail alike."""
-    one, two = pending.original(at), pending.original(other)
-    calls = [(call.name, call.arguments) for call in one.tool_calls]
-    if calls != [(call.name, call.arguments) for call in two.tool_calls]:
-        return False
-    results, others = pending.results(at), pending.results(other)
-    return len(results) == len(others) and all(
-        (a := pending.original(x)).parts == (b := pending.original(y)).parts
-        or (has_failed(a) and has_failed(b))
-        for x, y in zip(results, others, strict=True)
-    )
