@@ -125,8 +125,8 @@ def main() -> int:
                 for name, policy in zip(named, policies[1:], strict=True):
                     print(f"{agent:7} {share:5} {name:22.22}", row(policy.name, replayed))
                     for each in replayed if asked.each else ():
-                        name = f"{Path(each.source).name[:40]:40} {each.call_count:4}"
-                        print(f"        {name}", row(policy.name, [each]))
+                        session = f"{Path(each.source).name[:40]:40} {each.call_count:4}"
+                        print(f"        {session}", row(policy.name, [each]))
     return 0
 
 

@@ -94,7 +94,7 @@ def test_a_summary_is_asked_for_and_shown_when_it_comes_in_time() -> None:
 
 
 ALL = (
-    Loops(same_calls=2),
+    Loops(),
     Masking(mask_observations_after=1, min_masked_chars=20),
     Reasoning(window=2, reasoning_max_chars=60),
     Folding(fold_after=3, min_chars=0),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests import strategies
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.conversation import Conversation, WindowPolicy
+from windlass.window._pending import WindowPolicy
+from windlass.window.conversation import Conversation
 from windlass.window.encode.short_forms import cut, head_end, tail_start
 from windlass.window.entries import Item
 from windlass.window.options import Policy as Options

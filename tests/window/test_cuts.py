@@ -9,7 +9,8 @@ from collections.abc import Mapping
 import pytest
 
 from windlass.messages import Message, ToolCall, assistant, tool, user
-from windlass.window.conversation import Conversation, WindowPolicy
+from windlass.window._pending import WindowPolicy
+from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
 from windlass.window.originals import part_of, reference
 from windlass.window.policies.cuts import Cut, Cuts

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windlass.messages import Message, ToolCall, assistant, tool, user
+from windlass.messages import Message, user
 from windlass.window._identifiers import IdentifierIndex, ShownNames
-from windlass.window.conversation import Conversation
-from windlass.window.entries import Item
 from windlass.window.names import names_in
-from windlass.window.policies import loops
-from windlass.window.policies.loops import Loops
 
 POOL = ("abc_1", "src/def_2.py", "def_2.py", "ghi_3.py:44", "ghi_3.py", "d@e.org")
 
@@ -37,25 +32,3 @@ def test_holders_are_those_that_show_a_name(
     others = [held for at, held in names.items() if at != but]
     counts = holders.holders(POOL, over, (but,))
     assert all(counts[name] == sum(name in held for held in others) for name in POOL)
-
-
-def test_equal_calls_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = 0
-    same = loops._same
-
-    def counted(*given: object) -> bool:
-        nonlocal compared
-        compared += 1
-        return same(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(loops, "_same", counted)
-    conversation = Conversation([Loops()])
-    messages: list[Message] = [user("Wait.")]
-    for number in range(60):
-        call = ToolCall(f"c{number}", "poll", "{}")
-        messages += [assistant("", calls=[call]), tool(call, "still running " * 20)]
-    for number, message in enumerate(messages):
-        conversation.append(Item(f"id{number}", message, message.role))
-    assert len(conversation.window().messages) == 4
-    assert "59 times the same" in conversation.window().messages[1].text
-    assert compared <= 2 * 60

@@ -244,21 +244,6 @@ class TestSteps:
         (digest,) = (each.options for each in steps(made) if isinstance(each, Digest))
         assert (digest.see_results, digest.see_reads, digest.share_text) == (2, 7, 0.2)
 
-    def test_without_a_cache_other_turns_hold(self) -> None:
-        def seen(policy: Policy, *, caches: bool) -> tuple[int, int, int]:
-            (made,) = (each for each in steps(policy, caches=caches) if isinstance(each, Digest))
-            options = made.options
-            return options.see_reads, options.see_shell_reads, options.see_crowded
-
-        assert seen(Policy(), caches=True) == (42, 20, 4)
-        assert seen(Policy(), caches=False) == (16, 12, 16)
-        # What a user writes holds at all prices, unless it is written for these.
-        assert seen(Policy.of({"see_reads": 4}), caches=False) == (4, 12, 16)
-        both = Policy.of({"see_reads": 4, "without_cache": {"see_reads": 5, "see_crowded": None}})
-        assert seen(both, caches=False) == (5, 12, 4)
-        assert seen(Policy.of({"without_cache": None}), caches=False) == (42, 20, 4)
-        assert Policy(profile="lean").uncached() == Policy(profile="lean")
-
     @pytest.mark.req("CE-51")
     def test_thresholds_adapt_to_the_window_unless_they_may_not(self) -> None:
         def window_of(policy: Policy) -> int:

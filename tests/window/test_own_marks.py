@@ -85,7 +85,7 @@ def test_marks_in_a_text_are_no_names(profile: Any, results: list[tuple[str, str
         messages += [assistant(calls=[call]), tool(call, text)]
     messages += [assistant("So."), said_by_user("On."), assistant("So."), said_by_user("On.")]
     policy = Policy(profile=profile, commit="at_once")
-    conversation = Conversation(steps(policy, caches=UNCACHED.caches))
+    conversation = Conversation(steps(policy, prices=UNCACHED))
     originals = {f"id{at}": each.text for at, each in enumerate(messages) if each.role == "tool"}
     for item in items_of(messages):
         conversation.append(item)

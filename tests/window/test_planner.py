@@ -28,7 +28,6 @@ from windlass.window._decision import Decision, Offer
 from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.planner import Planner, Planning
-from windlass.window.thoughts import Thinking
 from windlass.window.window_rules import WindowRules
 
 AUTOMATIC = Prices(read=0.1, write=1.0, minimum=1_024, step=128, ttl_s=None)
@@ -44,12 +43,12 @@ def _windows(
     policy: Shorten,
     prices: Prices = ANTHROPIC,
     times: Sequence[float | None] = (),
-    bound: Thinking | None = None,
+    holds: bool = False,
     **options: Any,
 ) -> list[Window]:
     """The window of each call; the last one sees everything."""
     planner = Planner(prices, tells=True, **options)
-    conversation = Conversation((policy,), planner, WindowRules(count=_chars, bound=bound))
+    conversation = Conversation((policy,), planner, WindowRules(count=_chars, holds=holds))
     seen: list[Window] = []
     for number, message in enumerate(said):
         if message.role == "assistant":
@@ -280,45 +279,21 @@ class TestFreeMoments:
         assert (one.verdict, one.position, one.waits) == ("forced", 2, ())
 
 
-class TestEpochs:
-    """Where thinking is bound to what stands before it and goes with an edit."""
+class TestBoundThinking:
+    """Where thinking is bound to what stands before it."""
 
-    @staticmethod
-    def verdict(
-        *results: int, keep: int = 100, bound: Thinking | None = "strip", **options: Any
-    ) -> str:
-        """What becomes of a cut of the first result, once two calls have thought behind it."""
-        windows = _windows(
-            _thinking(_said(*results)), Shorten({4: [(2, keep)]}), bound=bound, over=9, **options
-        )
-        return _decided(windows[3]).verdict
-
-    def test_one_frees_4000_tokens_or_more(self) -> None:
-        # Behind it stand a word, a result and a word: 250 tokens.
-        assert self.verdict(4_090, 50, 50, least_calls=40) == "defer"  # 3,990 go
-        assert self.verdict(4_110, 50, 50, least_calls=40) == "commit"
-        assert self.verdict(4_090, 50, 50, least_calls=40, bound=None) == "commit"
-        assert self.verdict(4_110, 50, 50, least_calls=40, bound="keep") == "held"
-
-    def test_it_gains_half_as_much_again_as_it_costs(self) -> None:
-        # 5,000 tokens go: 5,000 * .1 * N against 1.15 * (S + d) and 300 for each of two thoughts.
-        for behind, verdict in ((1_800, "commit"), (2_400, "defer")):
-            assert self.verdict(5_100, behind, 50, least_calls=9) == verdict
-            assert self.verdict(5_100, behind, 50, least_calls=9, bound=None) == "commit"
-
-    def test_each_thought_has_a_price(self) -> None:
-        assert self.verdict(5_100, 50, 50, least_calls=3) == "commit"
-        assert self.verdict(5_100, 50, 50, least_calls=3, thought=800) == "defer"
-
-    def test_a_cold_cache_costs_nothing_but_the_thoughts(self) -> None:
-        said = _thinking(_said(5_100, 9_000, 50))
+    def test_what_stands_before_it_stays(self) -> None:
+        said = _thinking(_said(5_110, 50, 50))
         cut = Shorten({4: [(2, 100)]})
+        assert _decided(_windows(said, cut, least_calls=40)[3]).verdict == "commit"
+        assert _decided(_windows(said, cut, holds=True, least_calls=40)[3]).verdict == "held"
+
+    def test_also_where_the_cache_is_cold(self) -> None:
+        said = _thinking(_said(5_100, 9_000, 50))
         late = [None, 0, 0, 10, 10, 900, 900]  # a pause before the fourth call
-        cold = _windows(said, cut, times=late, bound="strip", least_calls=3, over=9)[3]
-        assert _decided(cold).verdict == "cold"
-        assert cold.entries[2].edited
-        dear = _windows(said, cut, times=late, bound="strip", least_calls=3, over=9, thought=900)
-        assert not dear[3].entries[2].edited
+        held = _windows(said, Shorten({4: [(2, 100)]}), times=late, holds=True)[3]
+        assert _decided(held).verdict == "held"
+        assert not held.entries[2].edited
 
 
 class TestBounds:

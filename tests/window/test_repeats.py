@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tests.window.reading_back import padded, resolve
 from windlass.messages import Message, Opaque, Text, ToolCall, assistant, tool, user
-from windlass.window.conversation import Conversation, Window, WindowPolicy
+from windlass.window._pending import WindowPolicy
+from windlass.window.conversation import Conversation, Window
 from windlass.window.entries import Item
 from windlass.window.names import names_said
 from windlass.window.originals import reference
@@ -187,7 +188,7 @@ class TestRepeats:
         block = {"type": "thinking", "thinking": "Well.", "signature": "sig"}
         thought = Opaque("anthropic", "thinking", json.dumps(block), "claude-opus-5")
         lines = [f"state {at}: {'x' * 40}" for at in range(200)]
-        conversation = Conversation([Repeats()], rules=WindowRules(bound="keep" if keeps else None))
+        conversation = Conversation([Repeats()], rules=WindowRules(holds=keeps))
         said = [user("go")]
         for at, text in enumerate(["\n".join(lines), "\n".join(["done", *lines[7:10]])]):
             call = ToolCall(f"c{at}", "peek", "{}")

@@ -9,9 +9,10 @@ from typing import Final
 from windlass.messages import Message, Text
 from windlass.text import prompts
 from windlass.window._pending import PendingEdits
-from windlass.window._survive import call_text, flat, outcome
-from windlass.window.compaction._calls import plan_state
+from windlass.window._survive import flat, outcome
+from windlass.window.compaction._calls import CallTexts, plan_state, read_call
 from windlass.window.compaction._chunks import Chunk, chunks_of
+from windlass.window.failures import has_failed
 from windlass.window.names import names_in, names_said, whole_names
 
 _CONCLUSIONS: Final = 0.12
@@ -107,9 +108,9 @@ def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[s
             head, tail = (head, tail) if number < until else (_OLDER, 0)
             if len(text) > head + tail:
                 gap = f"[{len(text) - head - tail:,} characters; {step.recall_hint(at)}]"
-                text = "\n".join(
-                    filter(None, (text[:head], gap, text[len(text) - tail :] if tail else ""))
-                )
+                end = text[len(text) - tail :] if tail else ""
+                text = "
+".join(filter(None, (text[:head], gap, end)))
         room -= len(text) + 1
         if room < 0:
             break
@@ -118,7 +119,10 @@ def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[s
 
 
 def _log(step: PendingEdits, replies: Sequence[int], room: int) -> list[str]:
-    """The calls with what came of them, a line each, the newest first chosen, in order."""
+    """The calls with what came of them, a line each, the newest first chosen, in order.
+
+    But for those that only wrote the plan.
+    """
     lines: list[str] = []
     for at in reversed(replies):
         message = step.original(at)
@@ -126,13 +130,31 @@ def _log(step: PendingEdits, replies: Sequence[int], room: int) -> list[str]:
         most = _LOG_CHARS[step.seen(at) > _LOG_NEW]
         for call in reversed(message.tool_calls):
             place = results.get(call.id)
-            came = flat(outcome(step.original(place)), _OUTCOME_CHARS) if place is not None else "-"
-            line = f"- {flat(call_text(call), most)} → {came}"
+            done = read_call(step, call, place)
+            if done.deed == "todo":
+                continue
+            about = " ".join((call.name, *(done.paths or done.texts[:1])))
+            line = f"- {flat(about, most)} → {_outcome(step, done, place)}"
             room -= len(line) + 1
             if room < 0:
                 return lines[::-1]
             lines.append(line)
     return lines[::-1]
+
+
+def _outcome(step: PendingEdits, done: CallTexts, place: int | None) -> str:
+    """What came of a call, in a few words."""
+    if place is None:
+        return "no result"
+    result = step.original(place)
+    if has_failed(result):
+        return flat(outcome(result), _OUTCOME_CHARS)
+    if done.writes:
+        return "ok"
+    if done.deed in ("read", "search"):
+        return f"{len(result.text.splitlines()):,} lines"
+    lines = result.text.strip().splitlines()
+    return flat(lines[-1], _OUTCOME_CHARS) if lines else "no output"
 
 
 def _choose(chunks: Sequence[Chunk], room: int) -> list[Chunk]:
@@ -204,6 +226,6 @@ def _names(
 def _telling(names: Iterable[str]) -> Iterator[str]:
     least, most = _NAME_CHARS
     for name in names:
-        if least <= len(name) <= most and any(mark in name for mark in _MARKED):
-            if not name.replace(".", "").replace("-", "").isdigit():
-                yield name
+        marked = least <= len(name) <= most and any(mark in name for mark in _MARKED)
+        if marked and not name.replace(".", "").replace("-", "").isdigit():
+            yield name

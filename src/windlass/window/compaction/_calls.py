@@ -78,7 +78,8 @@ def read_call(step: PendingEdits, call: ToolCall, at: int | None) -> CallTexts:
         deed: Deed = "write" if done.whole else "edit"
         return CallTexts(deed, (done.writes,), tuple(new), removed)
     paths = (done.reads.path,) if done is not None and done.reads else ()
-    return CallTexts(_deed(step, call, at), paths, tuple(leaves))
+    texts = tuple(text for text in leaves if text not in paths)
+    return CallTexts(_deed(step, call, at), paths, texts)
 
 
 def _deed(step: PendingEdits, call: ToolCall, at: int | None) -> Deed:

@@ -136,9 +136,8 @@ class FreeMoments:
         if len(moment.windows) % _CALLS_APART:
             return ""  # so that what could not be made is not tried at every call
         cost = self._cost(sizes)
-        if self.guard is not None:
-            if moment.bill + cost > self.guard * moment.everything:
-                return ""
+        if self.guard is not None and moment.bill + cost > self.guard * moment.everything:
+            return ""
         windows = [each * pending.scale for each in moment.windows]
         spent = self.prices.read * sum(max(0.0, each - self._left(each)) for each in windows)
         if spent <= options.priced * cost:
