@@ -109,8 +109,7 @@ def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[s
             if len(text) > head + tail:
                 gap = f"[{len(text) - head - tail:,} characters; {step.recall_hint(at)}]"
                 end = text[len(text) - tail :] if tail else ""
-                text = "
-".join(filter(None, (text[:head], gap, end)))
+                text = "\n".join(filter(None, (text[:head], gap, end)))
         room -= len(text) + 1
         if room < 0:
             break
