@@ -508,6 +508,11 @@ class PendingEdits:
             return True
         return all(self._can_be_had(at, proposal.because) for at in proposal.span)
 
+    def can_go(self, at: int) -> bool:
+        """Whether a message may be told in other words: users' are kept, others can be had again."""
+        is_users = self.original(at).role == "user"
+        return is_users or self._rules.reruns is None or self._can_be_had(at, "compact")
+
     def _can_be_had(self, at: int, because: Because) -> bool:
         """Whether a tool gives what an edit hides of a message; of a call nothing is hidden."""
         message = self.original(at)

@@ -74,7 +74,7 @@ def steps(
     if policy.keep_recent_turns:
         policies.append(Sliding(keep_recent_turns=policy.keep_recent_turns))
     if moments is not None and prices is not None:
-        policies.append(FreeMoments(moments, prices, limit=most, guard=policy.guard))
+        policies.append(FreeMoments(moments, prices, most, window_tokens, policy.guard))
     if most is not None:
         errors = _error_chars(policy)
         budget = TokenBudget(most, on_exceed, summary_tokens=summary_tokens, error_chars=errors)

@@ -50,7 +50,8 @@ _ASKED: Final = (0.0, 0.2, 0.2, 0.5)
 _WORD: Final = re.compile(r"[^\W\d_]{5,}")
 _COMMON: Final = 0.1
 """A word in a larger share of the pieces distinguishes none of them."""
-_FAILING: Final = 2.5
+_FAILING: Final = 4.0
+"""Lines of a failure that stands come before all else: they are few."""
 _REFERRED_TO: Final = 4.0
 """What newer messages refer to instead of saying it again."""
 _KEY_CHARS: Final = 40

@@ -45,6 +45,8 @@ _REFETCH_OUTPUT: Final = 300
 _REFETCH_TOKENS: Final = 1_500
 _REFETCH_READS: Final = 3
 _NEAR_LIMIT: Final = 0.95
+_NEAR_WINDOW: Final = 0.8
+"""Shares of a limit, and of the model's window, which also holds tools and the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +90,16 @@ class FreeMoments:
     Args:
         options: When, and how much is kept.
         prices: What the model's cache charges.
-        limit: Tokens that a call may have, by the conversation's count (None: no limit is known).
+        limit: Tokens that the messages of a call may have, by the conversation's count (None: no
+            limit is known).
+        window: Tokens of the model's window (0: not known).
         guard: How many times the bill of sending everything may be reached (None: no bound).
     """
 
     options: FreeMomentsOptions
     prices: Prices
     limit: int | None = None
+    window: int = 0
     guard: float | None = None
     name: str = "free_moments"
 
@@ -154,6 +159,7 @@ class FreeMoments:
     def _is_near_limit(self, pending: PendingEdits, sizes: _Sizes) -> bool:
         limits = [] if self.options.threshold is None else [float(self.options.threshold)]
         limits += [] if self.limit is None else [_NEAR_LIMIT * self.limit * pending.scale]
+        limits += [_NEAR_WINDOW * self.window] if self.window else []
         limits += [tokens for tokens, factor in self.prices.tiers if factor > 1]
         return any(sizes.call > limit >= sizes.left for limit in limits)
 
@@ -219,7 +225,10 @@ class FreeMoments:
             return False  # a document is not told in words
         caller = pending.caller(at)
         exchange = pending.exchange(at if caller is None else caller)
-        return all(begin <= one < end and pending.pinned_until(one) < math.inf for one in exchange)
+        return all(
+            begin <= one < end and pending.pinned_until(one) < math.inf and pending.can_go(one)
+            for one in exchange
+        )
 
 
 @dataclass(frozen=True, slots=True)
