@@ -151,7 +151,7 @@ class TestWhen:
     @pytest.mark.parametrize(
         "near", [{"limit": 60_000}, {"window": 70_000}, {"options": 58_000}, {"tier": 58_000}]
     )
-    def test_before_a_limit_that_is_known(self, near: dict[str, int]) -> None:
+    def test_before_a_limit_that_is_known(self, near: dict[str, Any]) -> None:
         threshold = near.pop("options", None)
         tier = near.pop("tier", None)
         prices = PRICES if tier is None else Prices(0.1, 1.25, 1_024, 1, 300, tiers=((tier, 2.0),))

@@ -509,7 +509,7 @@ class PendingEdits:
         return all(self._can_be_had(at, proposal.because) for at in proposal.span)
 
     def can_go(self, at: int) -> bool:
-        """Whether a message may be told in other words: users' are kept, others can be had again."""
+        """Whether a message may be told in other words: a user's, or one that can be had again."""
         is_users = self.original(at).role == "user"
         return is_users or self._rules.reruns is None or self._can_be_had(at, "compact")
 
