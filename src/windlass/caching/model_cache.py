@@ -9,7 +9,7 @@ Pure: times are passed in; no clock is read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from windlass.caching.breakpoints import Breakpoints, Outlook, Place, Tools, mark_rules, marks
 from windlass.caching.claims import Trust
@@ -58,6 +58,8 @@ class CacheState:
         lifetime: How long the head of the requests is kept.
         sent: The last request (None: none was sent).
         cleared: What the provider cleared from it before its model read it.
+        written: Tokens that calls wrote to the cache, as reported.
+        written_long: Those of them that are kept for the longer time.
     """
 
     model: str
@@ -69,10 +71,27 @@ class CacheState:
     lifetime: Lifetime = field(default_factory=Lifetime)
     sent: Sent | None = None
     cleared: Cleared = field(default_factory=Cleared)
+    written: int = 0
+    written_long: int = 0
 
     def __post_init__(self) -> None:
         provider, _, name = self.model.partition("/")
         self._rules = mark_rules(provider, name) if self.prices.caches else None
+
+    def note_writes(self, written: int, written_long: int) -> None:
+        """Note the tokens that a call wrote to the cache, and those kept for the longer time."""
+        self.written += written
+        self.written_long += written_long
+
+    @property
+    def planned_prices(self) -> Prices:
+        """The prices of the time for which most of what was written so far is kept."""
+        long, rules = self.prices.write_long, self._rules
+        if rules is None or long is None or 2 * self.written_long <= self.written:
+            return self.prices
+        if self.lifetime.long:
+            return self.prices  # only the head was written so, by us
+        return replace(self.prices, write=long, ttl_s=rules.ttl_long_s)
 
     @property
     def takes_marks(self) -> bool:

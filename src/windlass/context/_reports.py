@@ -16,7 +16,7 @@ from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import UNCACHED, Prices
 from windlass.caching.rates import prices_of
 from windlass.wire.base import Usage
-from windlass.wire.usage import Counted, counted
+from windlass.wire.usage import Counted, counted, read_usage
 
 _CLEARLY: Final = 1.1
 """How many times the shortest prefix that is kept is clearly long enough to be."""
@@ -62,6 +62,9 @@ class Reports:
             return False
         if planned.tokens > 0:
             self.calibration = report.tokens_in / planned.tokens
+        if planned.call > self._latest:
+            used = usage if isinstance(usage, Usage) else read_usage(usage)
+            self._cache.note_writes(used.tokens_written, used.tokens_written_long)
         if planned.call < self._latest or report.cached is None:
             return True  # what the cache did since is known, or nothing is said of one
         due = planned.expected * report.tokens_in / planned.tokens if planned.tokens > 0 else 0.0

@@ -134,7 +134,12 @@ class Driver:
         if self.planner is None:
             return
         trust = self.cache.trust
-        self.conversation.planner = self.planner.without_cache() if trust.absent else self.planner
+        planner = replace(self.planner, prices=self.cache.planned_prices)
+        self.conversation.planner = planner.without_cache() if trust.absent else planner
+        self.conversation.policies = tuple(
+            replace(each, prices=planner.prices) if isinstance(each, FreeMoments) else each
+            for each in self.conversation.policies
+        )
         if trust.cold:
             self.conversation.cool()
 

@@ -147,6 +147,7 @@ def _update_trust(
         tokens_in=reply.usage.tokens_in,
         goes_on=billed.goes_on,
     )
+    cache.note_writes(reply.usage.tokens_written, reply.usage.tokens_written_long)
     was, now = _planned_as(before), _planned_as(cache.trust)
     if was == now or phase_run.window.driver.planner is None:
         return
