@@ -141,9 +141,13 @@ def as_json(value: Any) -> Any:
         return value
     if _is_object(value):
         try:
-            return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+            # As its SDK writes it: the nulls that a vendor gave go back, as thinking may be bound
+            # to them; Google's leaves out all.
+            own = {"exclude_none": True} if _is_googles(value) else {"exclude_unset": True}
+            dumped = value.model_dump(mode="json", by_alias=True, **own)
         except TypeError:  # somebody's own class, without pydantic's options
             return as_json(_without_none(value.model_dump()))
+        return _without_none(dumped)
     if isinstance(value, Mapping):
         fields = {key: as_json(one) for key, one in value.items()}
         return value if all(fields[key] is value[key] for key in fields) else fields
@@ -151,6 +155,10 @@ def as_json(value: Any) -> Any:
         items = [as_json(one) for one in value]
         return value if all(map(_is_same, items, value)) else items
     return value
+
+
+def _is_googles(value: object) -> bool:
+    return type(value).__module__.startswith("google.")
 
 
 def _is_same(new: Any, old: Any) -> bool:
