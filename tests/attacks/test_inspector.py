@@ -259,7 +259,7 @@ queries = st.dictionaries(st.sampled_from(NAMES + ASKED) | odd_words, values, ma
 
 
 @settings(
-    max_examples=250,
+    max_examples=max(250, settings.default.max_examples if settings.default else 0),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
