@@ -17,7 +17,7 @@ from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
 from windlass.errors import UsageError
 from windlass.history.clickhouse._queries import select
-from windlass.history.clickhouse.client import ClickHouseClient, Target
+from windlass.history.clickhouse.client import ClickHouseClient
 
 
 class Asked:
@@ -26,8 +26,7 @@ class Asked:
     tables = ("url", "remote", "s3", "python", "executable", "loop", "cluster", "mysql")
     databases = ("default", "system", "information_schema", "Prod")
 
-    def __init__(self, target: Target | None = None) -> None:
-        self.target = target or Target("clickhouse://h/windlass", "windlass", host="h")
+    def __init__(self) -> None:
         self.sent: list[str] = []
 
     def select(self, sql: str, **parameters: Any) -> list[tuple[str]]:
@@ -212,12 +211,11 @@ def test_what_looks_like_it_is_sent(sql: str) -> None:
     ask(sql, [1] * (sql.count("?") - sql.count("b?")))
 
 
-def test_nothing_is_asked_of_a_database_whose_tables_may_be_files() -> None:
+def test_no_store_is_a_database_whose_tables_may_be_files(windlass: CommandLine) -> None:
     """`default` of an engine in process: a plain name may be a file of the current folder."""
-    asked = Asked(Target("chdb://x", "default", path="x/engine"))
-    with pytest.raises(UsageError, match=r"may be files there; name another: chdb://"):
-        select(cast("ClickHouseClient", asked), "SELECT * FROM secrets", ())
-    assert asked.sent == []
+    said = windlass("query", "SELECT * FROM secrets", "--store", "chdb://x?database=default")
+    assert said.code == 2
+    assert "files of this machine are tables of 'default'; name another" in said.complaint
 
 
 def test_comments_are_not_sent_and_texts_are_as_they_were() -> None:

@@ -8,10 +8,7 @@ import pytest
 from tests.history.builders import a_session, row, start
 
 from windlass.errors import UsageError
-from windlass.history._blobs import Blobs
 from windlass.history.base import Batch, Store
-from windlass.history.clickhouse.client import ClickHouseClient, Target
-from windlass.history.clickhouse.store import ClickHouseStore
 from windlass.messages import assistant, user
 
 
@@ -101,23 +98,6 @@ def test_a_file_is_not_read_however_it_is_asked_for(
     secret.write_text("name,value\nkey,1\n")
     with pytest.raises(UsageError, match="SELECT"):
         filled.query(sql.format(secret))
-
-
-def test_names_are_not_asked_where_they_may_be_files(
-    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The database `default` of the engine in process has the files of the current folder."""
-    (tmp_path / "keys.csv").write_text("name,value\nkey,1\n")
-    monkeypatch.chdir(tmp_path)
-    client = ClickHouseClient(Target(f"chdb://{engine}", "default", path=engine), None)
-    with ClickHouseStore(client, Blobs(tmp_path / "blobs"), tmp_path) as store:
-        for batch in a_session():
-            store.append(batch)
-        assert client.select("SELECT name FROM `keys.csv`") == [("key",)]
-        for sql in ("SELECT * FROM `keys.csv`", "SELECT 1 IN (`keys.csv`)", "SELECT 1"):
-            with pytest.raises(UsageError, match="SELECT"):
-                store.query(sql)
-        assert len(list(store.rows("s1"))) == 6
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,8 @@ def read_address(store: StoreAddress) -> Place:
             raise _wrong(store, "it names no folder; expected chdb://folder")
         folder = (store.folder / Path(path).expanduser()).absolute()
         database = options.get("database", _DATABASE)
+        if database == "default":
+            raise _wrong(store, "files of this machine are tables of 'default'; name another")
         target = Target(str(store), database, path=str(folder / "engine"))
         files = _folder(store, options.get("files"), folder)
         return Place(target, options.get("blobs", str(files / "blobs")), files, tables)

@@ -37,11 +37,6 @@ def select(client: ClickHouseClient, sql: str, params: Sequence[Any]) -> list[di
     for anything but one SELECT and for what ClickHouse refuses.
     """
     statement = read_statement(sql)
-    if client.target.has_files:
-        raise UsageError(
-            f"{ONLY}, and of no database {client.target.database!r} of an engine in process: names"
-            " of tables may be files there; name another: chdb://folder?database=windlass"
-        )
     _check_reach(client, statement)
     marks = len(statement.parts) - 1
     if marks != len(params):

@@ -55,11 +55,6 @@ class Target:
     secure: bool = False
     path: str | None = None
 
-    @property
-    def has_files(self) -> bool:
-        """Whether files of the machine are tables of this database, by their names."""
-        return self.path is not None and self.database == "default"
-
 
 class LostConnectionError(StoreError):
     """The server went away before it answered: what was asked may or may not have happened."""
