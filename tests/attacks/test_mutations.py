@@ -81,7 +81,7 @@ command = ["server", "--root", "."]
 """
 _OURS: Final = re.compile(
     r"Traceback|\b[A-Z]\w+(Error|Exception|Warning)\b|NoneType|<class|object at 0x|unhashable"
-    r"|positional argument|has no attribute|File \"|\bnot subscriptable|pydantic"
+    r"|positional argument|object has no attribute|File \"|\bnot subscriptable|pydantic"
 )
 """What a sentence for people does not hold."""
 
