@@ -170,7 +170,7 @@ def _records(name: str) -> list[Any]:
     if name != "recorded":
         return FILES[name]()
     with (_EXAMPLES / "recordings" / "claude_code.jsonl").open(encoding="utf-8") as lines:
-        return [json.loads(line) for line, _ in zip(lines, range(40), strict=False)]
+        return [json.loads(line) for line, _ in zip(lines, range(12), strict=False)]
 
 
 @pytest.mark.parametrize("name", [*FILES, "recorded"])
