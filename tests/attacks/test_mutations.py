@@ -17,10 +17,12 @@ import yaml
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from tests.cli.conftest import CommandLine, Said
+from tests.cli.conftest import CommandLine, Said, ran
 from tests.engine.harness import cascade, phase
 from tests.support.importing_odd_files import FILES
 from tests.support.mutations import as_json, changed, changed_value
+
+__all__ = ["ran"]
 
 pytestmark = pytest.mark.timeout(0)  # a profile may ask for many
 
@@ -161,9 +163,18 @@ def test_cascades(windlass: CommandLine, place: tuple[Path, Path], seed: int) ->
     if not own.exists():
         shutil.copytree(folder, own, ignore=shutil.ignore_patterns("recordings"))
     name = put(windlass, str(own / path.parent / f"changed{path.suffix}"), data)
-    assert_ends_well(windlass("check", name))
+    checked = windlass("check", name)
+    assert_ends_well(checked)
     assert_ends_well(windlass("check", name, "--strict", "--explain-defaults"))
     assert_ends_well(windlass("run", name, "--dry-run", "-i", "topic=a"))
+    if checked.code == 0:
+        assert_ends_well(windlass("run", name, *_needed(checked)), 1, 3)
+
+
+def _needed(checked: Said) -> list[str]:
+    """Inputs for what `check` says that a cascade needs."""
+    names = re.findall(r"-i ([^\s=]+)=", checked.out)
+    return [word for name in names for word in ("-i", f"{name}=a")]
 
 
 def _records(name: str) -> list[Any]:
@@ -192,3 +203,29 @@ def test_recordings(windlass: CommandLine, name: str, seed: int) -> None:
     for session in listed.json[:2]:
         assert_ends_well(windlass("show", session["session_id"]))
         assert_ends_well(windlass("report", session["session_id"], "--json"))
+
+
+LONG: Final = "9" * 5_000
+
+
+def test_numbers_of_thousands_of_digits_are_told(ran: CommandLine) -> None:
+    """Which `int` refuses to read."""
+    ran.write("t.xml", _TASKS[-1].replace('parallel="2"', f'parallel="{LONG}"'))
+    (row, *_) = ran("query", "SELECT content_hash FROM unified_logs", "--json").json
+    for words, told in (
+        (["check", "t.xml"], "parallel must be a whole number from 1"),
+        (["sessions", "--store", f"chdb://x?ttl_days={LONG}"], "ttl_days must be a whole number"),
+        (["callout", "s1", f"{row['content_hash']}-{LONG}", "x"], "no message of this session goes by"),
+    ):
+        said = ran(*words)
+        assert said.code == 2
+        assert told in said.complaint
+
+
+def test_keys_of_another_kind_are_told(windlass: CommandLine) -> None:
+    """Warnings are looked for beside mistakes."""
+    soundings = {"factor": 2, "evaluator_instructions": "Which?", "reforge": "Again."}
+    windlass.write("one.json", cascade(phase("a", soundings=soundings)))
+    said = windlass("check", "one.json")
+    assert said.code == 2
+    assert "reforge" in said.complaint

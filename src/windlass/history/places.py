@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from windlass.errors import UsageError, did_you_mean
+from windlass.safety.numbers import whole_number
 from windlass.safety.own_files import USUAL_STORE
 from windlass.settings.fields import StoreAddress
 
@@ -205,9 +206,10 @@ def _number(options: Mapping[str, str], name: str, store: StoreAddress) -> int |
     value = options.get(name)
     if value is None:
         return None
-    if not value.isdecimal() or not 1 <= int(value) <= 100_000:  # noqa: PLR2004 - a slip of the pen
-        raise _wrong(store, f"{name} must be a whole number from 1 to 100,000, not {value!r}")
-    return int(value)
+    number = whole_number(value)
+    if number is None or not 1 <= number <= 100_000:  # noqa: PLR2004 - a slip of the pen
+        raise _wrong(store, f"{name} must be a whole number from 1 to 100,000, not {value:.40}")
+    return number
 
 
 def _switch(options: Mapping[str, str], store: StoreAddress) -> bool:

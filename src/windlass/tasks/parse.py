@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
 from windlass.safety.files import MissingFileError, UnreadableError, read_bytes
+from windlass.safety.numbers import whole_number
 from windlass.tasks._builder import TaskBuilder
 from windlass.tasks._context_management import BLOCK, context_of
 from windlass.tasks._phases import NUMBERS, OBJECTS, TEXTS, add_phase
@@ -293,10 +294,10 @@ def _parallel(builder: TaskBuilder, element: Element, kind: Kind) -> int:
     written = element.attributes.get("parallel")
     if written is None or kind != "reduce":
         return PARALLEL
-    if not written.isdecimal() or int(written) < 1:
-        builder.wrong(element.line, f"parallel must be a whole number from 1, not {written!r}")
-        return PARALLEL
-    return int(written)
+    number = whole_number(written)
+    if not number:
+        builder.wrong(element.line, f"parallel must be a whole number from 1, not {written:.40}")
+    return number or PARALLEL
 
 
 def _memory(
