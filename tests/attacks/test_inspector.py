@@ -59,7 +59,11 @@ class Served:
     def end(self) -> str:
         """What it said besides the address."""
         self.process.send_signal(signal.SIGINT)
-        return "".join(self.process.communicate(timeout=30))
+        streams = self.process.stdout, self.process.stderr
+        # Not by `communicate`, which leaves out what was read together with the address.
+        said = "".join(stream.read() for stream in streams if stream is not None)
+        self.process.wait(30)
+        return said
 
 
 @contextmanager
