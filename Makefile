@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 LOCK := $(BIN)/uv pip compile -q --universal --python-version 3.11 --fork-strategy fewest \
   --generate-hashes --no-emit-index-url --no-annotate --no-header
 
-.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm frameworks clickhouse ray clients browser examples bench same house peers nightly pythons lock clean
+.PHONY: help demo test tests local check lint types imports requirements mutants servers wheel litellm frameworks clickhouse ray clients browser examples bench same house peers nightly fuzz pythons lock clean
 
 help:
 	@echo "make demo          make the environment and run the chart pipeline with the local model"
@@ -43,6 +43,7 @@ help:
 	@echo "make peers         make the environments of the packages it compares with"
 	@echo "make pythons       run the demo and the tests with every Python that is supported and here"
 	@echo "make nightly       50,000 histories against each provider's validator, in an hour or two"
+	@echo "make fuzz          files and addresses that are changed a little, for ten minutes"
 	@echo "make lock          pin the dependencies anew"
 	@echo "make clean         remove the environment and the store of the demo"
 
@@ -134,6 +135,10 @@ $(VENV)/peers/%/.ready: requirements/peers/%.txt $(STAMP)
 
 nightly: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist load --hypothesis-profile validity --timeout 0 -k every_call tests/window/test_windows_properties.py
+
+# Settings, tasks, cascades, recordings, SQL and addresses as somebody may have damaged or made them.
+fuzz: $(STAMP)
+	$(BIN)/python -m pytest --hypothesis-profile fuzz --hypothesis-show-statistics --timeout 0 tests/attacks/test_mutations.py tests/attacks/test_recordings.py::test_odd_numbers_end_quickly_and_in_a_sentence tests/attacks/test_foreign_files.py::test_any_text_gives_settings_or_a_sentence tests/attacks/test_inspector.py::test_no_address_is_a_mistake_of_ours tests/attacks/test_queries.py::test_no_spelling_hides_a_call tests/tasks/test_xml.py
 
 # The demo and the tests with each supported Python; `make python-3.13` with one.
 pythons:

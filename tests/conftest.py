@@ -32,6 +32,7 @@ settings.register_profile(
     "default", max_examples=30, deadline=None, derandomize=bool(os.environ.get("CI"))
 )
 settings.register_profile("quick", max_examples=10, deadline=None, derandomize=True)
+settings.register_profile("fuzz", max_examples=300, deadline=None)
 settings.register_profile("nightly", max_examples=1_000, deadline=None)
 settings.register_profile("validity", max_examples=50_000, deadline=None)
 settings.load_profile("default")  # another: pytest --hypothesis-profile nightly

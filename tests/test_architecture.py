@@ -84,6 +84,7 @@ PURE_IMPORTS = {
     "windlass.caching.claims",
     "windlass.errors",
     "windlass.messages",
+    "windlass.safety.numbers",
     "windlass.safety.patterns",
     "windlass.text.pictures",
     "windlass.text.prompts",

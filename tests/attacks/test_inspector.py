@@ -59,7 +59,11 @@ class Served:
     def end(self) -> str:
         """What it said besides the address."""
         self.process.send_signal(signal.SIGINT)
-        return "".join(self.process.communicate(timeout=30))
+        streams = self.process.stdout, self.process.stderr
+        # Not by `communicate`, which leaves out what was read together with the address.
+        said = "".join(stream.read() for stream in streams if stream is not None)
+        self.process.wait(30)
+        return said
 
 
 @contextmanager
@@ -259,7 +263,7 @@ queries = st.dictionaries(st.sampled_from(NAMES + ASKED) | odd_words, values, ma
 
 
 @settings(
-    max_examples=250,
+    max_examples=max(250, settings.default.max_examples if settings.default else 0),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )

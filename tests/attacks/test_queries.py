@@ -123,6 +123,32 @@ REFUSED = [
     "SELECT a FROM t WHERE a IN (SELECT * FROM `remote`('a', b))",
     "SELECT * FROM loop(default, x)",
     "SELECT * FROM merge('default', '.*')",
+    "SELECT 1 AS fill FROM '/x.csv'",
+    "SELECT with fill FROM '/x.csv'",
+    "SELECT 1 FROM t AS array JOIN '/x.csv' ON 1",
+    "SELECT 1 FROM t AS `array` JOIN `/x.csv` ON 1",
+    "WITH array AS (SELECT 1) SELECT * FROM array JOIN '/x.csv' ON 1",
+    "SELECT 1 FROM a JOIN b ON a.x = array JOIN '/x.csv' ON 1",
+    "SELECT 1 FROM t AS array JOIN remote('a', b) ON 1",
+    "SELECT 1 FROM t AS where, '/x.csv'",
+    "SELECT 1 FROM t AS group, `/x.csv`",
+    "WITH limit AS (SELECT 1) SELECT * FROM limit, '/x.csv'",
+    "SELECT 1 FROM a JOIN b ON a.x = limit, '/x.csv'",
+    "SELECT 1 FROM a JOIN b ON a.x AND order, '/x.csv'",
+    "SELECT 1 FROM a JOIN b ON a.x = 2 * select, '/x.csv'",
+    "SELECT 1 FROM t SAMPLE 1/2 OFFSET 1/10, '/x.csv'",
+    "SELECT 1 FROM ('/x.csv' AS a JOIN t ON 1)",
+    "SELECT 1 FROM ((t, `/x.csv`))",
+    "SELECT 1 FROM (EXPLAIN FROM '/x.csv' SELECT 1)",
+    "SELECT 1 FROM t ARRAY JOIN [1, 2] AS a, '/x.csv'",
+    "SELECT 1 FROM url('x') ARRAY JOIN [1] AS a",
+    "SELECT 1 SETTINGS final",
+    "SELECT 1 SETTINGS final, additional_result_filter = '1 IN url(1)'",
+    "SELECT 1 SETTINGS a.b = 1, c = 2",
+    "SELECT 1 SETTINGS `a` = 1",
+    "SELECT 1 SETTINGS final UNION ALL SELECT 2",
+    "SELECT * FROM (SELECT 1 SETTINGS final)",
+    "SELECT generateSerialID('x')",
 ]
 
 READ = [
@@ -159,6 +185,14 @@ READ = [
     "SELECT min(a) OVER (ORDER BY c ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t",
     "SELECT name FROM system.tables WHERE database = currentDatabase()",
     "SELECT name FROM information_schema.columns",
+    "SELECT settings AS s FROM system.settings WHERE settings LIKE 'x' ORDER BY settings DESC",
+    "SELECT a, 'x', toDate(b) FROM t JOIN u USING (c) GROUP BY a, 'x', toDate(b) LIMIT 1 BY a, b",
+    'SELECT a FROM t JOIN u ON t.a = ? GROUP BY a, f(b) ORDER BY a * 2, f(b), "a b"',
+    "SELECT a FROM t WHERE b IS NOT NULL AND c = 'x' ORDER BY f(a), f(b) LIMIT 5, 6",
+    "SELECT a FROM (t JOIN u ON 1) ARRAY JOIN (f(a)) AS b, g(c) AS d WHERE x",
+    "SELECT a FROM t WINDOW w AS (PARTITION BY a), v AS (ORDER BY f(b))",
+    "SELECT a FROM t UNION ALL SELECT 'x' EXCEPT SELECT 'y', f(z)",
+    "SELECT a FROM (VALUES (1, 'x'), (2, 'y')) AS t",
     "SELECT ul.role FROM unified_logs ul LEFT JOIN context_cards cc ON ul.a = cc.a",
 ]
 
@@ -175,6 +209,13 @@ def test_what_reaches_beyond_a_clickhouse_is_not_sent(sql: str) -> None:
 @pytest.mark.parametrize("sql", READ)
 def test_what_looks_like_it_is_sent(sql: str) -> None:
     ask(sql, [1] * (sql.count("?") - sql.count("b?")))
+
+
+def test_no_store_is_a_database_whose_tables_may_be_files(windlass: CommandLine) -> None:
+    """`default` of an engine in process: a plain name may be a file of the current folder."""
+    said = windlass("query", "SELECT * FROM secrets", "--store", "chdb://x?database=default")
+    assert said.code == 2
+    assert "files of this machine are tables of 'default'; name another" in said.complaint
 
 
 def test_comments_are_not_sent_and_texts_are_as_they_were() -> None:

@@ -73,9 +73,7 @@ def _written(path: Path, records: list[Any], texts: list[str]) -> Path:
 
 
 @pytest.mark.parametrize("name", FILES)
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_odd_numbers_end_quickly_and_in_a_sentence(
     tmp_path: Path, name: str, data: st.DataObject

@@ -56,6 +56,17 @@ async def run(made: Any, given: Mapping[str, Any], folder: Path, model: Scripted
     )
 
 
+async def test_what_ends_the_instructions_is_a_template_like_them(tmp_path: Path) -> None:
+    rules = {"loop_until": "length_check", "loop_until_prompt": "Of {{ input.region }}."}
+    model = provider()
+    with pytest.raises(CascadeError, match="-i region="):
+        await run(cascade(phase("a", rules=rules)), {}, tmp_path, model)
+    assert model.requests == []
+    assert not (tmp_path / "store").exists()
+    silent = cascade(phase("a", rules={"loop_until": "length_check", "loop_until_silent": True}))
+    await run(silent, {}, tmp_path, model)
+
+
 @pytest.mark.parametrize("late", LATE)
 async def test_a_missing_input_of_a_later_phase_is_found_before_the_first_call(
     tmp_path: Path, late: dict[str, Any]

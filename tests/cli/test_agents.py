@@ -225,3 +225,17 @@ class TestByWhat:
         for recording in told["recordings"]:
             (row,) = [line for line in lines[head:] if line.startswith(recording["title"])]
             assert "100 %" in row
+
+
+def test_an_agent_without_a_call_does_not_hide_the_bill_of_another(
+    agents: CommandLine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    begun = Session("new-1")
+    begun.user("Go.")
+    home = tmp_path_factory.mktemp("begun")
+    write_lines(home / "projects" / "p" / "new-1.jsonl", begun.records)
+    agents.patch.setenv("CLAUDE_CONFIG_DIR", str(home))
+    said = agents("report", "--by", "project")
+    assert said.code == 0, said.err
+    assert "holds no call of a model" in said.err
+    assert "codex" in said.out

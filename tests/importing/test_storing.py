@@ -108,6 +108,28 @@ def test_bad_input_is_one_sentence_and_exit_code_2(
     assert name in said.complaint
 
 
+def test_what_holds_no_call_is_one_sentence_and_exit_code_2(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    session = Session()
+    session.user("Go.")
+    (tmp_path / "folder").mkdir()
+    for name in ("a.jsonl", "folder/a.jsonl", "folder/b.jsonl"):
+        write_lines(tmp_path / name, session.records)
+    said = line("import", "a.jsonl")
+    assert (said.code, said.out) == (2, "")
+    assert said.complaint == "windlass: 'a.jsonl' holds no call of a model"
+    said = line("import", "folder", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert said.complaint == "windlass: no file of 'folder' holds a call of a model"
+    assert said.err.count("note: ") == 2
+    session.answer("m1", text("a"), usage=used())
+    write_lines(tmp_path / "folder" / "b.jsonl", session.records)
+    said = line("import", "folder")
+    assert said.code == 0
+    assert "sessions: 1 new" in said.out
+
+
 def test_a_call_whose_answer_is_missing_is_imported_once_and_again(
     line: CommandLine, tmp_path: Path
 ) -> None:

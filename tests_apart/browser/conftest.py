@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext
 
 from tests_apart.browser.chromium import Watched, chromium
-from tests_apart.browser.served import Served, pages_of, served, store_all
+from tests_apart.browser.served import Served, live, pages_of, served, store_all
 from windlass.history.sqlite import SqliteStore
 
 
@@ -22,9 +22,11 @@ def browser(stored: object) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A store with sessions of all kinds, and the session of an agent with a hook."""
-    return store_all(tmp_path_factory.mktemp("inspected"))
+    store, hooked = store_all(tmp_path_factory.mktemp("inspected"))
+    with live(store):
+        yield store, hooked
 
 
 @pytest.fixture(scope="session")

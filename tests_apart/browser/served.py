@@ -16,6 +16,7 @@ from tests.history.builders import row, start
 from tests.support.hooks_agent import RecordingAgent, bash, lines
 from tests.support.web_sessions import HOSTILE, ODD, store_sessions
 
+from windlass.engine.opening import open_session
 from windlass.history.base import Batch, SessionFilter
 from windlass.history.sqlite import SqliteStore
 from windlass.hooks.hooked_sessions import store_hooked
@@ -73,15 +74,16 @@ def store_all(folder: Path) -> tuple[Path, str]:
     [hooked] = store_hooked(agent.store, "claude-code", "s1")
     shutil.move(agent.store, store)
     store_sessions(store)
-    begin_live(store)
     return store, hooked.session_id
 
 
-def begin_live(folder: Path) -> None:
-    """A session that another process writes."""
-    with SqliteStore(folder) as store:
+@contextmanager
+def live(folder: Path) -> Iterator[None]:
+    """A session that another process than the inspector's writes, and holds as a run does."""
+    with SqliteStore(folder) as store, open_session(store, LIVE):
         said = [row(user("Count the words.")), row(assistant("I begin."))]
         store.append(Batch(LIVE, start=start(), rows=said))
+        yield
 
 
 def grow_live(folder: Path, session: str = LIVE) -> None:

@@ -121,7 +121,6 @@ def test_pages_read_without_scripts(
         expect(page.locator("details table")).to_be_visible()
 
 
-@pytest.mark.xfail(reason="nobody holds the session that is written here, so it is broken off")
 def test_a_session_that_grows_says_so(
     watched: Watched, pages: Mapping[str, str], stored: tuple[Path, str]
 ) -> None:

@@ -38,6 +38,10 @@ def filled(store: Store) -> Store:
         "SELECT * FROM url('http://127.0.0.1:1/', 'CSV')",
         "SELECT * FROM remote('127.0.0.1', system.one)",
         "SELECT 1 SETTINGS readonly = 0",
+        "SELECT 1 SETTINGS final",
+        "SELECT 1 SETTINGS final, max_threads = 1",
+        "SELECT 1 FROM system.one UNION ALL SELECT 2 SETTINGS final",
+        "SELECT 1 PARALLEL WITH INSERT INTO FUNCTION null('a UInt8') SELECT 1",
         "WITH x AS (SELECT 1) INSERT INTO bodies (key) SELECT '1'",
         "",
         "-- nothing",
@@ -80,6 +84,11 @@ def test_what_looks_like_more_is_fine(filled: Store) -> None:
         "SELECT * FROM unified_logs, 'default'.`{}`",
         "SELECT 1 WHERE ('key', 1) IN default.`{}`",
         "SELECT * FROM view(SELECT * FROM default.`{}`)",
+        "SELECT in(('key', 1), default.`{}`)",
+        "SELECT * FROM (default.`{}` AS a JOIN unified_logs AS b ON 1)",
+        "SELECT * FROM unified_logs AS array JOIN '{}' ON 1",
+        "SELECT 1 AS fill FROM '{}'",
+        "SELECT 1 FROM unified_logs AS where, '{}'",
     ],
 )
 def test_a_file_is_not_read_however_it_is_asked_for(
@@ -102,6 +111,10 @@ def test_a_file_is_not_read_however_it_is_asked_for(
         ("SELECT a FROM (FROM numbers(3) SELECT max(number) AS a)", 2),
         ('SELECT "a b" AS a FROM (SELECT 7 AS "a b") AS q ORDER BY q."a b"', 7),
         ("SELECT count() AS a FROM information_schema.tables WHERE 0", 0),
+        ("SELECT max(y) AS a FROM (VALUES ('x', 1), ('z', 2)) AS t(x, y)", 2),
+        ("SELECT a FROM numbers(2) AS n, numbers(1) AS m ARRAY JOIN [5] AS a LIMIT 1", 5),
+        ("SELECT max(n) AS a FROM (SELECT 1 AS n ORDER BY n WITH FILL FROM toUInt8(0) TO 4)", 3),
+        ("SELECT count() AS a FROM system.settings WHERE name = 'readonly' LIMIT 1", 1),
     ],
 )
 def test_what_looks_like_reaching_out_is_asked(filled: Store, sql: str, told: object) -> None:

@@ -19,7 +19,8 @@ from tests_apart.clients.sessions import assert_kept_apart, broken_rules
 from windlass.hooks import client
 
 OLDEST, NEWEST = CLAUDE
-RECORDS: Call = ("mcp__table__records", {"count": 300})
+COUNT = 60
+RECORDS: Call = ("mcp__table__records", {"count": COUNT})
 KIND = "general-purpose"
 """A kind of subagent that asks the model of its parent."""
 
@@ -30,7 +31,7 @@ def last_results(steps: list[Exchange]) -> list[str]:
 
 def whole(desk: Desk, session: str) -> bool:
     """Whether the model saw the only result as the tool gave it."""
-    return last_results(asked(desk.exchanges, session)) == [records(300)]
+    return last_results(asked(desk.exchanges, session)) == [records(COUNT)]
 
 
 def test_two_subagents_and_their_parent_are_kept_apart(desk: Desk, version: str) -> None:
@@ -182,6 +183,6 @@ def test_other_hooks_of_the_same_event_run_beside_it(desk: Desk) -> None:
         ]
         (event,) = [one for one in events if one["hook_event_name"] == "PostToolUse"]
         # Each is told what the tool said, whatever the others answer.
-        assert event["tool_response"][0]["text"] == records(300)
+        assert event["tool_response"][0]["text"] == records(COUNT)
     (shown,) = last_results(asked(desk.exchanges, session))
     assert shown.startswith("[JSON without quotes")

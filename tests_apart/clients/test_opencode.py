@@ -15,7 +15,8 @@ from tests_apart.clients.sessions import assert_kept_apart, broken_rules
 pytestmark = pytest.mark.skipif(
     not OPENCODE_BINARY.exists(), reason="opencode is pinned for Linux on x86-64 alone"
 )
-RECORDS: Call = ("table_records", {"count": 300})
+COUNT = 60
+RECORDS: Call = ("table_records", {"count": COUNT})
 COMMAND = '["windlass", "hook", "run", "opencode"]'
 
 
@@ -69,5 +70,5 @@ def test_a_command_that_fails_changes_nothing(desk: Desk, command: list[str]) ->
     assert COMMAND in plugin
     session = desk.opencode("plan:short", plugin.replace(COMMAND, json.dumps(command)))
     steps = asked(desk.exchanges, session)
-    assert list(steps[-1].results.values()) == [records(300)]
+    assert list(steps[-1].results.values()) == [records(COUNT)]
     assert list(broken_rules(steps)) == []

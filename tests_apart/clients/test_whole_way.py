@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests_apart.clients.coding_agents import CLAUDE, HOOK, Desk, asked
 from tests_apart.clients.model_server import LATEST, Call
 from tests_apart.clients.plans import build_log
 from tests_apart.clients.sessions import broken_rules
 
 _, NEWEST = CLAUDE
+WRITTEN = 5e-6
+"""US dollars for a token that is written to the cache of this model for five minutes."""
 LOG: Call = ("Bash", {"command": build_log(400)})
 BY_COMMAND: Call = ("Bash", {"command": f"windlass recall {LATEST} --lines 200:202"})
 BY_SERVER: Call = ("mcp__windlass__recall", {"ref": LATEST, "grep": "unit_123[.]c"})
@@ -23,12 +27,15 @@ def test_a_hook_is_tried_installed_used_and_reported(desk: Desk) -> None:
     installed = desk.windlass("hook", "install", "claude-code")
     assert "hook run claude-code" in installed
     session = desk.claude(NEWEST, "plan:after")
-    assert [line.outcome for line in desk.lines("claude-code", session)] == ["shortened"]
+    [line] = desk.lines("claude-code", session)
+    assert line.outcome == "shortened"
     status = json.loads(desk.windlass("hook", "status", "--json"))
     assert (status["taken"], status["not_taken"], status["untold"]) == (1, {}, 0)
     [hooked] = json.loads(desk.windlass("hook", "report", "--json"))["sessions"]
     assert (hooked["calls"], hooked["shortened"], hooked["fetched"]) == (2, 1, 0)
-    assert 0 < hooked["saved"] < hooked["dollars"]
+    tokens = line.tokens_before - line.tokens_after
+    assert hooked["saved"] == pytest.approx(tokens * WRITTEN)  # once: one call saw the result
+    assert hooked["dollars"] > 0
     assert hooked["session_id"] in desk.windlass("sessions")
     assert "EDITED" in desk.windlass("show", hooked["session_id"], "--call", "2")
     assert "everything" in desk.windlass("replay", hooked["session_id"])

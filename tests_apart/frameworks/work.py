@@ -71,7 +71,7 @@ class Done:
 
     @property
     def bill(self) -> float:
-        """In tokens at the price of fresh input."""
+        """US dollars of the input."""
         return self.server.bill
 
 
@@ -109,12 +109,12 @@ HEADER: Final = (
 
 
 def row(work: Work, plain: Done, wrapped: Done) -> str:
-    """A line of the table of bills, in thousands of fresh tokens."""
+    """A line of the table of bills, in US dollars."""
     names = (f"{name} {version(name)}" for name in (work.framework, work.sdk))
     refused = len(plain.server.refused) + len(wrapped.server.refused)
     return (
-        f"{next(names):35}{next(names):22}{work.way:36}{plain.bill / 1e3:>8.1f}k"
-        f"{wrapped.bill / 1e3:>8.1f}k{wrapped.bill / plain.bill:>7.0%}{refused:>9}"
+        f"{next(names):35}{next(names):22}{work.way:36}{plain.bill:>9.4f}"
+        f"{wrapped.bill:>9.4f}{wrapped.bill / plain.bill:>7.0%}{refused:>9}"
     )
 
 

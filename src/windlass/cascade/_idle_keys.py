@@ -78,7 +78,8 @@ def _of_judging(soundings: Soundings, written: Mapping[str, Any]) -> Iterator[tu
         if layout:
             listed = ", ".join(layout)
             yield at, f"{listed}: not part of Windlass, which asks a person in text"
-    threshold = (written.get("reforge") or {}).get("threshold")
+    reforge = written.get("reforge")
+    threshold = reforge.get("threshold") if isinstance(reforge, Mapping) else None
     if isinstance(threshold, Mapping):
         for key in sorted({*threshold} - {"validator"}):
             text = "has no effect: the rounds end when the validator accepts the best so far"

@@ -95,4 +95,4 @@ def with_kept_banks(data: Any) -> Any:
 
 
 def _has_memory_tool(tackle: Any) -> bool:
-    return isinstance(tackle, list | tuple) and bool({REMEMBER, SEARCH}.intersection(tackle))
+    return isinstance(tackle, list | tuple) and (REMEMBER in tackle or SEARCH in tackle)

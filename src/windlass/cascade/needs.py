@@ -365,6 +365,8 @@ def _templates(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
                 yield (*path, short), source.condition
         if phase.instructions is not None:
             yield (*base, "instructions"), phase.instructions
+        if phase.rules.loop_until_prompt is not None and not phase.rules.loop_until_silent:
+            yield (*base, "rules", "loop_until_prompt"), phase.rules.loop_until_prompt
         for place, text in input_templates(phase):
             yield (*base, *place), text
         if phase.system is not None:

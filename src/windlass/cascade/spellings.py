@@ -41,7 +41,8 @@ def _phase_with_sources(phase: Any, short: bool) -> Any:
     if isinstance(context, Mapping):
         include = context.get("include")
         include = [include] if isinstance(include, str) else include
-        taken = isinstance(include, list | tuple) and {*get_args(Include)}.issuperset(include)
+        known = get_args(Include)
+        taken = isinstance(include, list | tuple) and all(each in known for each in include)
         held = {key: each for key, each in context.items() if key != "include" or not taken}
         for key in {"from", "from_"} & held.keys():
             if isinstance(held[key], list | tuple):

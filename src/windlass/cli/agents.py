@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -134,6 +134,11 @@ def print_folder(path: Path | None, by: str) -> None:
         out.hint(f"what other windows would have cost: windlass replay {named}")
 
 
-def _of(folders: Iterable[Path]) -> Iterator[Recording]:
+def _of(folders: Sequence[Path]) -> Iterator[Recording]:
     for folder in folders:
-        yield from recordings(folder, on_skip=note)
+        try:
+            yield from recordings(folder, on_skip=note)
+        except UsageError as error:
+            if folder == folders[-1] == folders[0]:
+                raise
+            note(str(error))

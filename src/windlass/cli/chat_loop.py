@@ -31,6 +31,7 @@ from windlass.engine.events import (
 from windlass.engine.result import Result
 from windlass.errors import StoreError, UsageError, WindlassError, did_you_mean
 from windlass.report.costs import session_cost
+from windlass.safety.numbers import whole_number
 from windlass.settings.settings import Settings
 
 _COMMANDS: Final = ("/show", "/cost", "/exit")
@@ -154,9 +155,9 @@ class Chat:
         if session.session_id is None:
             raise UsageError("nothing has been said yet")
         if word == "/show":
-            if rest and not rest[0].isdecimal():
-                raise UsageError(f"/show takes the number of a call, from 1, not {rest[0]!r}")
-            number = int(rest[0]) if rest else None
+            number = whole_number(rest[0]) if rest else None
+            if rest and number is None:
+                raise UsageError(f"/show takes the number of a call, from 1, not {rest[0]:.40}")
             print_session(session.session_id, number, str(self._settings.store), full=False)
             return
         with open_reporting_losses(self._settings) as store, override(self._settings.prices):

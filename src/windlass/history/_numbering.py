@@ -29,6 +29,7 @@ from windlass.history.packing import (
     TableRow,
 )
 from windlass.messages import Message, Text
+from windlass.safety.numbers import whole_number
 from windlass.selection.card import Card
 
 INLINE: Final = 4096
@@ -238,7 +239,7 @@ class SessionHead:
     def has(self, message_id: str) -> bool:
         """Whether an occurrence of that id is in the session."""
         content_hash, _, number = message_id.rpartition("-")
-        return number.isdecimal() and 1 <= int(number) <= self.count(content_hash)
+        return 1 <= (whole_number(number) or 0) <= self.count(content_hash)
 
 
 class Numbered:

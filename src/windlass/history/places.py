@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from windlass.errors import UsageError, did_you_mean
+from windlass.safety.numbers import whole_number
 from windlass.safety.own_files import USUAL_STORE
 from windlass.settings.fields import StoreAddress
 
@@ -154,6 +155,8 @@ def read_address(store: StoreAddress) -> Place:
             raise _wrong(store, "it names no folder; expected chdb://folder")
         folder = (store.folder / Path(path).expanduser()).absolute()
         database = options.get("database", _DATABASE)
+        if database == "default":
+            raise _wrong(store, "files of this machine are tables of 'default'; name another")
         target = Target(str(store), database, path=str(folder / "engine"))
         files = _folder(store, options.get("files"), folder)
         return Place(target, options.get("blobs", str(files / "blobs")), files, tables)
@@ -203,9 +206,10 @@ def _number(options: Mapping[str, str], name: str, store: StoreAddress) -> int |
     value = options.get(name)
     if value is None:
         return None
-    if not value.isdecimal() or not 1 <= int(value) <= 100_000:  # noqa: PLR2004 - a slip of the pen
-        raise _wrong(store, f"{name} must be a whole number from 1 to 100,000, not {value!r}")
-    return int(value)
+    number = whole_number(value)
+    if number is None or not 1 <= number <= 100_000:  # noqa: PLR2004 - a slip of the pen
+        raise _wrong(store, f"{name} must be a whole number from 1 to 100,000, not {value:.40}")
+    return number
 
 
 def _switch(options: Mapping[str, str], store: StoreAddress) -> bool:

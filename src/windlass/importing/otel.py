@@ -26,6 +26,7 @@ from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 from windlass.messages import canonical_json
 from windlass.safety.foreign import parse_recorded
+from windlass.safety.numbers import whole_number
 from windlass.wire.genai_names import ATTRIBUTES, PROVIDERS
 
 _CALLS: Final = frozenset({"chat", "text_completion", "generate_content", "responses"})
@@ -121,9 +122,9 @@ def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
     objects: dict[int, dict[str, Any]] = {}
     for key, value in attributes.items():
         if key.startswith(prefix):
-            number, _, name = key.removeprefix(prefix).partition(".")
-            if name and number.isdecimal():
-                objects.setdefault(int(number), {})[name] = value
+            digits, _, name = key.removeprefix(prefix).partition(".")
+            if name and (number := whole_number(digits)) is not None:
+                objects.setdefault(number, {})[name] = value
     for one in objects.values():
         if calls := _indexed(one, "tool_calls."):
             one["tool_calls"] = calls

@@ -27,8 +27,8 @@ def recordings(
         form: The name of the format; default: it is recognised by content.
         on_skip: Gets a sentence for each file of a folder that is not read.
 
-    Raises UsageError where there is no such file or format, or the file cannot be read; for a
-    folder, where none of its files can.
+    Raises UsageError where there is no such file or format, or the file cannot be read or holds no
+    call; for a folder, where that is so of all its files.
     """
     place = Path(path)
     if form is not None and form not in FORMATS:
@@ -39,7 +39,7 @@ def recordings(
         # The side chains of a session are in a folder with the name of its file.
         beside = place.with_suffix("") / SIDE_CHAINS
         more = sorted(beside.glob("*.jsonl"), key=str) if beside.is_dir() else []
-        yield from _read([place, *more], form, on_skip)
+        yield from _read(place, [place, *more], form, on_skip)
         return
     everything = [place, *place.rglob("*")]
     bodies = {one for one in everything if one.is_dir() and is_folder_of_bodies(one)}
@@ -61,7 +61,7 @@ def recordings(
             readable.append(one)
     if not readable:
         raise UsageError(f"no file in {str(path)!r} is a recording that can be read")
-    yield from _read(readable, form, on_skip)
+    yield from _read(place, readable, form, on_skip)
 
 
 def _open(path: Path) -> RecordedFile:
@@ -83,20 +83,24 @@ def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
 
 
 def _read(
-    paths: list[Path], form: str | None, on_skip: Callable[[str], None] | None = None
+    place: Path, paths: list[Path], form: str | None, on_skip: Callable[[str], None] | None
 ) -> Iterator[Recording]:
-    answers = Answers()
+    answers, is_empty = Answers(), True
     for path in paths:  # answers first: the best record of an answer may be in a later file
         file = _open(path)
         _format_of(file, form).scan(file, answers)
     for path in paths:
         file = _open(path)
         try:
-            yield from _require_one(_format_of(file, form).read(file, answers), file)
+            for recording in _require_one(_format_of(file, form).read(file, answers), file):
+                is_empty = False
+                yield recording
         except UsageError as error:
-            if on_skip is None:
+            if on_skip is None or len(paths) == 1:
                 raise
             on_skip(str(error))
+    if is_empty:
+        raise UsageError(f"no file of {str(place)!r} holds a call of a model")
 
 
 def _require_one(recordings: Iterator[Recording], file: RecordedFile) -> Iterator[Recording]:

@@ -9,6 +9,7 @@ from typing import Any
 from windlass.caching.rates import many
 from windlass.history.details import CallDetails
 from windlass.report.call_views import Seen
+from windlass.safety.numbers import whole_number
 from windlass.wire.editing import ProviderEdits, cleared
 
 
@@ -91,8 +92,8 @@ def _of_replies(blocks: Sequence[Mapping[str, Any]], seen: Sequence[Seen]) -> st
     places: dict[str, None] = {}
     for block in blocks:
         steps = str(block.get("path")).split(".")
-        at = int(steps[1]) if len(steps) > 1 and steps[1].isdigit() else len(turns)
-        replies = turns[at] if at < len(turns) else []
+        at = whole_number(steps[1]) if len(steps) > 1 else None
+        replies = turns[at] if at is not None and at < len(turns) else []
         if not replies or replies[0].role != "assistant":
             places[str(block.get("path"))] = None
         for one in replies:

@@ -99,7 +99,7 @@ def _tell_misplaced(builder: TaskBuilder, block: Element, kind: Kind, role: Role
         elif child.tag in seen:
             builder.wrong(child.line, f"<{child.tag}> is given twice in <{BLOCK}>")
         elif child.tag.startswith("accumul") and kind != "sequential":
-            what = f"a {kind} task" if role == "task" else f"a {kind} <{role}>"
+            what = f"this {kind} task" if role == "task" else f"this {kind} <{role}>"
             text = (
                 f"<{child.tag}> is for sequential tasks: {what} has no steps whose outputs could"
                 " be kept; leave it out"

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from windlass.errors import Mistake, TaskFileError, UsageError, did_you_mean
 from windlass.safety.files import MissingFileError, UnreadableError, read_bytes
+from windlass.safety.numbers import whole_number
 from windlass.tasks._builder import TaskBuilder
 from windlass.tasks._context_management import BLOCK, context_of
 from windlass.tasks._phases import NUMBERS, OBJECTS, TEXTS, add_phase
@@ -205,7 +206,7 @@ def _known_children(builder: TaskBuilder, element: Element, kind: Kind, *, root:
     attributes = ("type", "name", *(("parallel",) if kind == "reduce" else ()))
     for name in element.attributes:
         if name not in attributes and not name.startswith(("xmlns", "xsi:", "xml:")):
-            text = f"a {kind} task has no attribute {name!r}; {did_you_mean(name, attributes)}"
+            text = f"this {kind} task has no attribute {name!r}; {did_you_mean(name, attributes)}"
             builder.wrong(element.line, text)
     if element.text.strip():
         text = f"text stands directly in <{element.tag}>; put it into <description>"
@@ -216,7 +217,7 @@ def _known_children(builder: TaskBuilder, element: Element, kind: Kind, *, root:
             builder.wrong(child.line, f"<{child.tag}> is given twice in this task")
         elif child.tag not in tags:
             elsewhere = [each for each in KINDS if child.tag in OWN[each]]
-            text = f"a {kind} task has no <{child.tag}>; {did_you_mean(child.tag, tags)}"
+            text = f"this {kind} task has no <{child.tag}>; {did_you_mean(child.tag, tags)}"
             if elsewhere:
                 text = f"<{child.tag}> belongs to a task of type {' or '.join(elsewhere)},"
                 text += f" and this one is {kind}"
@@ -239,7 +240,7 @@ def _description(builder: TaskBuilder, element: Element, kind: Kind) -> str:
     description = element.first("description")
     if description is None or not description.text.strip():
         line = element.line if description is None else description.line
-        builder.wrong(line, f"a {kind} task needs a <description> that says what is to be done")
+        builder.wrong(line, f"this {kind} task needs a <description> that says what is to be done")
         return "-"
     text = description.text.strip()
     is_checked = kind == "atomic"  # the check of phases tells what is wrong
@@ -293,10 +294,10 @@ def _parallel(builder: TaskBuilder, element: Element, kind: Kind) -> int:
     written = element.attributes.get("parallel")
     if written is None or kind != "reduce":
         return PARALLEL
-    if not written.isdecimal() or int(written) < 1:
-        builder.wrong(element.line, f"parallel must be a whole number from 1, not {written!r}")
-        return PARALLEL
-    return int(written)
+    number = whole_number(written)
+    if not number:
+        builder.wrong(element.line, f"parallel must be a whole number from 1, not {written:.40}")
+    return number or PARALLEL
 
 
 def _memory(

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from windlass.errors import SequenceError, UsageError
 from windlass.messages import ToolSpec
+from windlass.safety.numbers import whole_number
 from windlass.wire.base import ordered
 from windlass.wire.calls import opaque
 from windlass.wire.forms import TITLES, FormName, as_json
@@ -200,8 +201,8 @@ def json_schema(schema: Any) -> Any:
             result[key] = value.lower()
         elif key == "properties" and isinstance(value, Mapping):
             result[key] = {name: json_schema(one) for name, one in value.items()}
-        elif key in _COUNTS and isinstance(value, str) and value.isdecimal():
-            result[key] = int(value)
+        elif key in _COUNTS and isinstance(value, str) and whole_number(value) is not None:
+            result[key] = whole_number(value)
         elif key in ("items", "anyOf", "additionalProperties"):
             result[key] = json_schema(value)
         else:

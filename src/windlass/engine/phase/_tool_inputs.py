@@ -38,7 +38,8 @@ def with_numbers(arguments: Mapping[str, Any], tool: Tool) -> dict[str, Any]:
     properties: Mapping[str, Any] = tool.spec.parameters.get("properties", {})
     taken = dict(arguments)
     for name, value in arguments.items() if tool.parse is None else ():
-        kind = properties.get(name, {}).get("type")
+        described = properties.get(name)
+        kind = described.get("type") if isinstance(described, Mapping) else None
         if isinstance(value, str) and (number := _number(value, kind)) is not None:
             taken[name] = number
     return taken

@@ -32,13 +32,16 @@ _TOKEN: Final = re.compile(
 )
 _PLAIN: Final = re.compile(r"\w+", re.ASCII)
 _BEGINNINGS: Final = ("select", "with")
-_ENDS: Final = frozenset(
+_ENDS: Final = frozenset({"group", "order", "limit", "select"})
+"""Clauses behind tables whose commas do not part tables."""
+_WAITING: Final = frozenset(
     {
-        *("where", "prewhere", "group", "order", "limit", "offset", "having", "qualify", "window"),
-        *("union", "intersect", "except", "select", "settings", "format", "with"),
+        *("and", "as", "between", "case", "else", "ilike", "in", "is", "like", "not", "on", "or"),
+        *("regexp", "rlike", "then", "using", "when"),
     }
 )
-"""Words after which no table stands."""
+"""Words behind which any word is a name, and no clause begins."""
+_SETTINGS_ENDS: Final = frozenset({"except", "format", "intersect", "into", "parallel", "union"})
 _NO_CALLS: Final = frozenset(
     {
         *("all", "and", "any", "as", "by", "case", "distinct", "else", "except", "exists", "from"),
@@ -54,8 +57,10 @@ _TABLES: Final = frozenset(
     }
 )
 """Table functions that reach nothing outside the database."""
-_REACHING: Final = re.compile(r"ai|dict|catboost|file|hascolumnintable|joinget|reversedns")
-"""How functions begin that ask models, servers, files or dictionaries."""
+_REACHING: Final = re.compile(
+    r"ai|dict|catboost|file|generateserialid|hascolumnintable|joinget|reversedns"
+)
+"""How functions begin that ask models, servers, files or dictionaries, or count there."""
 _SCHEMA: Final = frozenset(
     {
         *("columns", "data_skipping_indices", "data_type_families", "databases", "formats"),
@@ -168,13 +173,14 @@ def _check_clauses(said: list[Token]) -> None:
     words = [token.value if token.kind == "word" else "" for token in said]
     if {"outfile", "infile"} & {*words}:
         _refuse("this would use a file (INTO OUTFILE, FROM INFILE)")
-    for at, word in enumerate(words):
-        after = said[at + 1 : at + 3]
-        if word == "settings" and len(after) == 2 and after[1].written == "=":  # noqa: PLR2004
+    end = Token("sign", ")", ")")
+    for word, after, behind in zip(words, [*said[1:], end], [*said[2:], end, end], strict=True):
+        if not _names(after) or after.value in ("asc", "desc"):
+            continue
+        # `SETTINGS a` is short for `SETTINGS a = 1`.
+        if word == "settings" and (behind.written in "=,.)" or behind.value in _SETTINGS_ENDS):
             _refuse("settings are not changed by it (SETTINGS)")
-        ends = at + 2 >= len(said) or said[at + 2].written == ")" or words[at + 2] == "settings"
-        is_form = ends and after and _names(after[0]) and after[0].value not in ("asc", "desc")
-        if word == "format" and is_form:
+        if word == "format" and (behind.written == ")" or behind.value == "settings"):
             _refuse("its rows have one form (FORMAT)")
 
 
@@ -182,15 +188,20 @@ class _Level(NamedTuple):
     """A bracket that is open, or the statement itself.
 
     `place`: `table` where one may stand next, `from` behind one, empty elsewhere. `is_call`: these
-    are arguments, where FROM may mean something else.
+    are arguments, where FROM may mean something else. `has_values`: what stands at a table's place
+    may be a value (ARRAY JOIN, WITH FILL FROM), so functions may be called there.
     """
 
     place: Literal["", "table", "from"] = ""
     is_call: bool = False
+    has_values: bool = False
 
 
 def _check_tables(said: list[Token]) -> None:
-    """Raise UsageError for a table that is no plain name, or a function that reaches further."""
+    """Raise UsageError for a table that is no plain name, or a function that reaches further.
+
+    Where two readings are possible, the one with more tables is taken.
+    """
     above, level, before = list[_Level](), _Level(), Token("sign", "(", "(")
     for token, after in pairwise([*said, Token("sign", "", "")]):
         at_table = level.place == "table"
@@ -199,21 +210,22 @@ def _check_tables(said: list[Token]) -> None:
         odd = token.kind == "name" and not _PLAIN.fullmatch(token.value)
         if odd and (at_table or before.value == "in"):
             _refuse(f"the table {token.written[:40]} is no plain name")
-        if at_table and _calls(token, after) and token.value.lower() not in _TABLES:
+        is_function = at_table and not level.has_values and _calls(token, after)
+        if is_function and token.value.lower() not in _TABLES:
             _refuse(f"{token.value}() reaches beyond the store")
         word = token.value if token.kind == "word" else ""
-        if token.written == "(":
+        if token.written in ("(", "["):
             above.append(level._replace(place="from") if at_table else level)
-            level = _Level(is_call=_names(before) and before.value not in _NO_CALLS)
-        elif token.written == ")":
+            is_call = _names(before) and before.value not in _NO_CALLS
+            place: Literal["table", ""] = "table" if at_table and token.written == "(" else ""
+            level = _Level(place, is_call, level.has_values)
+        elif token.written in (")", "]"):
             level = above.pop() if above else _Level()
-        elif word in ("select", "with") and before.written == "(":
+        elif before.written == "(" and _begins_rows(word, after):
             level = _Level()
-        elif word == "join" and before.value == "array":
-            level = level._replace(place="")
         elif word == "join" or (word == "from" and _begins_tables(level, before)):
-            level = level._replace(place="table")
-        elif word in _ENDS:
+            level = level._replace(place="table", has_values=before.value in ("array", "fill"))
+        elif word in _ENDS and not at_table and _may_begin(before, after, level):
             level = level._replace(place="", is_call=level.is_call and word != "select")
         elif token.written == "," and level.place == "from":
             level = level._replace(place="table")
@@ -222,6 +234,19 @@ def _check_tables(said: list[Token]) -> None:
         before = token
 
 
+def _begins_rows(word: str, after: Token) -> bool:
+    """Whether a bracket that begins with a word holds rows of its own."""
+    return word in ("select", "with", "explain") or (word == "values" and after.written == "(")
+
+
 def _begins_tables(level: _Level, before: Token) -> bool:
-    """Whether tables follow a FROM, and not what a function or WITH FILL begins with."""
-    return before.written == "(" or not (level.is_call or before.value == "fill")
+    """Whether tables follow a FROM, and not what a function is given."""
+    return before.written == "(" or not level.is_call
+
+
+def _may_begin(before: Token, after: Token, level: _Level) -> bool:
+    """Whether a clause may begin between two tokens. Behind tables a word may be a name, too."""
+    if level.place != "from":
+        return True
+    is_value = before.written in (")", "]") or before.kind in ("text", "name", "mark")
+    return after.written != "," and (is_value or (_names(before) and before.value not in _WAITING))
