@@ -41,6 +41,9 @@ _IN_ROWS: Final = PROGRAMS | {"table", "listing", "search"}
 """Kinds of which few rows of a form are shown at the beginning and at the end."""
 _FORM: Final = 1.6
 """A form is shown whole up to so many times the room."""
+_NAMED: Final = 6
+"""A listing of up to so many times the room leaves out no path: those of lines that are left out
+are told behind it, whole."""
 _TELLING: Final = 4.0
 """What a line is worth that is told where others are only counted."""
 _CONTEXTS: Final = (1, 0)
@@ -80,7 +83,7 @@ def shorten(
         before: The lines that the same command printed the last time.
     """
     form: Form | None = None
-    for form in _forms(text, kind):
+    for form in _forms(text, kind, room):
         whole = "\n".join(form.lines)
         if len(whole) <= _FORM * room:
             return Shortened(whole, told=form.told)
@@ -144,7 +147,7 @@ def telling_lines(text: str, room: int) -> str:
     return "\n".join([kept[at] for at in sorted(kept)])
 
 
-def _forms(text: str, kind: Kind) -> Iterator[Form]:
+def _forms(text: str, kind: Kind, room: int) -> Iterator[Form]:
     """The shorter ways to say a text without loss, the first that fits is taken."""
     if may_refer(text):
         return  # what a reference stands for is no line of a hunk
@@ -154,7 +157,8 @@ def _forms(text: str, kind: Kind) -> Iterator[Form]:
             if form is not None:
                 yield form
         return
-    form = by_folder(text) if kind != "file" else None
+    is_long = kind != "listing" or len(text) > _NAMED * room
+    form = by_folder(text) if kind != "file" and is_long else None
     form = form or by_file(text)
     if form is not None:
         yield form
