@@ -34,7 +34,7 @@ Cut: TypeAlias = Literal["mild", "firm"]
 REASON: Final = "a long result, cut to what was asked for"
 _Kind: TypeAlias = Kind | Literal["edit"]
 """An edit is what a tool shows of a file that it changed."""
-_SIZES: Final[Mapping[Cut, Mapping[_Kind, tuple[int, int]]]] = {
+SIZES: Final[Mapping[Cut, Mapping[_Kind, tuple[int, int]]]] = {
     "mild": {
         **dict.fromkeys(("json", "api"), (1_000, 1_000)),
         **dict.fromkeys(("command", "log", "table", "page"), (1_000, 700)),
@@ -89,7 +89,7 @@ class Cuts:
 
     @property
     def _least(self) -> int:
-        return CHARS_A_TOKEN * min(above for above, _ in _SIZES[self.cuts].values())
+        return CHARS_A_TOKEN * min(above for above, _ in SIZES[self.cuts].values())
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that are longer than their kind may be, each in its cut form."""
@@ -110,7 +110,7 @@ class Cuts:
             return part
         text = part.text
         kind = self._kind(pending, at, text)
-        above, keep = _SIZES[self.cuts].get(kind, (0, 0))
+        above, keep = SIZES[self.cuts].get(kind, (0, 0))
         if not above or len(text) <= above * CHARS_A_TOKEN:
             return part
         room = keep * CHARS_A_TOKEN

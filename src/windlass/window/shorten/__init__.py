@@ -97,7 +97,6 @@ def shorten(
         pieces,
         templates,
         asked,
-        output=output,
         worth=_at_pieces(pieces, form.worth) if form else None,
         share=form.share if form else 1.0,
         news=news(pieces.texts, before) if before else (),
@@ -119,7 +118,7 @@ def alike_lines(text: str, asked: RequestTexts) -> frozenset[int]:
     """
     pieces = Pieces(text)
     templates = Templates(pieces.texts)
-    scores = scores_of(pieces, templates, RequestTexts(), output=True)
+    scores = scores_of(pieces, templates, RequestTexts())
     odd = {at for at in scores.odd if scores.own[at] >= _TELLING}
     alike = {at for rows in templates.rows.values() for at in rows} - odd - pieces.skipped
     named = named_places(templates, asked)
@@ -136,7 +135,7 @@ def telling_lines(text: str, room: int) -> str:
     long for it is left out.
     """
     pieces = Pieces(text)
-    scores = scores_of(pieces, Templates(pieces.texts), RequestTexts(), output=True)
+    scores = scores_of(pieces, Templates(pieces.texts), RequestTexts())
     ranked = sorted(scores.odd, key=lambda at: (-scores.own[at], at))
     kept: dict[int, str] = {}
     for at in ranked:

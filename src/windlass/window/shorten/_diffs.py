@@ -15,9 +15,6 @@ _CHANGE: Final = 4.0
 _HEAD: Final = 3.0
 _HUNK_HEAD: Final = 1.0
 _CONTEXT: Final = (2.5, 0.5)
-_BEGINNING: Final = 4
-_BEGINS: Final = 1.5
-"""The first changed lines of a hunk are worth more: scraps of all say less than its beginning."""
 _FOREIGN: Final = 8.0
 _SHARE: Final = 0.5
 """What lines are worth when not all have room: changed ones, heads, unchanged ones by distance,
@@ -139,7 +136,6 @@ class _Writer:
         old += match[2] == "0"
         new += match[4] == "0"
         title = match[5]
-        begins = 0
         place = at + 1
         while place < end:
             first = place
@@ -154,9 +150,7 @@ class _Writer:
                 title = ""
                 for line, number in zip(part, range(first, place), strict=True):
                     distance = near[number - at - 1]
-                    begins += not distance
                     worth = _CHANGE if not distance else _CONTEXT[0] - _CONTEXT[1] * distance
-                    worth += _BEGINS * (not distance and begins <= _BEGINNING)
                     worth = worth if line[:1] in _SIGNS else _FOREIGN
                     self._add(line, number, worth)
             old, new = old + gone, new + come
