@@ -65,6 +65,7 @@ _MOST_LOST: Final = 5_000
 _FIRST_CELL: Final = re.compile(r"^[|\s]*([^,|\t\n]{1,200})", re.MULTILINE)
 _UNUSED: Final = re.compile(
     r"\W*\d{4}-\d\d-\d\d[T_ ]?\d\d:?\d\d.*|\W*\d\d?:\d\d(?::\d\d.*)?[ap]?m?"  # moments
+    r"|u[0-9a-f]{4}"  # escapes
     r"|v?\d+(?:\.\d+)+(?:[-+~.]\w[\w.+~-]*)?|[A-Za-z][\w-]*[-@]v?\d+\.\d+\.[\w.+~-]*"  # versions
     r"|(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[\w+/-]{24,}={0,2}"  # pieces of data, told by `_is_data`
 )

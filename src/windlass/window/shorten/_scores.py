@@ -74,7 +74,9 @@ def scores_of(
     for at, points in (worth or {}).items():
         own[at] += points
     runs = pieces.equal | pieces.skipped
-    for at in runs:
+    # A line of brackets alone is of a rare form, and says nothing.
+    bare = {at for at, text in enumerate(texts) if not any(map(str.isalnum, text))}
+    for at in runs | (bare - hard - (worth or {}).keys()):
         own[at] = bits[at] = 0.0
     late = {at for rows in templates.rows.values() for at in rows[_PLAIN_ROWS:]}
     plain = {
