@@ -186,7 +186,7 @@ def test_lines_of_brackets_alone_take_no_room_from_others() -> None:
     lines = [f"gate {at} opens at {at * 7} ms" for at in range(280)]
     for at, sign in enumerate(signs, 1):
         lines[at * 19] = sign
-        lines[at * 19 - 9] = f"crane {at}: held by {'wind tide fog ice'.split()[at % 4]}, waits"
+        lines[at * 19 - 9] = f"crane {at}: held by {['wind', 'tide', 'fog', 'ice'][at % 4]}, waits"
     made = shorten("\n".join(lines), 900, RequestTexts(), kind="command").text.split("\n")
     assert len({*signs} & {*made}) < 3  # those at the ends
     assert sum(line.startswith("crane") for line in made) > 10
