@@ -142,7 +142,7 @@ class Windlass:
         self._keywords.setdefault("model", BOUND if bound else UNBOUND)
         self._tools = options.pop("tools", False)
         cuts = {name: options.pop(name) for name in list(options) if name.startswith(_CUT)}
-        self._sizes: dict[str, tuple[int, int]] = {}
+        self._sizes: dict[Any, tuple[int, int]] = {}
         for name, size in cuts.items():
             above, _, keep = str(size).partition("/")
             self._sizes[name.removeprefix(_CUT)] = int(above), int(keep)
@@ -183,7 +183,7 @@ class Windlass:
         chats: list[Chat] = made.messages
         return chats
 
-    def _all_sizes(self) -> Mapping[str, Mapping[str, tuple[int, int]]]:
+    def _all_sizes(self) -> Mapping[str, Any]:
         from windlass.window.policies.cuts import SIZES
 
         if not self._sizes:
