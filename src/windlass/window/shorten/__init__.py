@@ -37,8 +37,6 @@ PROGRAMS: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log"}
 """Kinds that programs write."""
 CUT: Final = "Cut"
 """What is told of a text that was not said otherwise before lines were left out."""
-_IN_ROWS: Final = PROGRAMS | {"table", "listing", "search"}
-"""Kinds of which few rows of a form are shown at the beginning and at the end."""
 _FORM: Final = 1.6
 """A form is shown whole up to so many times the room."""
 _NAMED: Final = 6
@@ -102,9 +100,9 @@ def shorten(
         news=news(pieces.texts, before) if before else (),
     )
     heads = _heads(pieces, form)
-    manner = Manner(rows=kind in _IN_ROWS, output=output, heads=heads)
+    manner = Manner(output=output, heads=heads)
     lengths = [*map(len, pieces.texts)]
-    chosen = choose(lengths, room, scores, templates, manner)
+    chosen = choose(lengths, room, scores, manner)
     shown, left = marked(pieces, chosen, templates, scores.odd, starts)
     rest = "".join([pieces.texts[at] for at in left if at not in scores.plain])
     told = f"{form.told.removesuffix(', made')}, cut" if form else CUT
