@@ -76,7 +76,7 @@ _DATA_SHARE: Final = 0.2
 """Changes between letters, capitals and digits, a character, from which on a name is data."""
 _NAMES: Final[Mapping[_Kind, int]] = {
     **dict.fromkeys(_RECORDS - {"table"}, 4),
-    "listing": 6,
+    "listing": 8,
 }
 """How many times the room of a cut the names may take that it leaves out (others: once)."""
 

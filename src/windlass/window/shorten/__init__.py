@@ -39,7 +39,7 @@ CUT: Final = "Cut"
 """What is told of a text that was not said otherwise before lines were left out."""
 _FORM: Final = 1.6
 """A form is shown whole up to so many times the room."""
-_NAMED: Final = 6
+_NAMED: Final = 8
 """A listing of up to so many times the room leaves out no path: those of lines that are left out
 are told behind it, whole."""
 _TELLING: Final = 4.0
