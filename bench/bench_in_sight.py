@@ -14,27 +14,23 @@ processor's time for texts of three sizes, and of odd shapes.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import lzma
 import random
 import re
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from bench.windows.recordings import SOURCES, data_folder, load
+from bench.windows.recordings import SESSIONS, SOURCES, data_folder, load
 
 import windlass
-from windlass.importing.streams import recordings
 from windlass.messages import ToolCall
 from windlass.window.kinds import kind_of, touched
-from windlass.wire.openai import to_openai
 
 MODEL: Final = "anthropic/claude-sonnet-5-5"
 CASES: Final = Path(__file__).parent.parent / "tests/data/outputs.jsonl.xz"
@@ -97,9 +93,9 @@ def needles() -> Iterator[Output]:
 
 def real_results() -> Iterator[tuple[str, str, str, str]]:
     """Tool, arguments, task and text of the recorded results."""
-    listed = (one.messages for one in load(data_folder(), SOURCES, every=5))
-    sessions = map(_messages_of, sorted((data_folder() / "raw/agent_sessions").glob("*.gz")))
-    for chats in chain(listed, sessions):
+    folder = data_folder()
+    for one in chain(load(folder, SOURCES, every=5), load(folder, SESSIONS)):
+        chats = one.messages
         task = next((_text(chat) for chat in chats if chat["role"] == "user"), "")
         calls = {
             call["id"]: call["function"] for chat in chats for call in chat.get("tool_calls") or ()
@@ -108,13 +104,6 @@ def real_results() -> Iterator[tuple[str, str, str, str]]:
             call = calls.get(chat.get("tool_call_id"))
             if chat["role"] == "tool" and call:
                 yield call["name"], call["arguments"], task, _text(chat)
-
-
-def _messages_of(path: Path) -> Sequence[Mapping[str, Any]]:
-    with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / path.stem
-        plain.write_bytes(gzip.decompress(path.read_bytes()))
-        return [to_openai(message) for one in recordings(plain) for message in one.messages]
 
 
 def _text(chat: Mapping[str, Any]) -> str:

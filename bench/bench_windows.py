@@ -2,8 +2,8 @@
 
 Run: `python -m bench.bench_windows [CONTESTANT ...] [--source NAME ...] [--half even|odd|all]
 [--every N] [--prices NAME ...] [--check all|changed|chat] [--frontier] [--choose]
-[--json FILE]`, with WINDLASS_DATA naming the folder that holds `trajectories/*.jsonl.gz` (default
-`../shared/data`).
+[--margins] [--json FILE]`, with WINDLASS_DATA naming the folder that holds
+`trajectories/*.jsonl.gz` and `raw/` (default `../shared/data`).
 
 A contestant is `everything`, `mask:TURNS`, `windlass:PROFILE[@bound][,OPTION=VALUE...]`, or
 `langchain`, `agents`, `headroom` with their own defaults or `[:OPTION=VALUE...]` (`make peers`
@@ -28,7 +28,7 @@ from bench.windows.contestants import Contestant, make
 from bench.windows.measure import Bench, Checks, Outcome
 from bench.windows.prices import VECTORS
 from bench.windows.recordings import SOURCES, Recording, data_folder, load
-from bench.windows.table import Row, as_json, choices, frontier, row, tables
+from bench.windows.table import Row, as_json, choices, frontier, margins, row, tables
 
 from windlass.replays.call_bills import Vector
 
@@ -137,6 +137,9 @@ def main() -> int:
     parser.add_argument(
         "--choose", action="store_true", help="for each source, what the others would choose"
     )
+    parser.add_argument(
+        "--margins", action="store_true", help="each against the first, and without each source"
+    )
     parser.add_argument("--json", type=Path, help="write the table to this file as JSON")
     asked = parser.parse_args()
     if not (data_folder() / "trajectories").is_dir():
@@ -157,6 +160,8 @@ def main() -> int:
     print(frontier(rows) if asked.frontier else tables(rows))
     if asked.choose:
         print(choices(rows))
+    if asked.margins:
+        print(margins(rows))
     for name in contestants:
         told = [wrong for one in found for wrong in one.outcomes[name, vectors[0].name].problems]
         for wrong in told[: asked.problems]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import sys
@@ -16,7 +17,7 @@ from bench.windows.contestants import MaskEveryTurn, make, options_of
 from bench.windows.measure import Bench
 from bench.windows.peers.lines import serve
 from bench.windows.prices import VECTORS
-from bench.windows.recordings import Chat, read
+from bench.windows.recordings import Chat, load, read
 from bench.windows.validity import chat_problems
 
 import windlass
@@ -91,6 +92,17 @@ class TestWindlass:
         assert contexts[0].made["policy"] == {"profile": "lean", "commit": "at_once"}
         assert contexts[0].made["max_input_tokens"] == 9
 
+    def test_cuts_at_the_sizes_of_its_name(self) -> None:
+        text = "\n".join(f"dock {at} is open" for at in range(180))
+        task = user("Go on. " * 1_000)
+        chats = [task, calls("1", command="./run.sh"), result("1", text)]
+        lengths = []
+        for name in ("windlass:default", "windlass:default,cut.command=200/100"):
+            one = make(name, ANTHROPIC)
+            one.begin(RUN)
+            lengths.append(len(str(one.window(chats, 0)[-1]["content"])))
+        assert lengths[1] < 700 < lengths[0]
+
     def test_is_told_each_message_once(self, contexts: list[Planned]) -> None:
         Bench(RUN).run(make("windlass:", ANTHROPIC))
         assert contexts[0].given == list(RUN.messages[:5])
@@ -151,6 +163,24 @@ class TestRecordings:
         ]
         told = {"id": "s/1", "messages": [user("go")], "argument_sources": rows}
         assert read(told, "s").used == {1: ("17",)}
+
+    def test_sessions_of_people_are_recordings_of_chats(self, tmp_path: Path) -> None:
+        said = ({"role": "user", "content": "go"}, {"role": "assistant", "content": "Done."})
+        lines = [
+            {"type": chat["role"], "uuid": str(at), "sessionId": "s", "message": chat}
+            for at, chat in enumerate(said)
+        ]
+        folder = tmp_path / "raw/agent_sessions"
+        folder.mkdir(parents=True)
+        text = "\n".join(map(json.dumps, lines)).encode()
+        (folder / "one__claude__1.jsonl.gz").write_bytes(gzip.compress(text))
+        (folder / "one__codex__1.jsonl.gz").write_bytes(gzip.compress(text))
+        (one,) = load(tmp_path, ["sessions_claude"])
+        assert one.source == "sessions_claude"
+        assert [(chat["role"], chat["content"]) for chat in one.messages] == [
+            ("user", "go"),
+            ("assistant", "Done."),
+        ]
 
     def test_each_assistant_message_but_the_first_is_a_call(self) -> None:
         assert RUN.calls == (3, 5)

@@ -14,7 +14,7 @@ from bench.windows.prices import VECTORS
 from bench.windows.recordings import Chat
 from bench.windows.signed import KEY
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
-from bench.windows.table import choices, frontier, mean, row
+from bench.windows.table import choices, frontier, margins, mean, row
 from bench.windows.validity import Validity, chat_problems
 
 from tests.support.bench_windows import RUN, calls, recording, result, user
@@ -336,6 +336,24 @@ class TestAContestantOnARecording:
         assert (of_a.split()[0], of_a.split()[-1]) == ("a", "dear")
         assert of_b.split()[:2] == ["b", "0.9700"]
         assert of_b.split()[-1] == "cheap"
+
+    def test_margins_name_the_source_that_carries_a_difference(self) -> None:
+        one = row("", "none", "", [Bench(RUN).run(Everything())["none"]])
+        rows = [
+            replace(one, contestant=name, source=source, total=total, lines=lines)
+            for name, source, total, lines in (
+                ("base", "a", 0.80, 1.0),
+                ("base", "b", 0.50, 1.0),
+                ("base", "c", 0.40, 1.0),
+                ("other", "a", 0.81, 1.0),
+                ("other", "b", 0.51, 0.99),
+                ("other", "c", 0.35, 1.0),
+            )
+        ]
+        _, said, *_ = margins(rows).splitlines()
+        name, _, whole, least, most, _, lines, *carried = said.split()
+        assert (name, whole, least, most, lines) == ("other", "-1.00", "-2.00", "1.00", "-0.010")
+        assert carried == ["c", "-5.00", "carried"]
 
 
 class TestBoundThinking:

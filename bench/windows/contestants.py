@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
+from unittest.mock import patch
 
 from bench.windows.peer import Peer
 from bench.windows.recordings import Chat, Recording
@@ -26,6 +27,7 @@ BOUND: Final = "anthropic/claude-opus-5-5"
 """A model that takes signed thinking whatever stands before it, and one that does not."""
 
 
+_CUT: Final = "cut."
 _OF_CONTEXT: Final = ("model", "max_input_tokens", "recall", "way_back")
 
 
@@ -120,8 +122,9 @@ class Windlass:
 
     Options are settings of the policy, but `model`, `max_input_tokens`, `recall`, `way_back` (all
     handed to `windlass.Context`) and `tools` (true: it is told the recording's tools). Unless told
-    otherwise a reference is way back enough: what is fetched again is on the bill. A profile with
-    `@bound` behind it is that for a model which binds signed thinking.
+    otherwise a reference is way back enough: what is fetched again is on the bill. `cut.KIND` is
+    above how many tokens results of a kind are cut, and how many they keep: `500/350`. A profile
+    with `@bound` behind it is that for a model which binds signed thinking.
     """
 
     def __init__(self, profile: str, options: dict[str, Any], vector: Vector) -> None:
@@ -138,6 +141,11 @@ class Windlass:
             self._keywords.setdefault("way_back", "")
         self._keywords.setdefault("model", BOUND if bound else UNBOUND)
         self._tools = options.pop("tools", False)
+        cuts = {name: options.pop(name) for name in list(options) if name.startswith(_CUT)}
+        self._sizes: dict[Any, tuple[int, int]] = {}
+        for name, size in cuts.items():
+            above, _, keep = str(size).partition("/")
+            self._sizes[name.removeprefix(_CUT)] = int(above), int(keep)
         profile = profile or "default"
         self._policy = {"profile": profile, **options} if options else profile
         self._vector = vector
@@ -169,10 +177,18 @@ class Windlass:
         """Append what is new; the window's messages."""
         for chat in messages[new_from:]:
             self.context.append(chat)
-        made = self.context.window()
+        with patch.dict("windlass.window.policies.cuts.SIZES", self._all_sizes()):
+            made = self.context.window()
         self.marks = [at for at, _ in made.breakpoints if at >= 0]
         chats: list[Chat] = made.messages
         return chats
+
+    def _all_sizes(self) -> Mapping[str, Any]:
+        from windlass.window.policies.cuts import SIZES
+
+        if not self._sizes:
+            return {}
+        return {cut: {**sizes, **self._sizes} for cut, sizes in SIZES.items()}
 
     def close(self) -> None:
         """Nothing to end."""

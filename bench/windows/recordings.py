@@ -1,6 +1,6 @@
-"""Recorded agent runs as files give them: gzipped JSON lines of OpenAI chat messages.
+"""Recorded agent runs as OpenAI chat messages: of gzipped JSON lines, and sessions of people.
 
-Knows the format and which recordings a run asked for; nothing of prices or needs.
+Knows the formats and which recordings a run asked for; nothing of prices or needs.
 """
 
 from __future__ import annotations
@@ -8,10 +8,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
+
+from windlass.importing.streams import recordings
+from windlass.wire.openai import to_openai
 
 Chat: TypeAlias = dict[str, Any]
 """One message in OpenAI chat form."""
@@ -30,6 +35,9 @@ SOURCES: Final = (
     "swe_agent",
 )
 """The eight sources whose mean is reported."""
+
+SESSIONS: Final = {"sessions_claude": "*__claude__*.gz", "sessions_codex": "*__codex__*.gz"}
+"""Sessions of people at work, and which files of `raw/agent_sessions` hold them."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +70,28 @@ def data_folder() -> Path:
 def load(
     folder: Path, sources: Iterable[str] = SOURCES, half: Half = "all", every: int = 1
 ) -> Iterator[Recording]:
-    """The recordings of `folder`/trajectories, file by file, each `every`-th of the half."""
+    """The recordings of the sources in a folder, file by file, each `every`-th of the half."""
+    first, step = {"all": (0, 1), "even": (0, 2), "odd": (1, 2)}[half]
     for source in sources:
-        first, step = {"all": (0, 1), "even": (0, 2), "odd": (1, 2)}[half]
-        with gzip.open(folder / "trajectories" / f"{source}.jsonl.gz", "rt", encoding="utf-8") as f:
-            for place, line in enumerate(f):
-                if place % step == first % step and (place - first) // step % every == 0:
-                    yield read(json.loads(line), source)
+        told = sessions(folder, source) if source in SESSIONS else _lines(folder, source)
+        yield from islice(told, first, None, step * every)
+
+
+def _lines(folder: Path, source: str) -> Iterator[Recording]:
+    with gzip.open(folder / "trajectories" / f"{source}.jsonl.gz", "rt", encoding="utf-8") as f:
+        for line in f:
+            yield read(json.loads(line), source)
+
+
+def sessions(folder: Path, source: str) -> Iterator[Recording]:
+    """The recordings of `raw/agent_sessions`; those of subagents are recordings of their own."""
+    for path in sorted((folder / "raw/agent_sessions").glob(SESSIONS[source])):
+        with tempfile.TemporaryDirectory() as place:
+            plain = Path(place) / path.stem
+            plain.write_bytes(gzip.decompress(path.read_bytes()))
+            for number, one in enumerate(recordings(plain)):
+                messages = tuple(map(to_openai, one.messages))
+                yield Recording(f"{path.stem} {number}", source, messages)
 
 
 def read(told: Mapping[str, Any], source: str) -> Recording:

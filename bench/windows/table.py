@@ -236,6 +236,35 @@ def _falls_short(rows: Sequence[Row]) -> tuple[float, float]:
     return round(short, 4), sum(one.strict for one in rows)
 
 
+def margins(rows: Sequence[Row]) -> str:
+    """What each contestant's total is more than the first one's, in points, over the sources.
+
+    Beside the mean of all stand the least and the most that it is without one of them, and the
+    source without which it changes most; `carried`: without that one it is of the other sign.
+    """
+    first = rows[0].contestant
+    said = [
+        f"{'points more than ' + first:56} mean  least   most values  lines  changes most without"
+    ]
+    for vector in dict.fromkeys(one.vector for one in rows):
+        of = {(one.contestant, one.source): one for one in rows if one.vector == vector}
+        sources = list(dict.fromkeys(one.source for one in rows))
+        for name in list(dict.fromkeys(one.contestant for one in rows))[1:]:
+            pairs = [(of[name, source], of[first, source]) for source in sources]
+            more = [100 * (one.total - base.total) for one, base in pairs]
+            whole = statistics.mean(more)
+            left = [(sum(more) - one) / max(1, len(more) - 1) for one in more]
+            most = max(range(len(left)), key=lambda at: abs(left[at] - whole))
+            carried = " carried" if whole * left[most] < 0 else ""
+            values = min(one.values - base.values for one, base in pairs)
+            lines = min(one.lines - base.lines for one, base in pairs)
+            said.append(
+                f"{name:50} {vector[-5:]:>5} {whole:5.2f} {min(left):6.2f} {max(left):6.2f}"
+                f" {values:6.3f} {lines:6.3f}  {sources[most]} {more[most]:+.2f}{carried}"
+            )
+    return "\n".join([*said, ""])
+
+
 def _better(one: Row, other: Row) -> bool:
     mine, theirs = ((-it.total, it.values, it.lines) for it in (one, other))
     return mine != theirs and all(a >= b for a, b in zip(mine, theirs, strict=True))

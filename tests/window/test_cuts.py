@@ -161,12 +161,19 @@ class TestWhatStays:
         assert "13:    lift(52, crane_of(3))" in text
         assert "[The hits by file, made from" in text
 
-    def test_a_list_of_paths_names_each_folder_once(self) -> None:
-        paths = [f"src/harbor/dock_{at // 30}/crane_{at}.py" for at in range(120)]
+    def test_a_long_list_of_paths_names_each_folder_once(self) -> None:
+        paths = [f"src/harbor/terminal/north/dock_{at // 60}/c{at}.py" for at in range(300)]
         text = shown(("bash", {"command": "find src -name '*.py'"}, "\n".join(paths))).text
-        assert text.startswith("[120 paths by folder]\nsrc/harbor/dock_0/: crane_0.py crane_1.py")
+        assert text.startswith(
+            "[300 paths by folder]\nsrc/harbor/terminal/north/dock_0/: c0.py c1.py"
+        )
         assert all(path.rpartition("/")[2] in text for path in paths)
         assert len(text) < 0.5 * len("\n".join(paths))
+
+    def test_a_shorter_one_tells_each_path_whole(self) -> None:
+        paths = [f"src/harbor/dock_{at // 30}/crane_{at}.py" for at in range(200)]
+        text = shown(("bash", {"command": "find src -name '*.py'"}, "\n".join(paths))).text
+        assert all(path in text for path in paths)
 
     def test_a_diff_keeps_its_changes_and_loses_unchanged_lines(self) -> None:
         hunks = [

@@ -32,6 +32,11 @@ def bash(command: str) -> ToolCall:
     return call("bash", command=command)
 
 
+NUMBERED = "\n".join(f"{at}: line" for at in range(1, 20))
+BUILT = "Collecting a\nDownloading a-1.0.tar.gz\nInstalling a\n" * 20
+NODES = 'uid=1_0 RootWebArea "Harbour"\n  uid=1_1 link "Tides"\n  uid=1_2 button "Go"'
+
+
 class TestKindOf:
     @pytest.mark.parametrize(
         ("made", "text", "kind"),
@@ -54,6 +59,21 @@ class TestKindOf:
             (bash("python run.py"), '{"a": 1}', "command"),
             (bash("python run.py"), "diff --git a b", "diff"),
             (call("submit", command="ls -F"), "a/\nb/", "listing"),
+            (call("write_stdin", session_id=1, chars=""), NUMBERED, "command"),
+            (call("TaskOutput", task_id="b1"), "<status>done</status>\n<a>\n<b>", "command"),
+            (call("read_process_output", pid=7), "a\nb c\nd", "command"),
+            (call("mcp__ide__getTerminalOutput", id=1), BUILT, "build"),
+            (call("start_process", command="cat a.py"), "x", "file"),
+            (call("execute_in_terminal", command="npm test"), "x", "test"),
+            (call("list_console_messages"), "10:00:00 a\n10:00:01 b\n10:00:02 c", "log"),
+            (call("process_refund", order="#1"), "Refunded.", "text"),
+            (call("computer", action="screenshot"), "screen 1280 x 800", "page"),
+            (call("mcp__playwright__browser_click", ref="e3"), NUMBERED, "page"),
+            (call("mcp__chrome-devtools__take_snapshot"), NODES, "page"),
+            (call("puppeteer_evaluate", script="cat(x)"), "x", "page"),
+            (call("click", command="Click [33]"), "[0]: a", "page"),
+            (call("browser_network_requests"), '[{"url": "/a"}]', "json"),
+            (call("mcp__browser__read_file", path="a"), "x", "file"),
             (None, "diff --git a/x b/x\n", "diff"),
             (None, "words and more words", "text"),
         ],

@@ -80,6 +80,12 @@ def test_few_of_them_and_files_stay_letter_for_letter() -> None:
     assert shown(LOG, name="read_file").text == LOG
 
 
+def test_those_among_many_other_lines_stay_beside_them() -> None:
+    blocks = [f"to_snake('A{at}') = 'a{at}'\nExpected: 'a{at}'\nPASS\n" for at in range(40)]
+    text = "\n".join(blocks)
+    assert shown(text).text == text
+
+
 def test_what_is_cut_is_not_cut_again() -> None:
     lines = [f"tests/test_{at % 40}.py::test_{at} PASSED" for at in range(400)]
     text = shown("\n".join([*lines, FAILED, SUMMARY])).text

@@ -164,3 +164,29 @@ def test_telling_lines_are_those_that_are_like_no_others() -> None:
     lines = [f"copied file {at} of 90" for at in range(90)]
     lines[50] = "zápis selhal: FT-90817"
     assert telling_lines("\n".join(lines), 200) == lines[50]
+
+
+def test_a_changed_line_of_a_cut_diff_stands_under_the_head_of_its_hunk() -> None:
+    hunks = [
+        f"@@ -{at} +{at} @@ func Crane{at}() {{\n-\tlift({at}, load, nil)\n+\tlift({at}, load, err)"
+        for at in range(10, 2_000, 10)
+    ]
+    text = "\n".join(["diff --git a/m.go b/m.go", "--- a/m.go", "+++ b/m.go", *hunks])
+    lines = shorten(text, 2_000, RequestTexts("lift(1270"), kind="diff").text.split("\n")
+    changed = [at for at, line in enumerate(lines) if line.startswith(("-\tlift", "+\tlift"))]
+    assert len(changed) > 20
+    for at in changed:
+        number = re.findall(r"\d+", lines[at])[0]
+        heads = [line for line in lines[:at] if line.startswith("@@")]
+        assert heads[-1] == f"@@ -{number} +{number} @@ func Crane{number}() {{"
+
+
+def test_lines_of_brackets_alone_take_no_room_from_others() -> None:
+    signs = ("}", "},", "]", "],", "})", "});", "{", "[", "}}", "]]", "({", "->", "--", "==")
+    lines = [f"gate {at} opens at {at * 7} ms" for at in range(280)]
+    for at, sign in enumerate(signs, 1):
+        lines[at * 19] = sign
+        lines[at * 19 - 9] = f"crane {at}: held by {['wind', 'tide', 'fog', 'ice'][at % 4]}, waits"
+    made = shorten("\n".join(lines), 900, RequestTexts(), kind="command").text.split("\n")
+    assert len({*signs} & {*made}) < 3  # those at the ends
+    assert sum(line.startswith("crane") for line in made) > 10

@@ -132,7 +132,7 @@ _NAMES: Final[tuple[tuple[_Tool, str], ...]] = (
         """bash shell sh run_command execute_command run_shell_command sandbox_run terminal
         run_terminal_cmd exec exec_command execute_bash local_shell""",
     ),
-    (_CODE, "python run_python execute_python ipython run_code execute_code bashoutput"),
+    (_CODE, "python run_python execute_python ipython run_code execute_code"),
     (_API, "webfetch web_fetch fetch fetch_url http_get http_request call_api get_webpage"),
     (_TABLE, "run_sql sql execute_sql read_query run_query query_database"),
 )
@@ -142,6 +142,18 @@ _TOOLS: Final[Mapping[str, _Tool]] = {
 _JOINT: Final = re.compile(r"__|\.|/|:")
 _SHELLS: Final = re.compile(r"bash|shell|terminal|exec|command|cmd|ssh|console")
 """Found in the name of a tool that is not known and runs shell commands."""
+_PROCESSES: Final = re.compile(
+    r"bash|shell|terminal|exec(?:ute)?_|command|cmd|ssh|console|std(?:in|out|err)|task_?output"
+    r"|(?:process(?:es)?|kernel|interpreter|pane)(?:_(?:output|logs?))?$"
+)
+"""Found in the name of a tool that is not known and shows what a program prints."""
+_SCREENS: Final = re.compile(
+    r"browser|playwright|puppeteer|chrome|computer|screen|snapshot|(?:^|_)(?:click|scroll|hover"
+    r"|navigate|dom|(?:get|read|view)_page)(?:_|$)"
+)
+"""Found in the name of such a tool, or of its server, that shows a page or a screen."""
+_SHAPED: Final[frozenset[Kind]] = frozenset({"json", "diff", "log", "command"})
+"""Looks that tell more of a result than that a program or a page shows it."""
 _SQL: Final = ("sql", "query", "statement")
 _SQL_READS: Final = re.compile(
     r"\s*\(*\s*(?:select|with|show|describe|desc|explain|values)\b", re.IGNORECASE
@@ -172,7 +184,7 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
     if shell is not None:
         return _of_shell(shell, command_in(arguments_of(call)), text)
     if tool is None:
-        return "file" if facts is not None and facts.writes else look_of(text)
+        return "file" if facts is not None and facts.writes else _of_machine(call.name, text)
     if tool.kind == "file" and tool.reads:
         return "file"
     if tool.kind == "command":
@@ -182,6 +194,23 @@ def kind_of(call: ToolCall | None, text: str, facts: Facts | None = None) -> Kin
     looks = look_of(text)
     alike = tool.kind in ("api", "table", "search") and looks in ("json", "text", "table", "log")
     return tool.kind if alike else looks
+
+
+def _of_machine(name: str, text: str) -> Kind:
+    """What a tool shows that is not known: no file, where a program or a page shows it."""
+    looks = look_of(text)
+    if looks in _SHAPED:
+        return looks
+    if not _PROCESSES.search(plain_name(name)):
+        return "page" if _shows_screen(name) else looks
+    if looks not in ("file", "text", "page"):
+        return looks
+    return "diff" if _is_mostly_diff(text) else "build" if builds(text) else "command"
+
+
+@lru_cache(maxsize=512)
+def _shows_screen(name: str) -> bool:
+    return bool(_SCREENS.search(name.casefold().replace("-", "_")))
 
 
 def _of_shell(shell: Shell, command: str, text: str) -> Kind:
@@ -344,7 +373,7 @@ def builds(text: str) -> bool:
 
 def _shell(call: ToolCall, tool: _Tool | None) -> Shell | None:
     """The shell command that a call runs, if it runs one."""
-    if tool is not None and not tool.is_shell and tool.kind != "listing":
+    if _shows_screen(call.name) if tool is None else not (tool.is_shell or tool.kind == "listing"):
         return None
     arguments = arguments_of(call)
     command = command_in(arguments)

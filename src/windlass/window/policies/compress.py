@@ -41,6 +41,9 @@ _ERROR_CHARS: Final = 1_000
 _K: Final = 1_000
 _PASSED: Final = re.compile(r"\b(?:PASS|PASSED|ok|OK)\b|[✓✔√]")
 """What lines of tests that passed have, whatever their runner."""
+_PASSED_SHARE: Final = 0.5
+"""The share of lines from which on they are counted: few, scattered among others, are near them
+for a reason."""
 _OUTPUT: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log", "text"})
 """Kinds that may be the output of a test runner."""
 _BACK_CHARS: Final = 200
@@ -153,7 +156,7 @@ class Compress:
         if len(passed) < least or pending.kind(at, text) not in _OUTPUT:
             return part
         passed &= alike_lines(text, asked_for(pending, at))
-        if len(passed) < least:
+        if len(passed) < max(least, _PASSED_SHARE * len(lines)):
             return part
         first = min(passed)
         count = f"{len(passed)} of {len(lines)} lines left out: tests that passed"

@@ -34,7 +34,7 @@ Cut: TypeAlias = Literal["mild", "firm"]
 REASON: Final = "a long result, cut to what was asked for"
 _Kind: TypeAlias = Kind | Literal["edit"]
 """An edit is what a tool shows of a file that it changed."""
-_SIZES: Final[Mapping[Cut, Mapping[_Kind, tuple[int, int]]]] = {
+SIZES: Final[Mapping[Cut, Mapping[_Kind, tuple[int, int]]]] = {
     "mild": {
         **dict.fromkeys(("json", "api"), (1_000, 1_000)),
         **dict.fromkeys(("command", "log", "table", "page"), (1_000, 700)),
@@ -65,6 +65,7 @@ _MOST_LOST: Final = 5_000
 _FIRST_CELL: Final = re.compile(r"^[|\s]*([^,|\t\n]{1,200})", re.MULTILINE)
 _UNUSED: Final = re.compile(
     r"\W*\d{4}-\d\d-\d\d[T_ ]?\d\d:?\d\d.*|\W*\d\d?:\d\d(?::\d\d.*)?[ap]?m?"  # moments
+    r"|u[0-9a-f]{4}"  # escapes
     r"|v?\d+(?:\.\d+)+(?:[-+~.]\w[\w.+~-]*)?|[A-Za-z][\w-]*[-@]v?\d+\.\d+\.[\w.+~-]*"  # versions
     r"|(?=\S*[a-z])(?=\S*[A-Z])(?=\S*\d)[\w+/-]{24,}={0,2}"  # pieces of data, told by `_is_data`
 )
@@ -75,7 +76,7 @@ _DATA_SHARE: Final = 0.2
 """Changes between letters, capitals and digits, a character, from which on a name is data."""
 _NAMES: Final[Mapping[_Kind, int]] = {
     **dict.fromkeys(_RECORDS - {"table"}, 4),
-    "listing": 6,
+    "listing": 8,
 }
 """How many times the room of a cut the names may take that it leaves out (others: once)."""
 
@@ -89,7 +90,7 @@ class Cuts:
 
     @property
     def _least(self) -> int:
-        return CHARS_A_TOKEN * min(above for above, _ in _SIZES[self.cuts].values())
+        return CHARS_A_TOKEN * min(above for above, _ in SIZES[self.cuts].values())
 
     def propose(self, pending: PendingEdits) -> Iterable[Proposal]:
         """The new results that are longer than their kind may be, each in its cut form."""
@@ -110,7 +111,7 @@ class Cuts:
             return part
         text = part.text
         kind = self._kind(pending, at, text)
-        above, keep = _SIZES[self.cuts].get(kind, (0, 0))
+        above, keep = SIZES[self.cuts].get(kind, (0, 0))
         if not above or len(text) <= above * CHARS_A_TOKEN:
             return part
         room = keep * CHARS_A_TOKEN

@@ -37,10 +37,11 @@ PROGRAMS: Final[frozenset[Kind]] = frozenset({"command", "test", "build", "log"}
 """Kinds that programs write."""
 CUT: Final = "Cut"
 """What is told of a text that was not said otherwise before lines were left out."""
-_IN_ROWS: Final = PROGRAMS | {"table", "listing", "search"}
-"""Kinds of which few rows of a form are shown at the beginning and at the end."""
 _FORM: Final = 1.6
 """A form is shown whole up to so many times the room."""
+_NAMED: Final = 8
+"""A listing of up to so many times the room leaves out no path: those of lines that are left out
+are told behind it, whole."""
 _TELLING: Final = 4.0
 """What a line is worth that is told where others are only counted."""
 _CONTEXTS: Final = (1, 0)
@@ -80,7 +81,7 @@ def shorten(
         before: The lines that the same command printed the last time.
     """
     form: Form | None = None
-    for form in _forms(text, kind):
+    for form in _forms(text, kind, room):
         whole = "\n".join(form.lines)
         if len(whole) <= _FORM * room:
             return Shortened(whole, told=form.told)
@@ -94,15 +95,14 @@ def shorten(
         pieces,
         templates,
         asked,
-        output=output,
         worth=_at_pieces(pieces, form.worth) if form else None,
         share=form.share if form else 1.0,
         news=news(pieces.texts, before) if before else (),
     )
     heads = _heads(pieces, form)
-    manner = Manner(rows=kind in _IN_ROWS, output=output, heads=heads)
+    manner = Manner(output=output, heads=heads)
     lengths = [*map(len, pieces.texts)]
-    chosen = choose(lengths, room, scores, templates, manner)
+    chosen = choose(lengths, room, scores, manner)
     shown, left = marked(pieces, chosen, templates, scores.odd, starts)
     rest = "".join([pieces.texts[at] for at in left if at not in scores.plain])
     told = f"{form.told.removesuffix(', made')}, cut" if form else CUT
@@ -116,7 +116,7 @@ def alike_lines(text: str, asked: RequestTexts) -> frozenset[int]:
     """
     pieces = Pieces(text)
     templates = Templates(pieces.texts)
-    scores = scores_of(pieces, templates, RequestTexts(), output=True)
+    scores = scores_of(pieces, templates, RequestTexts())
     odd = {at for at in scores.odd if scores.own[at] >= _TELLING}
     alike = {at for rows in templates.rows.values() for at in rows} - odd - pieces.skipped
     named = named_places(templates, asked)
@@ -133,7 +133,7 @@ def telling_lines(text: str, room: int) -> str:
     long for it is left out.
     """
     pieces = Pieces(text)
-    scores = scores_of(pieces, Templates(pieces.texts), RequestTexts(), output=True)
+    scores = scores_of(pieces, Templates(pieces.texts), RequestTexts())
     ranked = sorted(scores.odd, key=lambda at: (-scores.own[at], at))
     kept: dict[int, str] = {}
     for at in ranked:
@@ -144,7 +144,7 @@ def telling_lines(text: str, room: int) -> str:
     return "\n".join([kept[at] for at in sorted(kept)])
 
 
-def _forms(text: str, kind: Kind) -> Iterator[Form]:
+def _forms(text: str, kind: Kind, room: int) -> Iterator[Form]:
     """The shorter ways to say a text without loss, the first that fits is taken."""
     if may_refer(text):
         return  # what a reference stands for is no line of a hunk
@@ -154,7 +154,8 @@ def _forms(text: str, kind: Kind) -> Iterator[Form]:
             if form is not None:
                 yield form
         return
-    form = by_folder(text) if kind != "file" else None
+    is_long = kind != "listing" or len(text) > _NAMED * room
+    form = by_folder(text) if kind != "file" and is_long else None
     form = form or by_file(text)
     if form is not None:
         yield form

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from windlass.window.shorten._scores import Scores
-from windlass.window.shorten._templates import Templates
 
 _TOP: Final = 0.08
 _END: Final = 0.12
 """Shares of the room for the first and for the last pieces."""
-_ROWS: Final = 2
-"""Rows of a frequent form among the first pieces, and among the last."""
 _LEAST: Final = 1.2
 """What a piece is worth that is chosen for itself."""
 _LONG: Final = 0.004
@@ -34,23 +30,19 @@ _GAP_CHARS: Final = 70
 class Manner:
     """How pieces of a kind of text are chosen.
 
-    `rows`: few rows of a form are its first and last pieces. `output`: a program wrote it.
-    `heads`: without which piece another says nothing.
+    `output`: a program wrote it. `heads`: without which piece another says nothing.
     """
 
-    rows: bool = False
     output: bool = False
     heads: Mapping[int, int] | None = None
 
 
-def choose(
-    lengths: Sequence[int], room: int, scores: Scores, templates: Templates, manner: Manner
-) -> set[int]:
+def choose(lengths: Sequence[int], room: int, scores: Scores, manner: Manner) -> set[int]:
     """The pieces that stay, within `room` characters."""
     choice = _Choice(lengths, room, scores.plain, manner)
     number = len(lengths)
     for places, share in ((range(number), _TOP), (range(number - 1, -1, -1), _END)):
-        choice.run(places, share, templates)
+        choice.run(places, share)
     ranked = [at for at, score in enumerate(scores.all) if score >= _LEAST]
     ranked.sort(key=lambda at: (_LONG * lengths[at] - scores.all[at], at))
     choice.fill(ranked)
@@ -71,19 +63,12 @@ class _Choice:
         self._room = self._left = room
         self._plain = plain
         self._plain_left = room * (_PLAIN_OUTPUT if manner.output else _PLAIN)
-        self._manner = manner
         self._heads = manner.heads or {}
 
-    def run(self, places: Iterable[int], share: float, templates: Templates) -> None:
+    def run(self, places: Iterable[int], share: float) -> None:
         """Take the places in their order, until one does not fit into this share of the room."""
         floor = self._left - int(self._room * share)
-        met: Counter[str] = Counter()
         for at in places:
-            key = templates.keys[at]
-            if self._manner.rows and key in templates.rows:
-                met[key] += 1
-                if met[key] > _ROWS:
-                    continue
             if at not in self.chosen and not self._take(at, floor, mark=0):
                 break
 

@@ -51,7 +51,7 @@ def with_context(text: str, most: int) -> Form | None:
     if not writer.shorter:
         return None
     told = f"The diff with {_TOLD.get(most, f'{most} unchanged lines')}, made"
-    return Form(writer.lines, told, writer.starts, writer.worth, share=_SHARE)
+    return Form(writer.lines, told, writer.starts, writer.worth, writer.heads, _SHARE)
 
 
 def _hunk_end(lines: Sequence[str], at: int, old: int, new: int) -> int:
@@ -83,6 +83,7 @@ class _Writer:
         self.lines: list[str] = []
         self.starts: list[int] = []
         self.worth: dict[int, float] = {}
+        self.heads: dict[int, int] = {}
         self.shorter = False
         self._most = most
 
@@ -150,6 +151,7 @@ class _Writer:
             come = sum([line[:1] in ("", " ", "+") for line in part])
             if part:
                 head = f"@@ -{_range(old, gone)} +{_range(new, come)} @@{title}"
+                said_at = len(self.lines)
                 self._add(head, first if first > at + 1 else at, _HUNK_HEAD)
                 title = ""
                 for line, number in zip(part, range(first, place), strict=True):
@@ -158,6 +160,7 @@ class _Writer:
                     worth = _CHANGE if not distance else _CONTEXT[0] - _CONTEXT[1] * distance
                     worth += _BEGINS * (not distance and begins <= _BEGINNING)
                     worth = worth if line[:1] in _SIGNS else _FOREIGN
+                    self.heads[len(self.lines)] = said_at
                     self._add(line, number, worth)
             old, new = old + gone, new + come
             while place < end and near[place - at - 1] < 0:

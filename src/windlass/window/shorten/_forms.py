@@ -17,6 +17,8 @@ _HITS: Final = 8
 _HIT_SHARE: Final = 0.7
 _HIT_SAVING: Final = 0.1
 _HIT: Final = re.compile(r"((?:[A-Za-z]:)?[^:\n]{0,300}[^\W\d][^:\n]{0,300}):(\d{1,9}:.*)")
+_PLACE: Final = re.compile(r":\d{1,9}:")
+"""What stands in every hit, and is found sooner."""
 _BESIDE: Final = re.compile(r"-(\d{1,9}-.*)")
 """What stands behind the path of a line beside a hit."""
 _OF_FILE: Final = 6.0
@@ -50,6 +52,8 @@ def by_folder(text: str) -> Form | None:
     """A list of paths with each folder said once; None: it is no such list, or no shorter so."""
     lines = text.split("\n")
     said = [line for line in lines if line.strip()]
+    if sum(["/" in line for line in said]) < _PATH_SHARE * _FOLDER_SHARE * len(said):
+        return None
     paths = [line for line in said if _PATH.fullmatch(line.rstrip())]
     if len(said) < _PATHS or len(paths) < _PATH_SHARE * len(said):
         return None
@@ -71,7 +75,7 @@ def by_folder(text: str) -> Form | None:
 def by_file(text: str) -> Form | None:
     """Hits of a search with each path said once; None: it has no such lines, or is no shorter."""
     lines = text.split("\n")
-    hits = [_HIT.fullmatch(line) for line in lines]
+    hits = [_HIT.fullmatch(line) if _PLACE.search(line) else None for line in lines]
     paths = {hit[1] for hit in hits if hit}
     number = sum([hit is not None for hit in hits])
     filled = sum([bool(line.strip()) and line != "--" for line in lines])

@@ -115,6 +115,8 @@ def _far(values: Sequence[str], unit: int, few: float) -> Sequence[float]:
 
 def _number(text: str) -> float:
     """The value of a number with points or commas, whichever it has last."""
+    if text.isdecimal():
+        return float(text)
     plain = text.replace(",", ".")
     whole, point, rest = plain.rpartition(".")
     value = float(f"{whole.replace('.', '')}{point}{rest}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -11,16 +10,10 @@ from windlass.window.shorten._asked import RequestTexts, nearness
 from windlass.window.shorten._pieces import Pieces
 from windlass.window.shorten._rarity import bits_of
 from windlass.window.shorten._severity import HARD, severity_of
-from windlass.window.shorten._templates import FREQUENT, Templates
+from windlass.window.shorten._templates import Templates
 
-NEAR: Final = 1.2
+NEAR: Final = 0.8
 """What a word of the request counts beside a bit."""
-_FIRST_OF_FORM: Final = 1.2
-_DEFINED: Final = re.compile(
-    r"\s*(?:export |public |private |static |async |pub(?:\(\w+\))? )*"
-    r"(?:def|class|function|fn|struct|enum|interface|trait|impl|type|module|package)\s+\w"
-    r"|#{1,6} \S|(?:CREATE|create) (?:TABLE|table)"
-)
 _STRONG: Final = 4.0
 """From here on a piece is worth something for those beside it."""
 _BEHIND: Final = (6, 0.375, 0.82)
@@ -54,7 +47,6 @@ def scores_of(
     templates: Templates,
     asked: RequestTexts,
     *,
-    output: bool = False,
     worth: Mapping[int, float] | None = None,
     share: float = 1.0,
     news: Sequence[int] = (),
@@ -65,7 +57,6 @@ def scores_of(
         pieces: The pieces.
         templates: Their forms.
         asked: What the text was asked for with.
-        output: Whether a program wrote it: it defines nothing then.
         worth: What pieces are worth by their place in a form (a diff, hits of a search); they are
             not plain.
         share: What of the surprise counts.
@@ -75,22 +66,17 @@ def scores_of(
     bits = bits_of(texts, templates)
     for at in news:
         bits[at] = max(bits[at], CHANGED)
-    severity, hard = severity_of(texts, templates, bits)
+    severity, hard = severity_of(texts, templates)
     near = nearness(templates, asked)
     own = [share * one + NEAR * q for one, q in zip(bits, near, strict=True)]
     for at, points in severity.items():
         own[at] += points * share * share  # in code the words are names
     for at, points in (worth or {}).items():
         own[at] += points
-    for rows in templates.rows.values():
-        if len(rows) > FREQUENT:
-            own[rows[0]] += _FIRST_OF_FORM
-    if not output:
-        for at, text in enumerate(texts):
-            if _DEFINED.match(text):
-                own[at] += 1
     runs = pieces.equal | pieces.skipped
-    for at in runs:
+    # A line of brackets alone is of a rare form, and says nothing.
+    bare = {at for at, text in enumerate(texts) if not any(map(str.isalnum, text))}
+    for at in runs | (bare - hard - (worth or {}).keys()):
         own[at] = bits[at] = 0.0
     late = {at for rows in templates.rows.values() for at in rows[_PLAIN_ROWS:]}
     plain = {

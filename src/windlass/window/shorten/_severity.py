@@ -40,25 +40,9 @@ _NONE: Final = re.compile(
     r"|exceptions?|unreachable|conflicts?|rejected)['\"]?\s*[:=]\s*(?:0(?![\d.])|none|null|false)",
     re.IGNORECASE,
 )
-_FRONT: Final = re.compile(
-    r"\s*(?:E  |FAILED|ERROR|FAIL|--- FAIL|not ok\b|error\b|fatal\b|panic\b|Caused by|Traceback"
-    r"|[^\s:]+[:(]\d[\d:,)]*:?\s+(?:fatal )?error\b)"
-)
-"""How lines begin that say what went wrong."""
 HARD: Final = 5.0
 _BOTH: Final = 2.5
 _SOFT_POINTS: Final = 1.5
-_AT_FRONT: Final = 2.0
-_MANY: Final = 6
-"""More lines than these report: the first and the last of them count more."""
-_FIRST: Final = (3, 2.0)
-_LAST: Final = (2, 1.5)
-_ALIKE: Final = 0.2
-_FIRST_ALIKE: Final = 0.5
-"""What is left in a frequent form, and what its first and last lines get on top."""
-_PLAIN_BITS: Final = 2.0
-
-
 _FAILS: Final = "fails"
 _WARNS: Final = "warns"
 _MAY_FAIL: Final = "may fail"
@@ -79,7 +63,7 @@ def _said_by(token: str) -> str:
 
 
 def severity_of(
-    texts: Sequence[str], templates: Templates, bits: Sequence[float]
+    texts: Sequence[str], templates: Templates
 ) -> tuple[Mapping[int, float], frozenset[int]]:
     """What failure words add to each piece, and the pieces that report a failure."""
     hard: dict[int, bool] = {}
@@ -98,35 +82,12 @@ def severity_of(
             soft.append(at)
     number = len(texts)
     points = {at: _BOTH if warns else HARD for at, warns in hard.items()}
-    points = _weighed(points, number, templates, bits)
-    warned = _weighed(dict.fromkeys(soft, _SOFT_POINTS), number, templates, bits)
-    for at in hard:
-        if _FRONT.match(texts[at]):
-            points[at] += _AT_FRONT
-    return points | warned, frozenset(hard)
+    warned = dict.fromkeys(soft, _SOFT_POINTS)
+    return _weighed(points, number) | _weighed(warned, number), frozenset(hard)
 
 
-def _weighed(
-    points: Mapping[int, float], number: int, templates: Templates, bits: Sequence[float]
-) -> dict[int, float]:
-    """The points by how many lines have any, and by how many of a form have."""
+def _weighed(points: Mapping[int, float], number: int) -> dict[int, float]:
+    """The points by how many lines have any."""
     share = len(points) / max(1, number)
     scale = next(scale for most, scale in _SHARES if share <= most)
-    places = [*points]
-    more = _ends(places) if len(places) > _MANY else {}
-    alike: dict[str, list[int]] = {}
-    for at in places:
-        if bits[at] < _PLAIN_BITS and templates.is_frequent(at):
-            alike.setdefault(templates.keys[at], []).append(at)
-    weighed = {at: scale * one + more.get(at, 0.0) for at, one in points.items()}
-    for rows in alike.values():
-        for at in rows:
-            weighed[at] *= (
-                _ALIKE + (at in rows[: _FIRST[0]] or at in rows[-_LAST[0] :]) * _FIRST_ALIKE
-            )
-    return weighed
-
-
-def _ends(places: Sequence[int]) -> Mapping[int, float]:
-    last = dict.fromkeys(places[-_LAST[0] :], _LAST[1])
-    return {**last, **dict.fromkeys(places[: _FIRST[0]], _FIRST[1])}
+    return {at: scale * one for at, one in points.items()}
