@@ -22,6 +22,7 @@ Deed: TypeAlias = Literal[
 
 _PATCH: Final = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _PATCH_BEGINS: Final = "*** Begin Patch"
+_NOWHERE: Final = "/dev/null"
 _GIT: Final = re.compile(r"\s*(?:cd \S+ *&& *)?git\b")
 _AGENTS: Final = re.compile(r"agent|^task$|delegate|spawn")
 _STEP_TEXTS: Final = ("content", "step", "title", "subject", "text", "description", "task")
@@ -63,7 +64,7 @@ def read_call(step: PendingEdits, call: ToolCall, at: int | None) -> CallTexts:
         removed = tuple(line[1:].strip() for line in lines if line.startswith("-"))
         return CallTexts("edit", tuple(_PATCH.findall(patch)), (kept,), removed)
     done = step.touched(at) if at is not None else None
-    if done is not None and done.writes:
+    if done is not None and done.writes not in (None, _NOWHERE):
         new = [text for name in _NEW for text in _named(arguments, name)]
         if not new:
             return CallTexts("write" if done.whole else "edit", (done.writes,), tuple(leaves))
