@@ -34,7 +34,7 @@ from windlass.replays.call_bills import Vector
 
 CONTESTANTS = (
     *("everything", "mask:5", "mask:10"),
-    *("windlass:default", "windlass:default@bound", "windlass:default@bound,thinking=strip"),
+    *("windlass:default", "windlass:default@bound", "windlass:lean@bound"),
 )
 PEERS = ("langchain", "langchain:trigger=8000", "agents", "headroom", "headroom:frozen=true")
 

@@ -23,7 +23,6 @@ MASKED: Final = {
         "see_results": None,
         "compress": None,
         "lossless": None,
-        "without_cache": None,
     },
 }
 """A policy that hides each result from the next turn but one on."""

@@ -175,7 +175,7 @@ def type_of(value: Mapping[str, Any]) -> str:
     if "enum" in value:
         return ", ".join(f"`{word}`" for word in value["enum"])
     if "const" in value:
-        return f"`{value['const']}`"
+        return f"`{json.dumps(value['const']).strip(chr(34))}`"
     match value.get("type"):
         case "array":
             return f"list of {type_of(value['items'])}"
@@ -195,7 +195,7 @@ def options() -> str:
     lines = [
         "[Windows](../windows.md) says how to use these options.",
         "",
-        "A turn is one model call and the results it asked for. `null` switches an option off.",
+        "A turn is one model call and the results it asked for. `null` and `false` switch an option off.",
         "The columns of the profiles are filled where a profile differs from the default.",
         "Most windows need no more than the options of the first tables; the others follow under",
         "[Rarely needed](#rarely-needed).",

@@ -75,6 +75,31 @@ class TestOnAndOff:
         assert rule(auto={"intra_phase": False}, intra={"window": 3}).policy is None
 
 
+class TestFreeMoments:
+    def test_stand_beside_the_profile_or_among_the_options_of_a_phase(self) -> None:
+        said = {"priced": 3, "keep": {"share": 0.5}}
+        wanted = Policy(free_moments=said)
+        assert policy(auto={"free_moments": said}) == wanted
+        assert policy(auto={"intra_phase": {"free_moments": said}}) == wanted
+        assert policy(auto={}, intra={"free_moments": said}) == wanted
+        both = {"free_moments": {"priced": 4}, "intra_phase": {"free_moments": said}}
+        assert policy(auto=both) == wanted
+        assert policy(auto={"profile": "spec", "free_moments": True}).free_moments is not None
+
+    @pytest.mark.parametrize("off", [False, None])
+    def test_false_and_null_turn_them_off_or_one_of_them(self, off: Any) -> None:
+        assert policy(auto={"free_moments": off}).free_moments is None
+        assert policy(auto={"intra_phase": {"free_moments": off}}).free_moments is None
+        for said in (
+            {"free_moments": {"priced": off}},
+            {"intra_phase": {"free_moments": {"priced": off}}},
+        ):
+            moments = policy(auto=said).free_moments
+            assert moments is not None
+            assert (moments.cold, moments.priced) == (True, None)
+        assert policy(auto={}, intra={"cuts": off, "images_after": off}).images.images_after is None
+
+
 class TestMerging:
     @pytest.mark.req("AC-32", "AC-33", "AC-34", "AC-35", "AC-36", "AC-37", "AC-64")
     def test_each_documented_option_can_be_written(self) -> None:
@@ -235,7 +260,13 @@ class TestMistakes:
             ({"windw": 3}, "unknown key 'windw'; did you mean 'window'? known: "),
             ({"window": 0}, "window: must be at least 1, not 0"),
             ({"window": "5"}, "window: expected a whole number, not '5'"),
-            ({"images_after": False}, "not false; write null to switch it off"),
+            ({"images_after": "no"}, "images_after: expected a whole number, not 'no'"),
+            ({"free_moments": {"prized": 3}}, "unknown key 'prized'; did you mean 'priced'?"),
+            ({"free_moments": {"priced": 0.5}}, "priced: must be at least 1, not 0.5"),
+            ({"free_moments": {"keep": {"share": 2}}}, "share: must be at most 1, not 2"),
+            ({"free_moments": 3}, "expected true, false, or an object such as {'priced': 3}"),
+            ({"see_named": 1}, "unknown key 'see_named'"),
+            ({"thinking": "strip"}, "thinking: expected one of keep, drop_block, not 'strip'"),
             ({"profile": "leen"}, "'leen' is not known here; did you mean 'lean'?"),
             ({"commit": "now"}, "commit: expected one of priced, at_once, not 'now'"),
             ({"enabled": "yes"}, "enabled: expected true or false, not 'yes'"),
@@ -260,7 +291,7 @@ class TestMistakes:
 
     def test_of_the_cascades_block(self) -> None:
         (mistake,) = told({}, auto_context={"profil": "lean"})
-        assert "did you mean 'profile'? known: commit, helper_model, inter_phase" in mistake
+        assert "did you mean 'profile'? known: commit, free_moments, helper_model" in mistake
         (mistake,) = told({}, auto_context="lean")
         assert "expected true, false, or an object such as {'profile': 'lean'}" in mistake
 

@@ -27,7 +27,9 @@ def shortened(windlass: CommandLine) -> CommandLine:
         "one.json",
         cascade(
             phase("a", tackle=["notes:notes", "set_state"]),
-            auto_context={"intra_phase": {"images_after": 7, "without_cache": {"see_reads": 6}}},
+            auto_context={
+                "intra_phase": {"images_after": 7, "free_moments": {"keep": {"share": 0.5}}}
+            },
         ),
     )
     windlass.script = by_phase({"a": [listing, again, "done"]})  # type: ignore[assignment]
@@ -53,7 +55,8 @@ def test_tells_the_policy_the_saving_and_what_became_of_each(shortened: CommandL
     lines = [" ".join(line.split()) for line in said.out.splitlines()]
     assert lines[0] == "session s1, call 3: phase a, turn 3, attempt 1"
     assert "% less" in lines[1]
-    assert "profile default, with without_cache (see_reads 6, see_shell_reads 12, " in lines[2]
+    assert "profile default, with free_moments (cold on, priced 2.0, " in lines[2]
+    assert "keep (share 0.5, least 30000, most 80000)" in lines[2]
     assert lines[2].endswith("images_after 7")
     assert lines[3] == "observation_masking: 1 of the 5 messages sent stand shortened"
     (result,) = (line for line in lines if "shortened: digest" in line)

@@ -81,7 +81,7 @@ def test_windows_that_were_shortened_are_replayed_whole(recorded: CommandLine) -
         cascade(
             phase("a", tackle=["read_file"]),
             phase("b"),
-            auto_context={"commit": "at_once", "intra_phase": {"see_reads": 1, "see_named": 0}},
+            auto_context={"commit": "at_once", "intra_phase": {"see_reads": 1}},
         ),
     )
     asked = calls(call("read_file", json.dumps({"path": "notes.txt"})))

@@ -40,20 +40,17 @@ def walk(
 @given(
     seeds(),
     policies(),
-    st.sampled_from(["keep", "strip"]),
     st.lists(st.integers(0, 11), min_size=1, max_size=6),
     st.sampled_from([None, PRICES]),
 )
 def test_no_call_is_refused_for_its_thinking(
     numbers: list[int],
     options: dict[str, Any],
-    mode: str,
     kinds: list[int],
     prices: windlass.Prices | None,
 ) -> None:
     said, tools = in_anthropics_form(numbers)
-    policy = {**options, "thinking": mode}
-    walk(windlass.Context(MODEL, policy, prices=prices, tools=tools), said, kinds)
+    walk(windlass.Context(MODEL, options, prices=prices, tools=tools), said, kinds)
 
 
 def test_a_call_of_a_tool_that_nobody_declared_takes_thinking_away_and_is_not_refused() -> None:

@@ -24,7 +24,6 @@ POLICIES: dict[str, Any] = {
     "decay": {"decay": {"full": 1, "fold": 1}, "commit": "at_once"},
     "fold": {"fold_after": 1, "commit": "at_once"},
     "short words": {"reasoning_max_chars": 10, "preserve_reasoning": False, "commit": "at_once"},
-    "stripped": {"thinking": "strip", "commit": "at_once"},
 }
 
 

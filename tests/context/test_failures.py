@@ -100,20 +100,6 @@ def test_without_preserve_errors_nothing_is_kept_for_its_errors() -> None:
     assert "no way" not in str(windlass.bound(said, policy=options).messages[2]["content"])
 
 
-def test_calls_that_fail_in_other_words_are_told_as_such() -> None:
-    said = [user("Go.")]
-    for number in range(4):
-        said += [
-            {**asked(1, "run", "", command="go"), "content": None},
-            result(1, f"Error: attempt {number} refused by {'a very busy host ' * 20}"),
-        ]
-    told = str(
-        windlass.bound(said, policy={"commit": "at_once"}, recall=True).messages[1]["content"]
-    )
-    assert "3 times the same call, and another failure; the last" in told
-    assert "3 times the same:" not in told
-
-
 @pytest.mark.req("AC-115")
 @pytest.mark.parametrize("profile", ["default", "spec"])
 def test_a_cascade_keeps_the_lines_of_a_failed_tool(profile: str, tmp_path: Path) -> None:

@@ -1,126 +1,155 @@
-"""Free moments of a loop of the user's own: what `Context` shows, tells and gives back."""
+"""One message takes the place of an earlier conversation, and each piece of it leads back."""
 
 from __future__ import annotations
 
-import json
+import re
 from typing import Any
 
 import pytest
 
-from windlass import Context
-from windlass.errors import UsageError
+import windlass
+from tests.validators.thinking import Thinking
 
 MODEL = "anthropic/claude-sonnet-4-5"
+BOUND = "anthropic/claude-opus-5-5"
+GO: dict[str, Any] = {"role": "user", "content": "Mend the crane: berth_q7 must never be empty."}
+EARLY: dict[str, Any] = {"free_moments": {"threshold": 40_000}}
+REFERENCE = re.compile(r"result_[0-9a-f]{8,}")
+TOOL: dict[str, Any] = {
+    "name": "read",
+    "description": "Read a file.",
+    "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
+}
+HOUR = 3_600.0
 
 
-def said(calls: int) -> list[dict[str, Any]]:
-    """A task, and reads of files whose lines stand in no other one."""
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "Rename the helper."}]
-    for number in range(calls):
-        arguments = json.dumps({"path": f"src/m{number}.py"})
-        call = {"name": "read_file", "arguments": arguments}
-        messages += [
-            {
-                "role": "assistant",
-                "content": None,
-                "tool_calls": [{"id": f"c{number}", "type": "function", "function": call}],
-            },
-            {
-                "role": "tool",
-                "tool_call_id": f"c{number}",
-                "content": "\n".join(f"def step_{number}_{at}(x): return x" for at in range(160)),
-            },
-        ]
-    return messages
+def source(number: int) -> str:
+    lines = (f"    crane_{number}_{at} = lift(load={at * number}, berth={at})" for at in range(200))
+    return "\n".join([f"def mod_{number}():", *lines])
 
 
-def context_of(messages: list[dict[str, Any]], *, pause: float, **options: Any) -> Context:
-    """A context that was asked before each reply; a pause stands before the last message."""
-    context = Context(MODEL, way_back="windlass recall", **options)
-    for at, message in enumerate(messages):
+def turn(number: int) -> list[dict[str, Any]]:
+    """A read of a file, with a signed thought."""
+    path = f"src/mod_{number}.py"
+    return [
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Well.", "signature": f"sig {number}"},
+                {"type": "tool_use", "id": f"t{number}", "name": "read", "input": {"path": path}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": f"t{number}", "content": source(number)}
+            ],
+        },
+    ]
+
+
+def said(turns: int) -> list[dict[str, Any]]:
+    return [GO, *(one for number in range(1, turns + 1) for one in turn(number))]
+
+
+def compacted(window: Any) -> list[Any]:
+    return [entry for entry in window.entries if entry.because == "compact"]
+
+
+def text_of(window: Any) -> str:
+    """The words of the compaction of a window."""
+    body = window.wire("anthropic")["messages"]
+    (block,) = (
+        one["text"]
+        for message in body
+        if isinstance(message["content"], list)
+        for one in message["content"]
+        if one["type"] == "text" and one["text"].startswith("[Compaction before call")
+    )
+    return str(block)
+
+
+@pytest.mark.parametrize("model", [MODEL, BOUND])
+def test_each_reference_of_a_compaction_leads_to_what_was_said(model: str) -> None:
+    context = windlass.Context(model, EARLY, recall=True, tools=[TOOL])
+    checker, windows = Thinking(), []
+    for message in said(24):
         if message["role"] == "assistant":
-            context.window()
-        context.append({**message, "at": at + pause * (at == len(messages) - 1)})
-    return context
-
-
-def test_after_a_pause_one_message_takes_the_place_of_the_conversation() -> None:
-    context = context_of(said(40), pause=900)
+            windows.append(context.window())
+            body = windows[-1].wire("anthropic")
+            assert model == MODEL or checker.check(body) is None
+            checker.note(body, message["content"])
+        context.append(message)
     window = context.window()
-    compacted = [entry for entry in window.entries if entry.because == "compact"]
-    assert len(compacted) > 40
-    assert "nothing is cached" in compacted[0].reason
-    text = window.messages[1]["content"]
-    assert text.startswith("[Compaction before call 41: ")
-    reference = text.split("; windlass recall ")[1].split("]")[0]
-    assert "step_" in context.recall(reference)
+    assert compacted(window)
+    first = next(at for at, each in enumerate(windows) if compacted(each))
+    assert 0 < first < len(windows) - 1
+    assert windows[first].tokens < 0.85 * windows[first - 1].tokens
+    assert {entry.action for entry in compacted(windows[first])} == {"folded"}
+    for entry in compacted(windows[first]):
+        assert "the window is nearly full" in entry.reason
+        assert context.recall(entry.reference)
+    text = text_of(windows[first])
+    references = set(REFERENCE.findall(text))
+    assert references
+    whole = [source(number) for number in range(1, 25)]
+    for reference in references:
+        told = context.recall(reference)
+        assert any(each in told for each in whole) or "src/mod_" in told
+    # What the user said stands where it stood before, and the newest read is whole.
+    assert windows[first].messages[0]["content"][0]["text"] == GO["content"]
+    assert source(first) in str(windows[first].messages[-1]).replace("\\n", "\n")
 
 
-@pytest.mark.parametrize(
-    ("policy", "pause"),
-    [("default", 60.0), ("spec", 900.0), ({"free_moments": False}, 900.0)],
-)
-def test_none_without_a_pause_or_where_it_is_off(policy: Any, pause: float) -> None:
-    window = context_of(said(40), pause=pause, policy=policy).window()
-    assert not any(entry.because == "compact" for entry in window.entries)
+def test_after_a_pause_longer_than_the_cache_lives_and_not_before() -> None:
+    def window(pause: float, policy: Any) -> Any:
+        context = windlass.Context(MODEL, policy, tools=[TOOL])
+        for at, message in enumerate(said(16)):
+            late = pause if at == 32 else 0.0
+            context.append({**message, "at": 1_000_000.0 + 10.0 * at + late})
+            if message["role"] == "user":
+                found = context.window()
+        return found
+
+    assert not compacted(window(10.0, "default"))
+    (reason,) = {entry.reason for entry in compacted(window(3 * HOUR, "default"))}
+    assert reason.startswith("nothing is cached; ")
+    assert not compacted(window(3 * HOUR, "spec"))
+    assert not compacted(window(3 * HOUR, {"free_moments": False}))
+    assert not compacted(window(3 * HOUR, {"free_moments": {"cold": False, "priced": None}}))
 
 
-def test_what_is_written_for_an_hour_is_not_cold_after_a_quarter() -> None:
-    messages = said(40)
-    context = Context(MODEL, way_back="windlass recall")
-    for at, message in enumerate(messages):
-        usage = {}
+def test_what_a_provider_compacted_stays_whole_behind_a_compaction() -> None:
+    made = {"type": "compaction", "content": None, "signature": "of the provider"}
+    listed = said(24)
+    listed[3] = {**listed[3], "content": [made, *listed[3]["content"]]}
+    context = windlass.Context(BOUND, EARLY, tools=[TOOL])
+    for message in listed:
+        context.append(message)
+        if message["role"] == "user":
+            window = context.window()
+    assert made in [
+        {key: one[key] for key in one if key != "cache_control"}
+        for message in window.wire("anthropic")["messages"]
+        for one in message["content"]
+        if isinstance(one, dict) and one.get("type") == "compaction"
+    ]
+    assert compacted(window)
+
+
+@pytest.mark.parametrize(("kind", "cold"), [("5m", True), ("1h", False)])
+def test_the_cache_lives_as_long_as_what_was_written_to_it(kind: str, cold: bool) -> None:
+    context = windlass.Context(MODEL, {"free_moments": {"priced": None}}, tools=[TOOL])
+    for at, message in enumerate(said(16)):
+        given = {**message, "at": 1_000_000.0 + 10.0 * at + 900.0 * (at == 32)}
         if message["role"] == "assistant":
             context.window()
-            kinds = {"ephemeral_1h_input_tokens": 1_900, "ephemeral_5m_input_tokens": 0}
-            usage = {
-                "usage": {
-                    "input_tokens": 10,
-                    "cache_read_input_tokens": 2_000 * at,
-                    "cache_creation_input_tokens": 1_900,
-                    "cache_creation": kinds,
-                    "output_tokens": 5,
-                }
+            given["usage"] = {
+                "input_tokens": 10,
+                "cache_read_input_tokens": 1_500 * at,
+                "cache_creation_input_tokens": 1_900,
+                "cache_creation": {f"ephemeral_{kind}_input_tokens": 1_900},
+                "output_tokens": 5,
             }
-        last = at == len(messages) - 1
-        context.append({**message, **usage, "at": at + 900 * last})
-    assert not any(entry.because == "compact" for entry in context.window().entries)
-
-
-def test_where_thinking_is_bound_what_is_left_of_it_goes_with_the_compaction() -> None:
-    messages = said(40)
-    for number, message in enumerate(messages):
-        if message["role"] == "assistant":
-            arguments = json.loads(message["tool_calls"][0]["function"]["arguments"])
-            message.update(
-                content=[
-                    {"type": "thinking", "thinking": "Well.", "signature": f"s{number}"},
-                    {
-                        "type": "tool_use",
-                        "id": message.pop("tool_calls")[0]["id"],
-                        "name": "read_file",
-                        "input": arguments,
-                    },
-                ]
-            )
-        elif message["role"] == "tool":
-            result = {
-                "type": "tool_result",
-                "tool_use_id": message.pop("tool_call_id"),
-                "content": message["content"],
-            }
-            message.update(role="user", content=[result])
-    context = Context("anthropic/claude-opus-5-5", way_back="windlass recall")
-    for at, message in enumerate(messages):
-        if message["role"] == "assistant":
-            context.window()
-        context.append({**message, "at": at + 900 * (at == len(messages) - 1)})
-    shown = json.dumps(context.window().messages)
-    assert "[Compaction before call 41" in shown
-    assert '"thinking"' not in shown
-
-
-def test_the_option_is_checked() -> None:
-    for bad in ({"when": 1}, {"priced": 0.5}, {"keep": {"share": 2}}, 7):
-        with pytest.raises(UsageError, match="free_moments"):
-            Context(MODEL, {"free_moments": bad})
+        context.append(given)
+    assert bool(compacted(context.window())) == cold

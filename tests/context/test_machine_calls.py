@@ -28,12 +28,12 @@ def shell(turn: int, text: str) -> Pair:
         {"stdout": text, "stderr": "", "outcome": EXIT},
         {"stdout": "", "stderr": f"make: {turn}", "outcome": {"type": "exit", "exit_code": 2}},
     ]
-    call = {"type": "shell_call", "action": {"commands": [f"cat f{turn}", "make"]}}
+    call = {"type": "shell_call", "action": {"commands": [f"settle f{turn}", "make"]}}
     return call, {"type": "shell_call_output", "max_output_length": 9_000, "output": chunks}
 
 
 def local_shell(turn: int, text: str) -> Pair:
-    action = {"type": "exec", "command": ["bash", "-lc", f"cat f{turn}"], "env": {}}
+    action = {"type": "exec", "command": ["bash", "-lc", f"settle f{turn}"], "env": {}}
     held = {"output": text, "metadata": {"exit_code": 0}}
     call = {"type": "local_shell_call", "id": "ls", "status": "completed", "action": action}
     return call, {"type": "local_shell_call_output", "output": json.dumps(held)}

@@ -323,21 +323,6 @@ class TestNotes:
         tools = [definition("recall", takes=("query",))]
         assert window("send_all", {"id": "7"}, tools=tools) == PROSE
 
-    def test_calls_in_a_row_are_told_in_a_line_where_nothing_else_is_said(self) -> None:
-        """As loops are that ask for a state again and again."""
-        for words, name, folded in (
-            ("", "get_job", True),
-            ("I look again. It takes its time.", "get_job", False),
-            ("", "poll_job", False),
-        ):
-            said = [user("Go.")]
-            for number in range(6):
-                text = f"Error: attempt {number} refused by {'a very busy host ' * 20}"
-                said += [called(number, name, {"id": "7"}, words), result(number, text)]
-            shown = windlass.bound(said, policy=AT_ONCE).messages
-            assert (len(shown) < len(said)) is folded
-            assert folded or [one for one in shown if one["role"] == "assistant"] == said[1::2]
-
 
 READERS = ("read_log", "get_order", "bash", "grep")
 OTHERS = ("send_log", "ask_user", "get_next_job", "Task", "weather")

@@ -176,7 +176,7 @@ class TestLoops:
     def test_a_model_that_binds_its_thinking_refuses_nothing(
         self, server: ModelServer, new: Callable[..., Any]
     ) -> None:
-        client = windlass.wrap(new("anthropic"), {"thinking": "strip", "profile": "lean"})
+        client = windlass.wrap(new("anthropic"), {"profile": "lean", "commit": "at_once"})
         loops.claude(client, model="claude-opus-5-5")
         assert server.refused == []
         assert len(server.billed) == 7

@@ -67,10 +67,6 @@ WHOLE: dict[str, dict[str, Any]] = {
 
 FORCED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "at once": ({"auto_context": {"commit": "at_once"}}, {}),
-    "stripped": (
-        {"auto_context": {"thinking": "strip", "profile": "lean", "intra_phase": {"cuts": None}}},
-        {},
-    ),
     "a limit": ({"auto_context": {}}, {"max_input_tokens": 9_000}),
     "recent turns": ({"auto_context": {"intra_phase": {"keep_recent_turns": 2}}}, {}),
     "a lifetime": ({}, {"context_ttl": {"tool_results": 1}}),

@@ -123,7 +123,7 @@ class TestReports:
     ) -> None:
         set_prices(runs.house, 50)
         # Reads of files wait, so that some calls go on where the one before ended.
-        options = {"intra_phase": {"see_results": 4, "see_crowded": 4, "most_waiting": 10**6}}
+        options = {"intra_phase": {"see_results": 4}}
         ran = await runs(nothing_cached, made=cascade(lookup(), auto_context=options))
         ways = [one["planned_as"] for one in cache(ran.calls())]
         assert ways == sorted(ways, key=["warm", "cold", "without a cache"].index)

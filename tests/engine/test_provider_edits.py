@@ -140,6 +140,7 @@ CLEAR = {"trigger": 4_000, "keep": 2}
 
 def clearing(**more: Any) -> dict[str, Any]:
     off = {"cuts": None, "compress": False, "see_results": None, "lossless": None, "repeats": False}
+    off["free_moments"] = False
     return {"intra_phase": {**off, "server_clear": {**CLEAR, **more}}, "inter_phase": False}
 
 

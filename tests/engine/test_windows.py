@@ -165,7 +165,7 @@ class TestDigests:
         reads = [calls(call("read_file", json.dumps(one))) for one in named]
         sent = []
         # As documented, each result is whole until it is masked: nothing is cut before that.
-        within = {"compress": False, "see_reads": 4, "see_named": 0}
+        within = {"compress": False, "see_reads": 4}
         for options in (None, {"profile": profile, "intra_phase": within}):
             ran = await house.run(
                 cascade(phase("a", tackle=["read_file"]), auto_context=options),

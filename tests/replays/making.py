@@ -56,7 +56,7 @@ def session_file(
     return write_lines(path, session.records)
 
 
-def quoting(number: int, later: int = 18) -> list[dict[str, Any]]:
+def quoting(number: int, later: int = 25) -> list[dict[str, Any]]:
     """A talk in which an edit quotes a line of a file that was read so many calls before."""
     line = f"    return self.columns[{number}].position_of(the_very_name, 'seldom')"
     words = ("apple", "bread", "cloud", "dance", "earth", "field", "grass", "horse")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -28,7 +29,9 @@ SHORTENED = {
     "prune": Cell.MASKED,
     "fold": Cell.FOLDED,
     "summarise": Cell.FOLDED,
+    "compact": Cell.FOLDED,
     "expand": Cell.BROUGHT_IN,
+    "compress": Cell.DIGESTED,
     "digest": Cell.DIGESTED,
     "encode": Cell.DIGESTED,
 }
@@ -221,3 +224,39 @@ class TestRuns:
         assert (matrix.rows, matrix.columns, matrix.cells) == ((), (), b"")
         with pytest.raises(UsageError, match="has no call 2; it made 0 calls"):
             drawn(record, 2)
+
+
+async def test_a_compaction_is_one_text_for_all_that_it_stands_for(house: House) -> None:
+    def look(number: int) -> str:
+        """Look.
+
+        Args:
+            number: At which.
+        """
+        return "\n".join(f"crane_{number}_{at} = lift({at * number})" for at in range(400))
+
+    script = [calls(call("look", json.dumps({"number": number}))) for number in range(24)]
+    moments = {"free_moments": {"threshold": 40_000}}
+    ran = await house.run(
+        cascade(phase("a", tackle=[look.__name__], rules={"max_turns": 30}), auto_context=moments),
+        {"a": [*script, "done"]},
+        tools=[look],
+    )
+    assert ran.result.status == "completed"
+    matrix = agrees_with_explanations(ran.store, ran.session)
+    folds = [
+        at for at, _ in enumerate(matrix.columns) if Cell.FOLDED in column(matrix, at).values()
+    ]
+    assert folds
+    explained = explain_call(ran.store, ran.session, folds[0] + 1)
+    gone = [one for one in explained.decisions if one.because == "compact"]
+    assert len(gone) > 4
+    assert {one.action for one in gone} <= {"folded", "shortened"}
+    assert all("the window is nearly full; " in one.reason for one in gone)
+    assert "compaction" in explained.selection["strategy"].split("+")
+    cells = column(matrix, folds[0])
+    assert {cells[one.message_id] for one in gone} == {Cell.FOLDED}
+    row = next(at for at, each in enumerate(matrix.rows) if each.message_id == gone[0].message_id)
+    text = cell_text(SessionRecord(ran.store, ran.session), matrix, row, folds[0])
+    assert "folded" in text
+    assert "(compact: the window is nearly full; " in text

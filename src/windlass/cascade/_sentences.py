@@ -15,7 +15,6 @@ from windlass.cascade.source import Path, path_text, value_at
 from windlass.declared import FORMS, SENTENCE, Model
 from windlass.errors import did_you_mean, perhaps_newer
 from windlass.safety.redaction import redacted_command
-from windlass.window.options import OPTIONS as WINDOW_OPTIONS
 
 _BY_NAME: Final = ("inputs_schema", "mcp_servers", "validators")
 """Keys of a cascade whose object has the user's own names for keys."""
@@ -86,6 +85,8 @@ _OBJECTS: Final[Mapping[str, str]] = {
     "intra_phase": "true, false, or an object such as {'window': 5}",
     "intra_context": "true, false, or an object such as {'window': 5}",
     "compress": "true, false, or an object such as {'above_chars': 1500}",
+    "free_moments": "true, false, or an object such as {'priced': 3}",
+    "keep": "true, false, or an object such as {'share': 0.5}",
     "decay": "true, false, or an object such as {'full': 4, 'fold': 6}",
     "output_extraction": "an object with 'pattern' and 'store_as'",
     "injectors": "true, false, or an object such as {'skills': {'active': ['pdf']}}",
@@ -120,9 +121,6 @@ _HOMES: Final = {
     "inject_from": "a source",
     "sub_cascades": "a sub-cascade",
 }
-_OFF: Final = frozenset(
-    name for name, option in WINDOW_OPTIONS.items() if option.optional and option.kind is int
-)
 _SHOWN: Final = 60
 
 
@@ -233,8 +231,7 @@ def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
     if kind == "string_type":
         return f"expected text, not {shown(value)}{_quote(value, written)}"
     if kind in {"int_type", "float_type"}:
-        off = "; write null to switch it off" if value is False and part in _OFF else ""
-        return f"expected a {'whole ' if kind == 'int_type' else ''}number, not {shown(value)}{off}"
+        return f"expected a {'whole ' if kind == 'int_type' else ''}number, not {shown(value)}"
     if kind == "bool_type":
         return f"expected true or false, not {shown(value)}"
     if kind in {"greater_than_equal", "greater_than", "less_than_equal"}:

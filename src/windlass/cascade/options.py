@@ -13,7 +13,7 @@ from dataclasses import MISSING, fields
 from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, get_origin
 
-from pydantic import AfterValidator, Field, Strict, create_model, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, Strict, create_model, model_validator
 
 from windlass.cascade.rules import OUTLINE, SHARE, Anchors
 from windlass.declared import (
@@ -42,6 +42,7 @@ from windlass.selection.options import (
 from windlass.selection.threshold import read_threshold
 from windlass.window.options import BLOCKS, Option, Policy, groups_of, options_of, plain
 from windlass.window.policies import shared as policies
+from windlass.window.policies.free_moments import FreeMomentsOptions
 from windlass.window.profiles import Commit, Profile
 from windlass.window.thoughts import Thinking
 
@@ -137,13 +138,23 @@ def _type_of(option: Option) -> Any:
         return _switchable(BLOCK_PARTS[option.kind]) | None
     kind: Any = option.kind
     if get_origin(kind) is Literal:
-        return kind | None if option.optional else kind
+        return _or_off(kind) if option.optional else kind
     if kind == policies.Names:
         return Annotated[Sequence[Text], AfterValidator(without_repeats)]
     bounds = option.bounds
     limits = Field(ge=bounds.ge, gt=bounds.gt, le=bounds.le) if bounds else Field()
     value: Any = Annotated[kind, Strict(), limits]
-    return value | None if option.optional else value
+    return _or_off(value) if option.optional else value
+
+
+def _or_off(value: Any) -> Any:
+    """A value, or null or false, which switch its option off."""
+    written = value | Literal[False] | None
+    return Annotated[value | None, BeforeValidator(_off, json_schema_input_type=written)]
+
+
+def _off(value: Any) -> Any:
+    return None if value is False else value
 
 
 def _options_part(name: str, options: type, doc: str) -> Any:
@@ -195,8 +206,10 @@ INTRA: Final[type[Model]] = _options_part(
 
 if TYPE_CHECKING:
     IntraContext: TypeAlias = Mapping[str, Any]  # what a user of Python writes
+    FreeMoments: TypeAlias = Mapping[str, Any]
 else:
     IntraContext = INTRA
+    FreeMoments = BLOCK_PARTS[FreeMomentsOptions]
 
 
 class AutoContext(Model):
@@ -209,8 +222,11 @@ class AutoContext(Model):
     """When edits are made: at_once, or priced: once they lower the bill."""
 
     thinking: Thinking = "keep"
-    """What becomes of signed thinking where a model binds it to all that stood before it: keep,
-    strip or drop_block."""
+    """What becomes of signed thinking where a model binds it to all that stood before it: keep
+    or drop_block."""
+
+    free_moments: Switchable[FreeMoments] | None = True
+    """When one message takes the place of the earlier conversation, and how much it keeps."""
 
     intra_phase: Switchable[IntraContext] = True
     """What each phase sees of itself; a phase's `intra_context` goes before it, key by key."""

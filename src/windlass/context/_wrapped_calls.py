@@ -28,6 +28,7 @@ _DONE: Final = {
     "repeat": "shown once",
     "supersede": "superseded",
     "fold": "folded",
+    "compact": "compacted",
     "strip": "without thinking",
     "prune": "left out",
     "expire": "expired",

@@ -8,6 +8,7 @@ sessions are divided into parts, and each part is billed by what the other parts
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,25 +37,31 @@ _DIGITS: Final = 3
 """Decimal places of a shortfall: a smaller difference is chance."""
 
 DEFAULT: Final = "default"
+
+
+def _title(options: Mapping[str, Any]) -> str:
+    """Options as `--policy` takes them."""
+    return ",".join(f"{name}={json.dumps(value)}" for name, value in options.items())
+
+
 CANDIDATES: Final[Mapping[str, Mapping[str, Any]]] = {
     DEFAULT: {},
     "careful": {"profile": "careful"},
     **{
-        ",".join(f"{name}={value}" for name, value in options.items()): options
+        _title(options): options
         for options in (
             {"see_results": 2},
             {"see_reads": 6},
-            {"see_reads": 20},
-            {"see_shell_reads": 1},
-            {"see_shell_reads": 6},
-            {"see_crowded": 2},
-            {"see_crowded": 8},
-            {"see_reads": 20, "see_shell_reads": 8, "see_crowded": 8},
-            {"see_results": 3, "see_reads": 24, "see_shell_reads": 12, "see_crowded": 12},
+            {"see_reads": 40},
+            {"see_results": 3, "see_reads": 40},
+            {"free_moments": {"priced": 4}},
+            {"free_moments": {"priced": False}},
+            {"free_moments": {"keep": {"share": 0.5}}},
+            {"free_moments": {"keep": {"share": 0.5}}, "see_results": 3, "see_reads": 40},
         )
     },
 }
-"""The settings that are tried, by name: they differ in how long results stay in view."""
+"""The settings that are tried, by name: they differ in what stays in view, and for how long."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ STRATEGIES: Final[Mapping[str, str]] = {
     "fold": "tool_pair_folding",
     "decay": "progressive_decay",
     "summarise": "progressive_decay",
+    "compact": "compaction",
     "truncate": "reasoning_truncation",
     "retry": "loop_compression",
     "prune": "token_budget",
