@@ -27,7 +27,10 @@ def shortened(windlass: CommandLine) -> CommandLine:
         "one.json",
         cascade(
             phase("a", tackle=["notes:notes", "set_state"]),
-            auto_context={"intra_phase": {"images_after": 7, "free_moments": {"keep": {"share": 0.5}}}},
+            auto_context={
+                "free_moments": {"keep": {"share": 0.5}},
+                "intra_phase": {"images_after": 7},
+            },
         ),
     )
     windlass.script = by_phase({"a": [listing, again, "done"]})  # type: ignore[assignment]
