@@ -195,7 +195,8 @@ def options() -> str:
     lines = [
         "[Windows](../windows.md) says how to use these options.",
         "",
-        "A turn is one model call and the results it asked for. `null` and `false` switch an option off.",
+        "A turn is one model call and the results it asked for.",
+        "`null` and `false` switch an option off.",
         "The columns of the profiles are filled where a profile differs from the default.",
         "Most windows need no more than the options of the first tables; the others follow under",
         "[Rarely needed](#rarely-needed).",

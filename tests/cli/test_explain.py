@@ -28,7 +28,8 @@ def shortened(windlass: CommandLine) -> CommandLine:
         cascade(
             phase("a", tackle=["notes:notes", "set_state"]),
             auto_context={
-                "intra_phase": {"images_after": 7, "free_moments": {"keep": {"share": 0.5}}}
+                "free_moments": {"keep": {"share": 0.5}},
+                "intra_phase": {"images_after": 7},
             },
         ),
     )

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any
+
 import pytest
 import yaml
 
@@ -105,3 +109,23 @@ class TestAuto:
     def test_works_with_a_dry_run(self, windlass: CommandLine) -> None:
         file = windlass.write("c.json", ONE)
         assert windlass("run", file, "--auto", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize(
+    ("moments", "says"),
+    [
+        ({"prized": 2}, "unknown key 'prized'; did you mean 'priced'?"),
+        ({"priced": 0.5}, "auto_context.free_moments.priced: must be at least 1, not 0.5"),
+        ({"keep": {"share": 2}}, "auto_context.free_moments.keep.share: must be at most 1, not 2"),
+    ],
+)
+def test_a_mistake_in_free_moments_is_one_sentence_with_its_line(
+    windlass: CommandLine, moments: dict[str, Any], says: str
+) -> None:
+    made = {**ONE, "auto_context": {"free_moments": moments}}
+    windlass.write("c.json", json.dumps(made, indent=1))
+    said = windlass("check", "c.json")
+    assert said.code == 2
+    (line,) = said.err.strip().splitlines()
+    assert re.match(r"(windlass: )?c\.json:\d+: ", line)
+    assert says in line

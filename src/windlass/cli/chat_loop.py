@@ -157,7 +157,7 @@ class Chat:
         if word == "/show":
             number = whole_number(rest[0]) if rest else None
             if rest and number is None:
-                raise UsageError(f"/show takes the number of a call, from 1, not {rest[0]:.40}")
+                raise UsageError(f"/show takes the number of a call, from 1, not {rest[0]!r:.42}")
             print_session(session.session_id, number, str(self._settings.store), full=False)
             return
         with open_reporting_losses(self._settings) as store, override(self._settings.prices):

@@ -287,7 +287,8 @@ class _Replaying:
             )
         }
         return [
-            max(0.0, tokens - max(0.0, sum(grown.get(at, 0.0) for at in replies)))
+            # Negative where our count of the messages is above the provider's: that stays.
+            min(tokens, max(0.0, tokens - max(0.0, sum(grown.get(at, 0.0) for at in replies))))
             for tokens, replies in zip(unseen, gone, strict=True)
         ]
 

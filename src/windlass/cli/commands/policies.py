@@ -60,9 +60,9 @@ def _yaml(
 ) -> Iterator[str]:
     """The options as YAML that a cascade can take over, each with its meaning."""
     from windlass.cascade.options import first_paragraph, meanings_of
-    from windlass.window.options import OPTIONS
+    from windlass.window.options import options_of
 
-    indent = "  " if inside else ""
+    indent = "  " * inside.count(".")
     for name, meaning in meanings_of(options).items():
         value = settings[name]
         if f"{inside}{name}" in hidden:
@@ -70,6 +70,6 @@ def _yaml(
         comment = f"# {first_paragraph(meaning)}"
         if isinstance(value, dict):
             yield f"{indent}{name}:  {comment}"
-            yield from _yaml(value, OPTIONS[name].kind, hidden, f"{name}.")
+            yield from _yaml(value, options_of(options)[name].kind, hidden, f"{inside}{name}.")
         else:
             yield f"{f'{indent}{name}: {json.dumps(value)}':<32}  {comment}"

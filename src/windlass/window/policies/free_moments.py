@@ -25,7 +25,6 @@ from typing import Final, NamedTuple
 from windlass.caching.prices import Prices
 from windlass.messages import Opaque
 from windlass.window._pending import PendingEdits, Proposal, WindowPolicy
-from windlass.window.compaction._block import write_block
 from windlass.window.policies.shared import Count, Factor, Share
 
 LEAST: Final = 35_000
@@ -166,6 +165,8 @@ class FreeMoments:
     # ---- what ------------------------------------------------------------------------------
 
     def _compaction(self, pending: PendingEdits, sizes: _Sizes, why: str) -> Iterable[Proposal]:
+        from windlass.window.compaction.block import write_compaction  # few calls need it
+
         begin, end = self._begin(pending), self._tail(pending)
         places = [at for at in range(begin, end) if self._may_go(pending, at, begin, end)]
         shown = [at for at in places if pending.entry(at) is not None]
@@ -177,7 +178,7 @@ class FreeMoments:
         chars = sum(len(pending.shown(at).text) for at in shown)
         chars += sum(len(call.arguments) for at in shown for call in pending.shown(at).tool_calls)
         density = min(max(chars / max(tokens, 1), 1.0), 4.0)
-        block = write_block(pending, places, len(pending), int(max(room, 0) * density))
+        block = write_compaction(pending, places, len(pending), int(max(room, 0) * density))
         left = stay + pending.size(block.message)
         if left > _MOST_BUILT * sizes.conversation / pending.scale:
             return

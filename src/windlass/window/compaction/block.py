@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from windlass.messages import Message, Text
-from windlass.text import prompts
+from windlass.text.prompts import (
+    COMPACTION_CONCLUSIONS,
+    COMPACTION_LOG,
+    COMPACTION_NAMES,
+    COMPACTION_PIECES,
+    COMPACTION_PLAN,
+    COMPACTION_USER,
+    compaction_head,
+)
 from windlass.window._pending import PendingEdits
 from windlass.window._survive import flat, outcome
 from windlass.window.compaction._calls import CallTexts, plan_state, read_call
@@ -38,7 +46,7 @@ _GAP: Final = "…"
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Compaction:
     """A compaction: the message, and what it keeps.
 
     `pieces` are the pieces that stand in it, `names` how many names of what is left out.
@@ -49,28 +57,28 @@ class Block:
     names: int
 
 
-def write_block(step: PendingEdits, places: Sequence[int], upto: int, chars: int) -> Block:
+def write_compaction(
+    step: PendingEdits, places: Sequence[int], upto: int, chars: int
+) -> Compaction:
     """What stands in the place of the messages at `places`, in about `chars` characters.
 
     The user's words stay whatever room they take. `upto` is the position behind all that was said;
     what stands between `places` and it is shown as it is.
     """
     users = _user_words(step, places)
-    parts = [prompts.compaction_head(step.turn), *_section(prompts.COMPACTION_USER, users)]
+    parts = [compaction_head(step.turn), *_section(COMPACTION_USER, users)]
     replies = [at for at in places if step.original(at).role == "assistant"]
-    parts += _section(prompts.COMPACTION_PLAN, plan_state(step, replies))
-    parts += _section(
-        prompts.COMPACTION_CONCLUSIONS, _conclusions(step, places, int(_CONCLUSIONS * chars))
-    )
-    parts += _section(prompts.COMPACTION_LOG, _log(step, replies, int(_LOG * chars)))
+    parts += _section(COMPACTION_PLAN, plan_state(step, replies))
+    parts += _section(COMPACTION_CONCLUSIONS, _conclusions(step, places, int(_CONCLUSIONS * chars)))
+    parts += _section(COMPACTION_LOG, _log(step, replies, int(_LOG * chars)))
     room = int(_CHUNKS * chars) - sum(map(len, parts))
     chosen = _choose(chunks_of(step, places, upto), room)
-    parts += _section(prompts.COMPACTION_PIECES, _written(step, chosen))
+    parts += _section(COMPACTION_PIECES, _written(step, chosen))
     text = "\n".join(parts)
     room = min(max(int(_NAMES * chars), chars - len(text)), int(_MOST_NAMES * chars))
     lines, count = _names(step, places, text, room)
-    parts += _section(prompts.COMPACTION_NAMES, lines)
-    return Block(Message("user", (Text("\n".join(parts)),)), len(chosen), count)
+    parts += _section(COMPACTION_NAMES, lines)
+    return Compaction(Message("user", (Text("\n".join(parts)),)), len(chosen), count)
 
 
 def _section(title: str, lines: Sequence[str]) -> list[str]:
