@@ -137,6 +137,21 @@ def test_what_a_provider_compacted_stays_whole_behind_a_compaction() -> None:
     assert compacted(window)
 
 
+@pytest.mark.parametrize(
+    ("model", "compacts"), [("openai/gpt-4o", True), ("openai/gpt-to-come", False)]
+)
+def test_a_window_that_is_a_guess_is_no_limit(model: str, compacts: bool) -> None:
+    prices = windlass.Prices(0.1, 1.0, 1_024, 128, None)
+    policy = {"free_moments": {"priced": None}, "cuts": None, "compress": None}
+    context = windlass.Context(model, policy, prices=prices, way_back="recall")
+    found = []
+    for message in said(60):
+        if message["role"] == "assistant":
+            found += compacted(context.window())
+        context.append(message)
+    assert bool(found) == compacts
+
+
 @pytest.mark.parametrize(("kind", "cold"), [("5m", True), ("1h", False)])
 def test_the_cache_lives_as_long_as_what_was_written_to_it(kind: str, cold: bool) -> None:
     context = windlass.Context(MODEL, {"free_moments": {"priced": None}}, tools=[TOOL])

@@ -241,8 +241,13 @@ def window_tokens(model: str | None) -> int:
     >>> window_tokens("anthropic/claude-sonnet-4-5"), window_tokens(None)
     (200000, 128000)
     """
+    return listed_window(model) or UNKNOWN_WINDOW
+
+
+def listed_window(model: str | None) -> int:
+    """The window of `provider/model` in tokens, by the table; 0: it is not listed."""
     known = rate(model) if model and "/" in model.strip("/") else None
-    return (known and known.window) or UNKNOWN_WINDOW
+    return (known and known.window) or 0
 
 
 def _today() -> date:

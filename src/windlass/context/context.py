@@ -16,7 +16,7 @@ from windlass.caching.breakpoints import Outlook, Place
 from windlass.caching.meter import Cleared
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import Prices
-from windlass.caching.rates import window_tokens
+from windlass.caching.rates import listed_window, window_tokens
 from windlass.context._appended import AppendedList
 from windlass.context._chats import Chats, with_block_parts
 from windlass.context._offered import OfferedTools
@@ -132,6 +132,7 @@ class Context:
                 chosen,
                 prices=prices,
                 window_tokens=window_tokens(model),
+                listed_window=listed_window(model),
                 limit=most,
             ),
             planner_of(chosen, prices),

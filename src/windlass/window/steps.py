@@ -40,6 +40,7 @@ def steps(
     *,
     prices: Prices | None = None,
     window_tokens: int = 0,
+    listed_window: int = 0,
     limit: int | None = None,
     on_exceed: OnExceed = "prune",
     summary_tokens: int = SUMMARY_TOKENS,
@@ -53,6 +54,7 @@ def steps(
         prices: What the model's cache charges (None: not known, so there are no free moments).
         window_tokens: Tokens of the model's window, which the thresholds of `compress` adapt to
             (0: they stay).
+        listed_window: The same where a table has it, and nobody guessed it (0: none has).
         limit: Tokens that the messages of a call may have, in the place of the policy's
             `max_input_tokens` (which also pays for the tools).
         on_exceed: What is done above the limit.
@@ -74,7 +76,7 @@ def steps(
     if policy.keep_recent_turns:
         policies.append(Sliding(keep_recent_turns=policy.keep_recent_turns))
     if moments is not None and prices is not None:
-        policies.append(FreeMoments(moments, prices, most, window_tokens, policy.guard))
+        policies.append(FreeMoments(moments, prices, most, listed_window, policy.guard))
     if most is not None:
         errors = _error_chars(policy)
         budget = TokenBudget(most, on_exceed, summary_tokens=summary_tokens, error_chars=errors)

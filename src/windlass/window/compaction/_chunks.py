@@ -66,8 +66,7 @@ class Chunk:
     """A piece of what one message said.
 
     `part` is which text of the message it is of (0: its words or its result), `about` says what
-    that is; `first` is the number of its first line there, from 1. `path` leads to the file that
-    a read showed, empty for others.
+    that is; `first` is the number of its first line there, from 1.
     """
 
     at: int
@@ -186,7 +185,6 @@ class _History:
                     )
                 )  # fmt: skip
         self.words = frozenset(word.lower() for text in asked[-2:] for word in _WORD.findall(text))
-        self._upto = upto
 
     def _add(self, source: _Source) -> None:
         self.sources.append(source)
