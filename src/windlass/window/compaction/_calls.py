@@ -172,10 +172,10 @@ def plan_state(step: PendingEdits, places: Sequence[int]) -> list[str]:
         message = step.original(at)
         results = {step.original(one).tool_call_id: one for one in step.results(at)}
         for call in message.tool_calls:
-            told = _task_of(call, arguments_of(call))
-            if told is None:
+            change = _task_of(call, arguments_of(call))
+            if change is None:
                 continue
-            number, text, status = told
+            number, text, status = change
             if number is None:
                 place = results.get(call.id)
                 named = _NUMBER.search(step.original(place).text) if place is not None else None

@@ -116,15 +116,15 @@ def chunks_of(step: PendingEdits, places: Sequence[int], upto: int) -> list[Chun
     words = history.words
     if not words:
         return pieces
-    found = [words.intersection(map(str.lower, _WORD.findall(piece.text))) for piece in pieces]
-    count = Counter(word for each in found for word in each)
+    shared = [words.intersection(map(str.lower, _WORD.findall(piece.text))) for piece in pieces]
+    count = Counter(word for each in shared for word in each)
     common = {word for word, times in count.items() if times > _COMMON * len(pieces)}
     return [
         Chunk(
             piece.at, piece.part, piece.about, piece.first, piece.lines,
-            piece.points + _ASKED[min(len(said - common), len(_ASKED) - 1)],
+            piece.points + _ASKED[min(len(each - common), len(_ASKED) - 1)],
         )
-        for piece, said in zip(pieces, found, strict=True)
+        for piece, each in zip(pieces, shared, strict=True)
     ]  # fmt: skip
 
 
