@@ -238,7 +238,7 @@ class TestWhatItHolds:
         said = session(60)
         text, _ = self.block(said)
         originals = {line for message in said for line in message.text.split("\n")}
-        pieces = text.split("in order\n")[1].split("\n\n## ")[0].split("\n")
+        pieces = text.split("in order ===\n")[1].split("\n\n=== ")[0].split("\n")
         kept = [line for line in pieces if not line.startswith(("[", "…"))]
         assert len(kept) > 100
         assert originals.issuperset(kept)
@@ -281,6 +281,42 @@ class TestWhatItHolds:
             said += [assistant(calls=[call]), tool(call, result)]
         text, _ = self.block([*said, *_reads(2, 50)])
         assert "- [completed] #1 Parse\n- [pending] #2 Print\n" in text
+
+    def test_users_words_stand_apart(self) -> None:
+        text, _ = self.block(session(50, said=[10, 20]))
+        assert "[user]\nGo on with 10.\n[user]\nGo on with 20.\n" in text
+
+    def test_a_long_path_keeps_its_end(self) -> None:
+        path = "/".join(["work", *(f"package_{at}" for at in range(20)), "the_last_part.py"])
+        call = ToolCall("p", "read_file", json.dumps({"path": path}))
+        said = [*session(48), assistant(calls=[call]), tool(call, file_text(900)), *_reads(48, 12)]
+        assert re.search(
+            r"- read_file \.\.\.\S+/the_last_part\.py → 120 lines\n", self.block(said)[0]
+        )
+
+    def test_what_a_subagent_reported(self) -> None:
+        report = "Three helpers are copies: close_once in a.py, b.py and c.py.\n\nelapsed: 4 s"
+        call = ToolCall("a", "Task", json.dumps({"prompt": "Find copies of helpers."}))
+        said = [*session(4), assistant(calls=[call]), tool(call, report), *_reads(4, 50)]
+        text, _ = self.block(said)
+        assert f"- {report}\n" in text
+        said = [*session(48), assistant(calls=[call]), tool(call, report), *_reads(48, 12)]
+        line = "- Task Find copies of helpers. → Three helpers are copies: close_once in a.py"
+        assert line in self.block(said)[0]
+
+    @pytest.mark.parametrize(
+        ("result", "kept"),
+        [("The file src/m1.py has been updated.", False), ("Updated.\nW291 blank at 14", True)],
+    )
+    def test_what_only_says_that_a_file_is_written_is_left_out(
+        self, result: str, kept: bool
+    ) -> None:
+        arguments = {"path": "src/m1.py", "old_string": "value + 1", "new_string": "value + 2"}
+        call = ToolCall("e", "edit_file", json.dumps(arguments))
+        said = [*session(45), assistant(calls=[call]), tool(call, result), *_reads(45, 12)]
+        text, _ = self.block(said)
+        assert "- edit_file src/m1.py → ok\n" in text
+        assert (result in text) == kept
 
     def test_the_last_run_of_a_command_that_failed(self) -> None:
         lines = [f"ok {at} of a long run of many checks" for at in range(400)]

@@ -358,12 +358,12 @@ def search_text(query: str) -> str:
 # ---- a compaction ------------------------------------------------------------------------
 
 
-COMPACTION_USER: Final = "## What the user said"
-COMPACTION_PLAN: Final = "## The plan, as it stands"
-COMPACTION_CONCLUSIONS: Final = "## What you told the user last"
-COMPACTION_LOG: Final = "## Your calls, the newest last"
-COMPACTION_PIECES: Final = "## Pieces of results, calls and replies, in order"
-COMPACTION_NAMES: Final = "## Names in what is left out"
+COMPACTION_USER: Final = "=== What the user said ==="
+COMPACTION_PLAN: Final = "=== The plan, as it stands ==="
+COMPACTION_CONCLUSIONS: Final = "=== What you told the user, and what subagents reported ==="
+COMPACTION_LOG: Final = "=== Your calls, the newest last ==="
+COMPACTION_PIECES: Final = "=== Pieces of results, calls and replies, in order ==="
+COMPACTION_NAMES: Final = "=== Names in what is left out ==="
 
 
 def compaction_head(call: int) -> str:

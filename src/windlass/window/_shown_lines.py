@@ -309,7 +309,7 @@ def _text_of(entry: Entry) -> str:
     return widened(text) if exact else text
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=64)
 def _lines(text: str, original: str, *, refers: bool) -> _Lines:
     """The lines of a text, and the number of each in its original."""
     lines = text.split("\n")

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from windlass.messages import Message
 from windlass.window._pending import PendingEdits
 from windlass.window.compaction._calls import CallTexts, Deed, read_call
 from windlass.window.digests import ERROR
@@ -56,6 +57,8 @@ _REFERRED_TO: Final = 4.0
 """What newer messages refer to instead of saying it again."""
 _KEY_CHARS: Final = 40
 _USUAL_CHARS: Final = 400
+HEADER_CHARS: Final = 56
+"""Characters by which the line above a piece is reckoned."""
 _GUTTER: Final = re.compile(r" *\d{1,9}(?:→|\t)")
 _NUMBERED: Final = 0.8
 """The share of lines that begin with a number where a text numbers its lines."""
@@ -173,6 +176,8 @@ class _History:
                         self._add(_Source(at, number, about, _lines(text), base, age, done))
             elif message.role == "tool" and message.text.strip():
                 result_of, called = calls.get(at), step.call(at)
+                if result_of is not None and _says_only_ok(message, result_of):
+                    continue
                 deed: Deed = result_of.deed if result_of else "other"
                 about = " ".join(
                     (called.name if called else "", *(result_of.paths[:1] if result_of else ()))
@@ -213,7 +218,7 @@ class _History:
                 points += _REPEATED if again >= _MOST_REPEATED * len(said) else 0.0
                 points += _REMOVED if gone > _MOST_REMOVED * len(said) else 0.0
             chars = sum(map(len, piece)) + len(piece)
-            points -= 0.5 * math.log2(max(chars, 1) / _USUAL_CHARS)
+            points -= 0.5 * math.log2((chars + HEADER_CHARS) / _USUAL_CHARS)
             if failing and any(map(ERROR.search, piece)):
                 points += _FAILING
             if chars > len(piece):
@@ -248,6 +253,13 @@ class _History:
             and source.age <= _NEAR
             and self._ran.get(_key(called.name, source.call)) == source.at
         )
+
+
+def _says_only_ok(result: Message, call: CallTexts) -> bool:
+    """Whether a result says no more than that the plan or the file is written."""
+    if call.deed == "todo":
+        return True
+    return call.writes and not has_failed(result) and "\n" not in result.text.strip()
 
 
 def _key(name: str, call: CallTexts) -> str:

@@ -19,7 +19,7 @@ from windlass.text.prompts import (
 from windlass.window._pending import PendingEdits
 from windlass.window._survive import flat, outcome
 from windlass.window.compaction._calls import CallTexts, plan_state, read_call
-from windlass.window.compaction._chunks import Chunk, chunks_of
+from windlass.window.compaction._chunks import HEADER_CHARS, Chunk, chunks_of
 from windlass.window.failures import has_failed
 from windlass.window.names import names_in, names_said, whole_names
 
@@ -38,8 +38,6 @@ _LOG_CHARS: Final = (160, 80)
 """Characters of a call in the log: the newest, and those of more than `_LOG_NEW` calls ago."""
 _LOG_NEW: Final = 40
 _OUTCOME_CHARS: Final = 100
-_HEADER_CHARS: Final = 56
-"""Characters by which the head of a piece is reckoned."""
 _NAME_CHARS: Final = (4, 80)
 _MARKED: Final = ("/", ".", "_")
 _GAP: Final = "…"
@@ -97,16 +95,24 @@ def _user_words(step: PendingEdits, places: Sequence[int]) -> list[str]:
             for picture in message.pictures
         ]
         said["\n".join([*filter(None, (message.text,)), *pictures])] = None
-    return list(said)
+    return [f"[user]\n{text}" for text in said]
 
 
 def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[str]:
-    """What the model said right before a user spoke, the newest first chosen, in order."""
+    """What the model said right before a user spoke, and what subagents reported.
+
+    The newest are chosen first, and stand in order.
+    """
     last: list[int] = []
     for at, after in zip(places, [*places[1:], None], strict=True):
         message = step.original(at)
-        ends = after is None or step.original(after).role == "user"
-        if message.role == "assistant" and message.text.strip() and ends and not message.tool_calls:
+        if message.role == "tool":
+            called = step.call(at)
+            concludes = called is not None and read_call(step, called, at).deed == "agent"
+        else:
+            ends = after is None or step.original(after).role == "user"
+            concludes = message.role == "assistant" and ends and not message.tool_calls
+        if concludes and message.text.strip():
             last.append(at)
     kept: list[str] = []
     for number, at in enumerate(reversed(last)):
@@ -140,13 +146,19 @@ def _log(step: PendingEdits, replies: Sequence[int], room: int) -> list[str]:
             done = read_call(step, call, place)
             if done.deed == "todo":
                 continue
-            about = " ".join((call.name, *(done.paths or done.texts[:1])))
-            line = f"- {flat(about, most)} → {_outcome(step, done, place)}"
+            about = _path(done.paths, most) or flat(" ".join(done.texts), most)
+            line = f"- {call.name} {about} → {_outcome(step, done, place)}"
             room -= len(line) + 1
             if room < 0:
                 return lines[::-1]
             lines.append(line)
     return lines[::-1]
+
+
+def _path(paths: Sequence[str], chars: int) -> str:
+    """The files of a call within so many characters; what is left out is where a path begins."""
+    text = " ".join(paths)
+    return text if len(text) <= chars else f"...{text[len(text) - chars + 3 :]}"
 
 
 def _outcome(step: PendingEdits, done: CallTexts, place: int | None) -> str:
@@ -160,8 +172,8 @@ def _outcome(step: PendingEdits, done: CallTexts, place: int | None) -> str:
         return "ok"
     if done.deed in ("read", "search"):
         return f"{len(result.text.splitlines()):,} lines"
-    lines = result.text.strip().splitlines()
-    return flat(lines[-1], _OUTCOME_CHARS) if lines else "no output"
+    lines = result.text.strip().splitlines() or ["no output"]
+    return flat(lines[0 if done.deed == "agent" else -1], _OUTCOME_CHARS)
 
 
 def _choose(chunks: Sequence[Chunk], room: int) -> list[Chunk]:
@@ -172,7 +184,7 @@ def _choose(chunks: Sequence[Chunk], room: int) -> list[Chunk]:
     for at in ranked:
         chunk = chunks[at]
         source = chunk.at, chunk.part
-        needed = chunk.chars + (0 if source in heads else _HEADER_CHARS)
+        needed = chunk.chars + (0 if source in heads else HEADER_CHARS)
         if needed <= room:
             room -= needed
             heads.add(source)
@@ -189,7 +201,7 @@ def _written(step: PendingEdits, chosen: Sequence[Chunk]) -> list[str]:
         if not follows:
             lines.append(f"[{_about(step, chunk)}; {step.recall_hint(chunk.at)}]")
         elif before is not None and before.first + len(before.lines) != chunk.first:
-            lines.append(f"{_GAP} {chunk.first}")
+            lines.append(f"{_GAP} line {chunk.first}")
         lines += chunk.lines
         before = chunk
     return lines

@@ -34,7 +34,7 @@ def narrowed(text: str) -> str:
     return short if len(text) - len(short) >= _LEAST_SAVED and widened(short) == text else text
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def widened(text: str) -> str:
     """The text that `narrowed` was given."""
     first = _NUMBER.search(text)
