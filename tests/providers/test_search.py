@@ -59,7 +59,7 @@ class TestEveryFormat:
         assert read.pages == (first, SECOND)  # what is cited stands first
         assert read.text.endswith(SAYS)
         assert (read.usage.tokens_in, read.usage.tokens_out) == (SENT, SAID)
-        assert read.searches == {"anthropic": 2, "openai": 1, "gemini": 2}[wire]
+        assert read.usage.searches == {"anthropic": 2, "openai": 1, "gemini": 2}[wire]
         assert (read.dollars, read.failure) == (None, "")
 
     async def test_says_when_no_page_was_found(self, wire: str) -> None:
@@ -88,7 +88,7 @@ class TestEveryFormat:
 class TestAnthropic:
     async def test_an_error_of_the_search_is_the_failure(self) -> None:
         read = await found("anthropic", FAILED_INSIDE)
-        assert (read.failure, read.pages, read.searches) == ("too_many_requests", (), 1)
+        assert (read.failure, read.pages, read.usage.searches) == ("too_many_requests", (), 1)
 
     async def test_a_turn_that_paused_has_found_what_it_has_found(self) -> None:
         read = await found("anthropic", PAUSED)
@@ -103,7 +103,7 @@ class TestAnthropic:
         assert second[-1]["content"][-1]["type"] == "web_search_tool_result"
         assert read.pages == (SECOND, FIRST)
         assert read.text.endswith(SAYS)
-        assert (read.usage.tokens_in, read.searches) == (2 * SENT, 3)
+        assert (read.usage.tokens_in, read.usage.searches) == (2 * SENT, 3)
 
     async def test_text_is_joined_where_a_citation_cut_it(self) -> None:
         read = await found("anthropic", FOUND["anthropic"])
@@ -118,7 +118,7 @@ class TestOpenRouter:
 
     async def test_tells_the_price(self) -> None:
         read = await found("openai", routed(0.0123, 2))
-        assert (read.dollars, read.searches) == (0.0123, 2)
+        assert (read.dollars, read.usage.searches) == (0.0123, 2)
 
 
 async def test_a_server_of_ones_own_is_asked_in_its_format() -> None:

@@ -20,7 +20,7 @@ from windlass.wire.web_search import SearchReply, WebPage
 pytestmark = pytest.mark.req("CI-53")
 
 MODEL = "anthropic/claude-sonnet-4-5"
-USED = Usage(900, 40)
+USED = Usage(900, 40, searches=1)
 PAGES = [WebPage(f"WebPage {at}", f"https://example.org/{at}", "said " * at) for at in range(1, 10)]
 
 
@@ -36,7 +36,7 @@ def of_web(
     async def find(query: str, most: int) -> SearchReply:
         if error is not None:
             raise error
-        return SearchReply(text, tuple(pages), USED, 1, failure=failure)
+        return SearchReply(text, tuple(pages), USED, failure=failure)
 
     return WebSearch(MODEL, find)
 
@@ -63,7 +63,7 @@ async def test_the_first_line_says_who_searched(context: ToolContext) -> None:
         "1. WebPage 1 (https://example.org/1)\nsaid \n\n"
         "2. https://example.org/2 (https://example.org/2)"
     )
-    assert (output.error, output.spent) == (False, Spent(MODEL, USED, 1))
+    assert (output.error, output.spent) == (False, Spent(MODEL, USED))
 
 
 async def test_shows_as_many_pages_as_were_asked_for(context: ToolContext) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -57,6 +57,24 @@ _SEARCH: Final = {"anthropic": 0.010, "openai": 0.010, "gemini": 0.014}
 
 _SEARCH_REQUEST: Final = {"gemini": (re.compile(r"gemini-[12]"), 0.035)}
 """Models whose vendor bills each request that searched, however often it did."""
+
+
+_ANY_MODEL: Final = re.compile("")
+_TIERS: Final = {
+    "batch": (
+        (("anthropic", "openai", "azure", "gemini", "vertex_ai", "bedrock"), _ANY_MODEL, 0.5),
+    ),
+    "flex": ((("openai", "azure", "gemini", "vertex_ai"), _ANY_MODEL, 0.5),),
+    "fast": (
+        (("anthropic",), re.compile(r"claude-opus-(4[-.]8|5)(?![\d])"), 2.0),
+        (("anthropic",), re.compile(r"claude-opus-4[-.][67](?![\d])"), 6.0),
+    ),
+    "us": ((("anthropic",), _ANY_MODEL, 1.1),),
+}
+"""How many times the list price tokens cost at a tier of `Usage`, by provider and model, as their
+pages of prices list it in 2026 (platform.claude.com: pricing, fast mode, data residency;
+developers.openai.com: pricing; ai.google.dev: pricing). What priority costs is agreed with the
+vendor, or differs by model."""
 
 
 UNKNOWN_WINDOW: Final = 128_000
@@ -146,6 +164,29 @@ def _reference(name: str) -> tuple[str, str]:
     return _IN_TABLE.get(provider, provider), model
 
 
+_ELSEWHERE: Final = re.compile(
+    r"(?:models/|arn:\S+/)?(?:(?:[a-z]{2,6}\.)?anthropic\.)?(?P<model>[^@]+?)(?:-v\d+:\d+)?(?:@\d{8})?"
+)
+"""A vendor's own name of a model in the names that Bedrock, Google's and others' records have."""
+
+
+@cache
+def _in_table(name: str) -> tuple[str, str] | None:
+    """The provider and the model of `provider/model` that the table holds; None: it does not.
+
+    A record may name Bedrock's or Vertex's name of a model beside the vendor's.
+    """
+    from genai_prices import data_snapshot
+
+    provider, model = _reference(name)
+    elsewhere = _ELSEWHERE.fullmatch(model)
+    for each in (model, elsewhere["model"] if elsewhere else model):
+        with suppress(LookupError):
+            data_snapshot.get_snapshot().find_provider_model(each, None, provider, None)
+            return provider, each
+    return None
+
+
 def _documented(name: str) -> Rate | None:
     """The rate of a model that its vendor documents and the table lacks."""
     provider, model = split_model(name)
@@ -182,11 +223,11 @@ def _listed(name: str) -> Rate | None:
     from genai_prices import data_snapshot
     from genai_prices.types import TieredPrices
 
-    provider, model = _reference(name)
-    try:
-        _, listed = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None)
-    except LookupError:
+    known = _in_table(name)
+    if known is None:
         return None
+    provider, model = known
+    _, listed = data_snapshot.get_snapshot().find_provider_model(model, None, provider, None)
     prices = listed.prices
     if isinstance(prices, list):
         # Dated prices: the first whose constraint is not in the future, newest first.
@@ -305,30 +346,56 @@ def cost(
     tokens_written: int = 0,
     *,
     tokens_written_long: int = 0,
+    searches: int = 0,
+    tier: str = "",
 ) -> float | None:
     """US dollars of one call; `tokens_in` includes the cached and the written ones.
 
-    None: no price is known. Tiers and cache prices are the table's; a user's own price
-    has no tiers. Cached tokens are billed as reads, written ones as writes, and those of
-    them that were written for an hour (`tokens_written_long`) as long writes; where a
-    model has no price for writing, as input.
+    None: no price is known, of the model, of its searches or of the tier that it ran at. Steps by
+    length and cache prices are the table's; a user's own price has no steps. Cached tokens are
+    billed as reads, written ones as writes, and those of them that were written for an hour
+    (`tokens_written_long`) as long writes; where a model has no price for writing, as input.
+    `searches` and `tier` are those of `Usage`.
     """
+    factor, fee = _tier_factor(name, tier), search_fee(name, searches)
+    tokens = _token_dollars(
+        name,
+        tokens_in,
+        tokens_out,
+        cached=tokens_cached,
+        written=tokens_written,
+        long=tokens_written_long,
+    )
+    return None if tokens is None or factor is None or fee is None else factor * tokens + fee
+
+
+def _token_dollars(
+    name: str,
+    tokens_in: int,
+    tokens_out: int,
+    *,
+    cached: int,
+    written: int,
+    long: int,
+) -> float | None:
+    """US dollars of the tokens of one call, at list prices."""
     price = rate(name)
     if price is None:
         return None
-    cached = min(tokens_cached, tokens_in)
-    written = min(tokens_written, tokens_in - cached)
-    long = min(tokens_written_long, written)
+    cached = min(cached, tokens_in)
+    written = min(written, tokens_in - cached)
+    long = min(long, written)
     long_price = price.cache_write if price.cache_write_long is None else price.cache_write_long
     # What writing costs beyond input, in dollars a million times tokens.
     beyond = written * (price.cache_write - price.input) + long * (long_price - price.cache_write)
-    if is_own(name) or _listed(name) is None:
+    known = _in_table(name)
+    if is_own(name) or known is None or _listed(name) is None:
         fresh = tokens_in - cached
         dollars = fresh * price.input + cached * price.cache_read + beyond
         return (dollars + tokens_out * price.output) / 1e6
     from genai_prices import Usage, calc_price
 
-    provider, model = _reference(name)
+    provider, model = known
     priced = calc_price(
         Usage(input_tokens=tokens_in, output_tokens=tokens_out, cache_read_tokens=cached),
         model_ref=model,
@@ -337,11 +404,33 @@ def cost(
     return float(priced.total_price) + beyond * tier_factor(price.tiers, tokens_in) / 1e6
 
 
+def _tier_factor(name: str, tier: str) -> float | None:
+    """How many times the list price the tokens of a call cost at a tier; None: not known."""
+    factor = 1.0
+    provider, model = split_model(name)
+    for word in tier.split():
+        tiers = _TIERS.get(word, ())
+        times = next(
+            (
+                times
+                for providers, models, times in tiers
+                if provider_of(provider) in providers and models.match(model)
+            ),
+            None,
+        )
+        if times is None and not is_own(name):
+            return None
+        factor *= times or 1.0
+    return factor
+
+
 def search_fee(name: str, searches: int) -> float | None:
     """US dollars that `searches` of the web for one request cost besides its tokens.
 
     None: no price is known. A user's own price takes precedence over the table's.
     """
+    if not searches:
+        return 0.0
     provider, model = split_model(name)
     own = _OVERRIDES.get({}).get(name)
     if own is not None and own.search is not None:

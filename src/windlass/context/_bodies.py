@@ -430,7 +430,8 @@ def usage_of(answer: Any) -> Mapping[str, Any] | None:
         for name in ("usage", "usageMetadata"):
             usage = as_json(_held(holder, name))
             if isinstance(usage, Mapping):
-                return {key: value for key, value in usage.items() if value is not None}
+                tier = {"service_tier": _held(holder, "service_tier")}
+                return {key: each for key, each in {**tier, **usage}.items() if each is not None}
     return None
 
 

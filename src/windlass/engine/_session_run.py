@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from windlass.caching.rates import cost, search_fee
+from windlass.caching.rates import cost
 from windlass.engine._call_needs import CallSettings
 from windlass.engine._meters import ModelCaches, Net
 from windlass.engine._session_state import Notices, SessionState, SessionTotals
@@ -106,8 +106,6 @@ class Run:
         """The same for what a tool's own call of a model used."""
         dollars = spent.dollars
         if dollars is None:
-            tokens = cost(spent.model, **asdict(spent.usage))
-            fee = search_fee(spent.model, spent.searches)
-            dollars = None if tokens is None or fee is None else tokens + fee
+            dollars = cost(spent.model, **asdict(spent.usage))
         self.totals.add(spent.usage, dollars)
         return dollars

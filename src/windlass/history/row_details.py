@@ -6,12 +6,12 @@ A row keeps it as JSON in `metadata`. What a row of an earlier version lacks has
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, astuple, dataclass, field, fields
 from typing import Any, ClassVar, Final, Literal, Self, TypedDict, dataclass_transform
 
 from windlass.history.base import NodeType, Row, StoredRow
 from windlass.history.step import Step
-from windlass.wire.base import Finish
+from windlass.wire.base import Finish, Usage
 from windlass.wire.editing import ProviderEdits
 
 
@@ -91,8 +91,23 @@ class CallSent(RowDetails, kind="sent"):
     model: str
 
 
+def usage_counts(usage: Usage) -> Sequence[int]:
+    """The numbers of a usage in their order, without its tier, which says what they cost."""
+    return astuple(usage)[:-1]
+
+
+def usage_of(counts: Sequence[int]) -> Usage:
+    """The usage with these numbers, of which those at the end may be missing."""
+    tokens_in, tokens_out, cached, written, long, searches = (*counts, *(0,) * _COUNTS)[:_COUNTS]
+    return Usage(tokens_in, tokens_out, cached, written, long, searches)
+
+
+_COUNTS: Final = 6
+"""The numbers of a `Usage`."""
+
+
 class ReplyOnly(TypedDict):
-    """A reply that has no row of its own; `usage` is in the order of `Usage`."""
+    """A reply that has no row of its own; `usage` are the counts of `Usage` in their order."""
 
     text: str
     usage: Sequence[int]
@@ -127,7 +142,7 @@ class CallFailed(RowDetails, kind="failed"):
 
 
 class Inherited(TypedDict):
-    """The session that paid for a reply, and the tokens of it, in the order of `Usage`."""
+    """The session that paid for a reply, and the counts of its `Usage` in their order."""
 
     session: str
     usage: Sequence[int]
@@ -141,9 +156,9 @@ class ReplyDetails(
     """A reply of a model that is said in the session.
 
     `step` is the call that it answers (None: it answers none, or an earlier version wrote it).
-    Tokens written to a cache are those of `Usage`. The request was sent `tries` times, with
-    `waited_s` seconds between. `inherited`: another session paid for it. `continues` is the id of
-    the cut reply whose text it begins with; `rest` is its own text then.
+    Tokens written to a cache, searches and tier are those of `Usage`. The request was sent `tries`
+    times, with `waited_s` seconds between. `inherited`: another session paid for it. `continues` is
+    the id of the cut reply whose text it begins with; `rest` is its own text then.
     `tokens_out_estimated`: a recording of another program did not say how many there were.
     """
 
@@ -158,6 +173,8 @@ class ReplyDetails(
     continues: str | None = None
     rest: str | None = None
     tokens_out_estimated: bool = False
+    searches: int = 0
+    tier: str = ""
 
 
 class ImportedReply(RowDetails, nodes={NodeType.AGENT, NodeType.FOLLOW_UP}):
@@ -169,6 +186,8 @@ class ImportedReply(RowDetails, nodes={NodeType.AGENT, NodeType.FOLLOW_UP}):
     tokens_written: int = 0
     tokens_written_long: int | None = None
     tokens_out_estimated: bool = False
+    searches: int = 0
+    tier: str = ""
 
 
 # ---- tools, people, validators ---------------------------------------------------------------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import Any, Final
 
 from windlass.importing.base import (
@@ -25,6 +25,7 @@ from windlass.importing.base import (
 )
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
+from windlass.messages import canonical_json
 from windlass.wire.base import Usage
 
 
@@ -56,6 +57,24 @@ def _payload_of(record: Mapping[str, Any]) -> tuple[str, object]:
     return ("session_meta" if record.keys() >= CODEX_HEADER else "response_item"), record
 
 
+def _with_readable_pictures(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The item with a word for each picture that the client did not keep."""
+    content = item.get("content")
+    if not isinstance(content, list):
+        return item
+    return {**item, "content": [_LOST_PICTURE if _is_lost(part) else part for part in content]}
+
+
+_LOST_PICTURE: Final = {"type": "input_text", "text": "[a picture that was not recorded]"}
+
+
+def _is_lost(part: object) -> bool:
+    if not isinstance(part, Mapping) or part.get("type") != "input_image":
+        return False
+    address = part.get("image_url")
+    return isinstance(address, str) and not address.startswith(("data:", "http:", "https:"))
+
+
 def _usage_of(counts: object) -> Usage | None:
     """A usage in Codex's words; like OpenAI's, its input includes what was cached."""
     if not isinstance(counts, Mapping):
@@ -80,6 +99,8 @@ class _Rollout:
         self._answers = answers
         self._limit = MemoryLimit(file.path)
         self._name = ""
+        self._origin = ""
+        """The session that a fork of forks began as: its answers are counted once."""
         self._project = ""
         self._model = ""
         self._kind: Kind = "session"
@@ -96,8 +117,9 @@ class _Rollout:
         """A usage that came before its answer."""
 
     def take_meta(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
-        """The session's own; copies of others' follow where it is a fork."""
+        """The session's own; copies of others' follow where it is a fork, and of what they hold."""
         del at
+        self._origin = text_of(payload, "id") or text_of(payload, "session_id") or self._origin
         if not self._name:
             self._project = text_of(payload, "cwd")
             self._name = (
@@ -127,7 +149,7 @@ class _Rollout:
         if isinstance(output := payload.get("output"), Mapping):
             payload = {**payload, "output": text_of(output, "content") or json.dumps(output)}
         before, _ = self._listed.last
-        self._listed.add(payload)
+        self._listed.add(_with_readable_pictures(payload))
         count, role = self._listed.last
         if count > before and role == "assistant":
             self._close()
@@ -165,7 +187,12 @@ class _Rollout:
             self._early = ident, usage, at
             return
         call, self._open = self._open, None
-        if ident and self._answers.claim(ident) is None:
+        answer = self._listed.messages[-1].content_hash
+        self._listed.close()  # what the model says next is another answer
+        own = ident or canonical_json(
+            [self._origin, len(self._listed.messages), answer, usage and astuple(usage)]
+        )
+        if self._answers.claim(own) is None:
             self._file.skipped[COUNTED] += 1
             return
         self._calls.append(RecordedCall(call.at, call.model, usage, None, call.time, ident))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, cast
@@ -41,6 +41,7 @@ from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Format, Refused, Request, Usage
 from windlass.wire.forms import MODULES, FormName, form_of_list
+from windlass.wire.usage import tier_of
 
 PROVIDERS: Final[Mapping[FormName, str]] = {
     "openai": "openai",
@@ -302,7 +303,10 @@ def _answer(
             options = response.get("candidates")
             items = [one.get("content") for one in options or () if isinstance(one, Mapping)][:1]
     messages = read_list(form, [_without_none(item) for item in items if item], skipped)
-    usage = usage_of(response.get("usage") or response.get("usageMetadata"))
+    counts = response.get("usage") or response.get("usageMetadata")
+    usage = usage_of(counts)
+    if usage is not None:
+        usage = replace(usage, tier=tier_of(object_of(counts), response))
     return (
         messages[0] if messages else None,
         usage,

@@ -277,7 +277,9 @@ class _Writer:
                     "tokens_saved": self._saved,
                 }
                 long = used.tokens_written_long if used.tokens_written else None
-                details = ImportedReply(used.tokens_written, long, call.estimated)
+                details = ImportedReply(
+                    used.tokens_written, long, call.estimated, used.searches, used.tier
+                )
                 columns["metadata"] = details.as_json()
         if message is not None:
             short = message.content_hash

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any, Final
 
-from windlass.caching.rates import cost, search_fee
+from windlass.caching.rates import cost
 from windlass.errors import LimitName, RunLimitReached, UsageError
 from windlass.providers.base import ModelInfo, Provider, Resolve, Searching
 from windlass.text.tokens import MARGIN, request_tokens
@@ -181,12 +181,10 @@ class _Metered:
         assert isinstance(self._provider, Searching)
         info = self._info
         # Nobody bounds the pages that a search reads but the model's window.
-        bound = cost(info.name, info.window, info.max_output_tokens) or 0.0
-        fee = search_fee(info.name, MOST_SEARCHES) or 0.0
-        async with self._allowance.using({"money": bound + fee, "tokens": info.window}) as spend:
+        bound = cost(info.name, info.window, info.max_output_tokens, searches=MOST_SEARCHES) or 0.0
+        async with self._allowance.using({"money": bound, "tokens": info.window}) as spend:
             reply = await self._provider.search(model, query, most)
-            fees = search_fee(info.name, reply.searches) or 0.0
-            paid = (cost(info.name, **asdict(reply.usage)) or 0.0) + fees
+            paid = cost(info.name, **asdict(reply.usage)) or 0.0
             spend("tokens", reply.usage.tokens_in + reply.usage.tokens_out)
             spend("money", paid if reply.dollars is None else reply.dollars)
         return reply

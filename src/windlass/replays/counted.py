@@ -15,7 +15,7 @@ from statistics import median, quantiles
 from typing import Final
 
 from windlass.caching.bill import input_units
-from windlass.caching.rates import cost
+from windlass.caching.rates import cost, search_fee
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, Opaque
 from windlass.replays.call_bills import CallTokens, Vector
@@ -167,9 +167,11 @@ def _read_cache(call: RecordedCall, prices: PricedVector) -> RecordedCache | Non
     usage, unit = call.usage, prices.dollars(1.0)
     if usage is None or not usage.tokens_in or not unit:
         return None
-    dollars = cost(call.model, **asdict(replace(usage, tokens_out=0)))
-    whole = cost(call.model, **asdict(usage))
+    listed = replace(usage, searches=0, tier="")
+    dollars = cost(call.model, **asdict(replace(listed, tokens_out=0)))
+    whole = cost(call.model, **asdict(listed))
     if dollars is None or not whole:
         return None
-    factor = (call.dollars or whole) / whole
-    return RecordedCache(usage, dollars / unit, factor, (whole - dollars) * factor)
+    fee = search_fee(call.model, usage.searches) or 0.0
+    factor = ((call.dollars or whole + fee) - fee) / whole
+    return RecordedCache(usage, dollars / unit, factor, (whole - dollars) * factor + fee)

@@ -197,6 +197,8 @@ class _Chain:
                 row.tokens_cached or 0,
                 details.tokens_written,
                 details.tokens_written_long,
+                details.searches,
+                details.tier,
             )
         self.model, self.phase = self.model or call.model, row.phase
         if call.tools != self.tools:

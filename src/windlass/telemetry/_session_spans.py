@@ -27,6 +27,7 @@ from windlass.history.row_details import (
     ReplyDetails,
     ToolResult,
     details_of,
+    usage_of,
 )
 from windlass.history.step import Step
 from windlass.messages import Message, ToolCall, assistant
@@ -158,7 +159,7 @@ class SessionSpans:
             case CallSent(step=step, model=model):
                 self._sent[step] = _Sent(model, row.timestamp)
             case CallAnswered(step=step, reply=reply):
-                answer, usage = assistant(reply["text"]), Usage(*reply["usage"])
+                answer, usage = assistant(reply["text"]), usage_of(reply["usage"])
                 self._tell_call(row, step, _Ended(usage, reply["finish"], answer))
             case CallFailed(step=step):
                 self._tell_call(row, step, _Ended(error=details.error, told=details.message))

@@ -109,13 +109,12 @@ class ToolContext:
 class Spent:
     """What a tool's own call of a model used: it is recorded with the result and counted.
 
-    `model` is `provider/model`, `searches` how often the web was asked. `dollars` is the
-    price in US dollars where the provider told it (None: the table of prices says).
+    `model` is `provider/model`. `dollars` is the price in US dollars where the provider told it
+    (None: the table of prices says).
     """
 
     model: str
     usage: Usage
-    searches: int = 0
     dollars: float | None = None
 
 

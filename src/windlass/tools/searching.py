@@ -91,7 +91,7 @@ async def _of_web(search: WebSearch, query: str, most: int) -> ToolOutput:
         answer = await search.find(query, most)
     except WindlassError as problem:
         raise ToolError(f"{head} failed: {problem}") from problem
-    spent = Spent(search.model, answer.usage, answer.searches, answer.dollars)
+    spent = Spent(search.model, answer.usage, answer.dollars)
     if answer.failure:
         return ToolOutput(f"{head} failed: {answer.failure}", error=True, spent=spent)
     return ToolOutput(f"{head}: {_pages_text(answer, query, most)}", spent=spent)

@@ -56,6 +56,7 @@ from windlass.wire.inner_calls import is_paused, with_whole_pairs
 from windlass.wire.marks import mark_blocks
 from windlass.wire.thinking import claude_version
 from windlass.wire.tools import write_tools
+from windlass.wire.usage import searches_of, tier_of
 
 PROVIDER: Final = "anthropic"
 KEYS_BESIDE: Final = "with"
@@ -387,7 +388,11 @@ def _usage(usage: Any) -> Usage:
     short = count(kinds, "ephemeral_5m_input_tokens")
     written = max(count(used, "cache_creation_input_tokens"), short + long)
     total = count(used, "input_tokens") + cached + written
-    whole = Usage(total, count(used, "output_tokens"), cached, written, long)
+    whole = Usage(
+        *(total, count(used, "output_tokens"), cached, written, long),
+        searches=searches_of(used),
+        tier=tier_of(used),
+    )
     for compaction in compactions(used):
         whole = whole.plus(_usage(compaction))
     return whole

@@ -78,7 +78,10 @@ class Usage:
 
     `tokens_in` includes those read from a cache (`tokens_cached`) and those written
     to one at a price of their own (`tokens_written`); these include the ones written
-    for an hour, which cost more (`tokens_written_long`).
+    for an hour, which cost more (`tokens_written_long`). `searches` are the provider's own
+    searches of the web, which are billed besides. `tier` are the words of what is not billed at
+    list prices, with spaces between: `batch`, `flex`, `priority` or `fast`, and `us` where the
+    model ran in the United States alone.
     """
 
     tokens_in: int
@@ -86,6 +89,8 @@ class Usage:
     tokens_cached: int = 0
     tokens_written: int = 0
     tokens_written_long: int = 0
+    searches: int = 0
+    tier: str = ""
 
     def plus(self, other: Usage) -> Usage:
         """The tokens of both."""
@@ -95,6 +100,8 @@ class Usage:
             self.tokens_cached + other.tokens_cached,
             self.tokens_written + other.tokens_written,
             self.tokens_written_long + other.tokens_written_long,
+            self.searches + other.searches,
+            self.tier or other.tier,
         )
 
 

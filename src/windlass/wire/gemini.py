@@ -40,6 +40,7 @@ from windlass.wire.calls import (
     words,
 )
 from windlass.wire.tools import write_tools
+from windlass.wire.usage import tier_of
 
 PROVIDER: Final = "gemini"
 WHOLE_PART: Final = "part"
@@ -445,6 +446,7 @@ def _usage(usage: Any) -> Usage:
         count(used, "promptTokenCount") + count(used, "toolUsePromptTokenCount"),
         count(used, "candidatesTokenCount") + count(used, "thoughtsTokenCount"),
         count(used, "cachedContentTokenCount"),
+        tier=tier_of(used),
     )
 
 

@@ -33,6 +33,7 @@ from windlass.wire.calls import (
 from windlass.wire.marks import mark_keys, marked
 from windlass.wire.openai import from_openai, to_openai
 from windlass.wire.tools import write_tools
+from windlass.wire.usage import tier_of
 
 _PROVIDER: Final = "openai"
 THINKS_ALOUD: Final = re.compile(r"deepseek-v(?:[4-9]|\d\d)")
@@ -237,7 +238,7 @@ def read(answer: Mapping[str, Any], request: Request) -> Reply:
         raise Refused(str(reason), "the answer is empty")
     return Reply(
         message,
-        _usage(answer.get("usage")),
+        replace(_usage(answer.get("usage")), tier=tier_of(answer)),
         _FINISH.get(reason, usual),
         str(answer.get("model") or request.model),
     )

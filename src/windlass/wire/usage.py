@@ -21,6 +21,11 @@ _KEYS: Final[tuple[tuple[str, str, str], ...]] = (
     ("prompt_token_count", "", "cached_content_token_count"),
 )
 """The key of all input tokens, and the place of those that were read from a cache."""
+_TOOLS_OF: Final = {
+    "promptTokenCount": ("toolUsePromptTokenCount",),
+    "prompt_token_count": ("tool_use_prompt_token_count",),
+}
+"""Where a usage counts input tokens besides those of its first key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +84,30 @@ def read_usage(usage: Mapping[str, Any] | object) -> Usage:
             tokens.cached or 0,
             written or count(details, "cache_write_tokens"),
             long,
+            searches_of(fields),
+            tier_of(fields),
         )
     )
+
+
+def searches_of(usage: Mapping[str, Any]) -> int:
+    """The provider's own searches of the web, where a usage counts them."""
+    return count(inside(usage, "server_tool_use", dict), "web_search_requests")
+
+
+_TIERS: Final = ("batch", "flex", "priority", "fast")
+_TIER_KEYS: Final = ("service_tier", "serviceTier", "speed", "trafficType", "traffic_type")
+
+
+def tier_of(*told: Mapping[str, Any]) -> str:
+    """The tier at which a call is billed, as `Usage` says it; empty: at list prices.
+
+    `told` are the usage, and the answer where the provider says it there.
+    """
+    values = [str(one.get(key) or "").lower() for one in told for key in _TIER_KEYS]
+    tiers = [tier for tier in _TIERS if any(value.endswith(tier) for value in values)]
+    places = (str(one.get("inference_geo") or "").lower() for one in told)
+    return " ".join([*tiers, *(["us"] if "us" in places else [])])
 
 
 _OUT: Final = (
@@ -105,7 +132,9 @@ def _read(usage: Mapping[str, Any]) -> Counted:
         if usage.get(key) is not None:
             details = inside(usage, place, dict) if place else usage
             has_cache = details.get(cached) is not None
-            return Counted(count(usage, key), count(details, cached) if has_cache else None)
+            # What Gemini's own tools returned is input that its first count leaves out.
+            tokens = sum(count(usage, each) for each in (key, *_TOOLS_OF.get(key, ())))
+            return Counted(tokens, count(details, cached) if has_cache else None)
     if usage.get("input_tokens") is None:
         keys = ", ".join(map(str, usage)) or "nothing"
         raise ValueError(

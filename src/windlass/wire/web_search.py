@@ -8,11 +8,11 @@ request asks for the answer in one piece.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from windlass.wire.base import Reply, Usage
-from windlass.wire.calls import count, inside
+from windlass.wire.calls import inside
 
 MOST_SEARCHES: Final = 3
 """How often Anthropic's model may search for one query; each search is billed."""
@@ -34,8 +34,8 @@ class WebPage:
 class SearchReply:
     """What a search found, and what it used.
 
-    `text` is what the model says about the pages. The pages that it cites come first. `searches` is
-    the number of searches. `dollars` is the price in US dollars if the provider reports it, else
+    `text` is what the model says about the pages. The pages that it cites come first. `usage`
+    counts the searches. `dollars` is the price in US dollars if the provider reports it, else
     None. `failure` is the provider's word for what went wrong, else empty. `paused` is what the
     provider goes on with if it is sent back, in its own form; empty if the search is done.
     """
@@ -43,7 +43,6 @@ class SearchReply:
     text: str
     pages: tuple[WebPage, ...]
     usage: Usage
-    searches: int
     dollars: float | None = None
     failure: str = ""
     paused: tuple[Mapping[str, Any], ...] = ()
@@ -55,7 +54,6 @@ class SearchReply:
             text="\n\n".join(filter(None, [self.text, more.text])),
             pages=pages,
             usage=self.usage.plus(more.usage),
-            searches=self.searches + more.searches,
             failure="" if pages else more.failure or self.failure,
             paused=(*self.paused, *more.paused) if more.paused else (),
         )
@@ -118,13 +116,11 @@ def _anthropic(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
                 failure, apart = str(code), True
             case _:
                 apart = True
-    used = inside(inside(answer, "usage", dict), "server_tool_use", dict)
     pages = _each_once([*quoted, *listed])
     return SearchReply(
         text=text.strip(),
         pages=pages,
         usage=reply.usage,
-        searches=count(used, "web_search_requests"),
         failure="" if pages else failure,
         paused=tuple(inside(answer, "content", list))
         if answer.get("stop_reason") == "pause_turn"
@@ -142,9 +138,8 @@ def _openai(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
     return SearchReply(
         text=reply.message.text.strip(),
         pages=_each_once(_pages(cited, "content")),
-        usage=reply.usage,
         # OpenAI does not say how often it looked; such a model does it for every answer.
-        searches=counted if isinstance(counted, int) else 1,
+        usage=replace(reply.usage, searches=counted if isinstance(counted, int) else 1),
         dollars=float(dollars) if isinstance(dollars, int | float) else None,
     )
 
@@ -159,8 +154,7 @@ def _gemini(answer: Mapping[str, Any], reply: Reply) -> SearchReply:
     return SearchReply(
         text=reply.message.text.strip(),
         pages=_each_once(pages),
-        usage=reply.usage,
-        searches=len(inside(grounds, "webSearchQueries", list)),
+        usage=replace(reply.usage, searches=len(inside(grounds, "webSearchQueries", list))),
     )
 
 

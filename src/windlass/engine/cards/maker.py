@@ -189,7 +189,7 @@ class CardMaker:
                 why = self._rest(summariser.name, error)
             else:
                 dollars = 0.0 if summariser.info.free else _dollars(summariser.name, usage)
-                batch.spent.append(Spent(summariser.name, usage, 0, dollars))
+                batch.spent.append(Spent(summariser.name, usage, dollars))
                 summary = summary_in(answer, self.options)
                 if summary is not None:
                     card = replace(card, summary=summary, generator_model=summariser.name)
@@ -233,7 +233,7 @@ class CardMaker:
         take: Callable[[], int] | None = getattr(embedder, "take_tokens", None)
         if take is not None and (tokens := take()):
             usage = Usage(tokens, 0)
-            batch.spent.append(Spent(embedder.name, usage, 0, _dollars(embedder.name, usage)))
+            batch.spent.append(Spent(embedder.name, usage, _dollars(embedder.name, usage)))
 
     def _resting(self, name: str) -> str:
         """Why a model is left alone for now; empty: it is not."""

@@ -231,7 +231,7 @@ def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
         metadata=ToolResult(
             error=output.error,
             tool=name,
-            searches=spent.searches if spent else 0,
+            searches=spent.usage.searches if spent else 0,
             state={change.key: change.value for change in work.state.changes(turn.phase)},
             reads=touched.get("reads", ()),
             writes=touched.get("writes", ()),

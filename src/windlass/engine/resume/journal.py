@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from windlass.errors import (
@@ -38,6 +38,8 @@ from windlass.history.row_details import (
     WardJudged,
     details_of,
     turn_of,
+    usage_counts,
+    usage_of,
 )
 from windlass.history.step import Step
 from windlass.messages import Message, ToolCall, assistant, canonical_json
@@ -359,7 +361,7 @@ def _reply_of(row: Row, message: Message, told: ReplyDetails) -> Reply:
     tokens = row.tokens_in or 0, row.tokens_out or 0, row.tokens_cached or 0
     return Reply(
         message,
-        Usage(*tokens, told.tokens_written, told.tokens_written_long),
+        Usage(*tokens, told.tokens_written, told.tokens_written_long, told.searches, told.tier),
         told.finish,
         (row.model or "").partition("/")[2],
         tries=told.tries,
@@ -380,11 +382,15 @@ def bill_step(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
         tries=reply.tries,
         waited_s=round(reply.waited_s, 3),
         provider_edits=reply.provider_edits,
+        searches=reply.usage.searches,
+        tier=reply.usage.tier,
     )
     if not taken.inherited:
         return reply, told
-    inherited: Inherited = {"session": journal.origin, "usage": astuple(reply.usage)}
-    told = replace(told, tokens_written=0, tokens_written_long=0, inherited=inherited)
+    inherited: Inherited = {"session": journal.origin, "usage": usage_counts(reply.usage)}
+    told = replace(
+        told, tokens_written=0, tokens_written_long=0, searches=0, tier="", inherited=inherited
+    )
     return replace(reply, usage=Usage(0, 0)), told
 
 
@@ -400,11 +406,11 @@ def reply_only(reply: Reply) -> ReplyOnly:
     """A reply as it is recorded where it has no row of its own."""
     return {
         "text": reply.message.text,
-        "usage": astuple(reply.usage),
+        "usage": usage_counts(reply.usage),
         "finish": reply.finish,
         "model": reply.model,
     }
 
 
 def _as_reply(told: ReplyOnly) -> Reply:
-    return Reply(assistant(told["text"]), Usage(*told["usage"]), told["finish"], told["model"])
+    return Reply(assistant(told["text"]), usage_of(told["usage"]), told["finish"], told["model"])

@@ -154,7 +154,7 @@ def _record_results(  # noqa: PLR0917
                 error=output.error,
                 tool=call.name,
                 interrupted=output is _INTERRUPTED,
-                searches=output.spent.searches if output.spent else 0,
+                searches=output.spent.usage.searches if output.spent else 0,
                 state=dict(state) if at == 0 else {},
                 **({} if output.error else names_touched(tools.get(call.name), call)),
             ).as_json(),
