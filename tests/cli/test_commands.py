@@ -14,10 +14,8 @@ from tests.engine.harness import cascade, phase
 from tests.history.builders import a_session
 from tests.tasks.making import atomic
 from windlass.cascade.published_schema import json_schema
-from windlass.cli.cost_tables import print_costs
 from windlass.errors import BadRequest
 from windlass.history.sqlite import SqliteStore
-from windlass.report.costs import PhaseCost, SearchCost, SessionCost
 from windlass.settings.settings import Settings
 from windlass.wire.base import Request
 
@@ -418,16 +416,6 @@ class TestSearch:
         first, *_, last = said.out.strip().splitlines()
         assert first.endswith(", gemini/gemini-2.5-flash")
         assert last == "not counted there: searches of the web by gemini/gemini-2.5-flash"
-
-    def test_what_searches_took_stands_below_the_table(
-        self, windlass: CommandLine, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        took = SearchCost("gemini/gemini-2.5-flash", 2, 1_234, 56, 0.04)
-        print_costs(SessionCost((), PhaseCost("all phases"), {}, billed=False, search=took))
-        assert capsys.readouterr().out.endswith(
-            "besides, searches of the web by gemini/gemini-2.5-flash: 2 searches, 1,234 tokens"
-            " sent, 56 out, $0.0400\n"
-        )
 
 
 class TestStores:

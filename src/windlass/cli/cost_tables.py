@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from windlass.caching.rates import many, money, money_but_for, price_source, rate
+from windlass.caching.rates import money, money_but_for, price_source, rate
 from windlass.cli.output import out
 from windlass.cli.printed_tables import dollar_cell, print_table
 from windlass.report.contents import MessageCost
@@ -74,12 +74,6 @@ def print_costs(costs: SessionCost, *, parts: bool = False) -> None:
         out.print(
             f"windows: saved {money(windows['saved'])} compared with the same calls without them,"
             f" {money(windows['spent'])} spent on texts for them: net {money(windows['net'])}"
-        )
-    if (search := costs.search) is not None:
-        out.print(
-            f"besides, searches of the web by {search.model}:"
-            f" {many(search.searches, 'search', 'searches')}, {search.tokens_in:,} tokens sent,"
-            f" {search.tokens_out:,} out, {money(search.dollars)}"
         )
 
 

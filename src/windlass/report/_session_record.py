@@ -8,7 +8,6 @@ from itertools import chain, compress, repeat
 from operator import is_not
 from typing import Any, TypeVar
 
-from windlass.caching.rates import is_local, rate
 from windlass.history.base import (
     BORN,
     NodeType,
@@ -28,6 +27,7 @@ from windlass.history.decisions import (
 from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import without_signatures
 from windlass.importing.storing import imported_from
+from windlass.ledger.charges import is_free
 from windlass.messages import Message, ToolSpec
 from windlass.text.tokens import FamilyCounter
 
@@ -66,7 +66,7 @@ class SessionCall:
     @property
     def free(self) -> bool:
         """Whether it cost nothing because the model is not sold, rather than sold for nothing."""
-        return self.row.cost == 0 and (is_local(self.model) or rate(self.model) is None)
+        return is_free(self.model, self.row.cost)
 
 
 class SessionRecord:
@@ -161,11 +161,16 @@ class SessionRecord:
         return 0
 
     def line(self, row: Row) -> str:
-        """The line that a row counts in: soundings, refinements and evaluations stand apart."""
+        """The line that a row counts in.
+
+        Soundings, refinements, evaluations and searches of the web stand apart.
+        """
         name = row.phase or "-"
         if row.sounding_index is not None:
             refined = (row.phase, row.sounding_index) in self._refined
             return f"{name}, {'reforge' if refined else 'soundings'}"
+        if row.node_type == NodeType.TOOL_RESULT and row.model is not None:
+            return f"{name}, searches of the web"
         if ValidatorAsked.read(row) is not None:
             return f"{name}, validators"
         return f"{name}, evaluator" if Evaluation.read(row) is not None else name

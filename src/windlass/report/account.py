@@ -19,6 +19,7 @@ from windlass.caching.rates import (
 from windlass.caching.shares import SharedStream
 from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
+from windlass.ledger.charges import Told, charge_of
 from windlass.report._requests import Requests, SentRequests, SnowballRequests
 from windlass.report._session_record import SessionCall, SessionRecord
 from windlass.text.tokens import FamilyCounter
@@ -145,6 +146,7 @@ class Account:
         self.free = {
             model: all(call.free for call in stream) for model, stream in self._streams.items()
         }
+        self.price_as = price_as
         self.names = {
             model: priced_as(model, price_as, free=self.free[model]) for model in self._streams
         }
@@ -186,6 +188,15 @@ class Account:
     def simulated(self, make: MakeRequests) -> Simulation:
         """The bill of the session's calls with other requests, at the prices of each model."""
         return _together(self._counted(make), self._factors)
+
+    def _told(self, call: SessionCall) -> float | None:
+        """What a call costs by our count."""
+        return 0.0 if call.inherited else self.counted.dollars(call.number)
+
+    @property
+    def told(self) -> Mapping[str, float | None]:
+        """What calls would have cost that cost nothing, by their traces, in US dollars."""
+        return {call.row.trace_id: self._told(call) for call in self.calls if call.free}
 
     def _factor(self, model: str) -> float:
         """How many times the bill by our count was billed for a model's calls.
@@ -259,7 +270,7 @@ class Account:
     def _costs(self) -> Iterator[CallCost]:
         for call in self.calls:
             row = call.row
-            simulated = 0.0 if call.inherited else self.counted.dollars(call.number)
+            simulated = self._told(call)
             billed = self.sent.requests.get(call.number)
             yield CallCost(
                 session_id=self.record.session_id,
@@ -275,11 +286,16 @@ class Account:
                 sent_tokens=call.sent_tokens,
                 snowball=self._snowball_tokens(call),
                 expected=0 if billed is None else billed.cached,
-                dollars=simulated if self.free[call.model] else row.cost,
+                dollars=charge_of(row, self.price_as, simulated).dollars,
                 simulated_dollars=simulated,
                 snowball_dollars=0.0 if call.inherited else self.snowball.dollars(call.number),
                 estimated=call.reply is not None and call.reply.tokens_out_estimated,
             )
+
+
+def told_calls(store: Store, price_as: str) -> Told:
+    """What calls of a store's sessions would have cost that cost nothing."""
+    return lambda name: Account(store, name, price_as).told
 
 
 def _together(counted: Mapping[str, Simulation], factors: Mapping[str, float]) -> Simulation:

@@ -9,15 +9,15 @@ have cost is so many times what was billed as the second is of the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from windlass.caching.rates import cost
 from windlass.history.base import NodeType, Row, Store, StoredRow
 from windlass.history.decisions import Evaluation, Summary, ValidatorAsked
 from windlass.history.row_details import ToolResult
-from windlass.report.account import Account, AccountTree, CallCost
+from windlass.ledger.charges import CALLS, Charge, charge_of, charges_of
+from windlass.report.account import Account, AccountTree, CallCost, told_calls
 from windlass.report.call_views import without_numbers
 
 _MONEY: Final = ("dollars", "simulated_dollars", "snowball_dollars")
@@ -110,19 +110,18 @@ class TaskCost:
     unpriced: int = 0
     """Calls without a price, which are not in `dollars`."""
 
-
-@dataclass(frozen=True, slots=True)
-class SearchCost:
-    """What searches of the web took: they are no calls of a phase's model."""
-
-    model: str
-    """`provider/model`; several with commas between."""
-    searches: int
-    """How often the web was asked."""
-    tokens_in: int
-    tokens_out: int
-    dollars: float | None
-    """US dollars at that model's own price (None: no price is known)."""
+    def add(self, charge: Charge, calls: int) -> None:
+        """Count the charge of a call in, or of what was asked beside calls (`calls`: 0)."""
+        is_priced = self.calls > self.unpriced or bool(self.dollars)
+        self.calls += calls
+        self.tokens_in += charge.tokens_in
+        self.tokens_cached += charge.tokens_cached
+        self.tokens_out += charge.tokens_out
+        self.unpriced += charge.dollars is None
+        if charge.dollars is not None:
+            self.dollars = (self.dollars or 0.0) + charge.dollars
+        elif not is_priced:
+            self.dollars = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +129,7 @@ class SessionCost:
     """A session's phases in order, and their sum.
 
     `priced_as` tells of each model that ran at whose prices it is told: its own, where it
-    is hosted. `billed`: whether any of it was really paid for. `search` are its searches of
-    the web, which stand in no phase's line (None: none were made). `windows` is what its windows
+    is hosted. `billed`: whether any of it was really paid for. `windows` is what its windows
     `saved`, `spent` on models and netted in US dollars, beside the same calls without windows
     (empty: none had a price, or the session has not ended). `status` and `reason` say how it
     ended or stands (one of `STATES`). `is_everything`: each call was sent everything, so
@@ -142,7 +140,6 @@ class SessionCost:
     total: PhaseCost
     priced_as: Mapping[str, str]
     billed: bool
-    search: SearchCost | None = None
     windows: Mapping[str, Any] = field(default_factory=dict[str, Any])
     status: str = "running"
     reason: str | None = None
@@ -180,7 +177,6 @@ def _with_child(whole: SessionCost, prefix: str, child: SessionCost) -> SessionC
     total, more = whole.total, child.total
     total = replace(total)
     total.add(more)
-    searches = [each.search for each in (whole, child) if each.search is not None]
     windows = dict(whole.windows or child.windows)
     if whole.windows and child.windows:
         windows |= {key: whole.windows[key] + child.windows[key] for key in _ADDED}
@@ -190,39 +186,31 @@ def _with_child(whole: SessionCost, prefix: str, child: SessionCost) -> SessionC
         total=total,
         priced_as={**whole.priced_as, **child.priced_as},
         billed=whole.billed or child.billed,
-        search=_searches_together(searches),
         windows=windows,
         is_everything=whole.is_everything and child.is_everything,
     )
 
 
-def _searches_together(searches: Sequence[SearchCost]) -> SearchCost | None:
-    if len(searches) < 2:  # noqa: PLR2004 - one, or none
-        return searches[0] if searches else None
-    one, other = searches
-    models = [*one.model.split(", "), *other.model.split(", ")]
-    return SearchCost(
-        ", ".join(dict.fromkeys(models)),
-        one.searches + other.searches,
-        one.tokens_in + other.tokens_in,
-        one.tokens_out + other.tokens_out,
-        _sum(one.dollars, other.dollars),
-    )
-
-
 def _own_cost(account: Account) -> SessionCost:
     """The same without its sub-cascades."""
-    record, free, names = account.record, account.free, account.names
+    record = account.record
     phases: dict[str, PhaseCost] = {}
     total = PhaseCost("all phases")
     lines = [PhaseCost.of(call) for call in account.costs]
     for row in summaries(record.rows):
-        model = str(row.model)
-        line = PhaseCost(record.line(row), 0, row.tokens_in or 0, tokens_out=row.tokens_out or 0)
-        line.simulated_dollars = cost(names.get(model, model), line.tokens_in, line.tokens_out)
-        line.dollars = line.simulated_dollars if free.get(model) else row.cost
-        line.unpriced = int(line.dollars is None)
-        lines.append(line)
+        charge = charge_of(row, account.price_as)
+        lines.append(
+            PhaseCost(
+                record.line(row),
+                tokens_in=charge.tokens_in,
+                tokens_cached=charge.tokens_cached,
+                tokens_out=charge.tokens_out,
+                dollars=charge.dollars,
+                simulated_dollars=charge.dollars,
+                snowball_dollars=0.0,
+                unpriced=int(charge.dollars is None),
+            )
+        )
     for line in lines:
         phases.setdefault(line.phase, PhaseCost(line.phase)).add(line)
         total.add(line)
@@ -232,9 +220,8 @@ def _own_cost(account: Account) -> SessionCost:
     return SessionCost(
         tuple(phases.values()),
         total,
-        names,
-        billed=not all(free.values()),
-        search=_searches(record.rows),
+        account.names,
+        billed=not all(account.free.values()),
         windows=ended[-1].details.get("windows", {}) if ended else {},
         status=stands.status,
         reason=stands.reason,
@@ -251,57 +238,33 @@ def task_costs(store: Store, session_id: str, price_as: str) -> tuple[list[TaskC
     lines: dict[str, TaskCost] = {}
     total = TaskCost("all tasks")
     begun: dict[str, str] = {}
-    for stored in store.rows(session_id):
-        row = stored.row
-        if row.node_type not in (NodeType.AGENT, NodeType.FOLLOW_UP) or row.phase is None:
-            continue
-        name = without_numbers(row.phase)
+    for row, charge in charges_of(store, [session_id], price_as, told_calls(store, price_as)):
+        name = without_numbers(row["phase_name"] or "-")
         line = lines.setdefault(name, TaskCost(name))
-        new = begun.get(name) != row.phase
-        begun[name] = row.phase
-        usage = (row.tokens_in or 0, row.tokens_out or 0, row.tokens_cached or 0)
-        price = row.cost or cost(price_as, *usage)
+        is_call = row["node_type"] in CALLS
+        new = is_call and begun.get(name) != row["phase_name"]
+        begun[name] = row["phase_name"] if is_call else begun.get(name, "")
         for each in (line, total):
             each.runs += new
-            each.calls += 1
-            each.tokens_in += usage[0]
-            each.tokens_out += usage[1]
-            each.tokens_cached += usage[2]
-            each.unpriced += price is None
-            known = None if each.unpriced == each.calls else each.dollars or 0.0
-            each.dollars = known if known is None or price is None else known + price
+            each.add(charge, calls=int(is_call))
     return list(lines.values()), total
 
 
 def summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
     """What models were asked beside a phase's calls.
 
-    That are texts for old turns, what to choose, which sounding is the best, and verdicts.
+    That are texts for old turns, what to choose, which sounding is the best, verdicts, and searches
+    of the web by tools.
     """
     for stored in rows:
         row = stored.row
+        if row.model is None:
+            continue
         judged = Evaluation.read(row) or ValidatorAsked.read(row)
         asked = judged is not None or row.node_type == NodeType.CONTEXT_SELECTION
-        if Summary.read(row) is not None or (asked and row.tokens_in is not None):
+        told = Summary.read(row) is not None or ToolResult.read(row) is not None
+        if told or (asked and row.tokens_in is not None):
             yield row
-
-
-def _searches(stored_rows: Iterable[StoredRow]) -> SearchCost | None:
-    rows = [
-        (stored.row, result)
-        for stored in stored_rows
-        if stored.row.model is not None and (result := ToolResult.read(stored.row)) is not None
-    ]
-    if not rows:
-        return None
-    costs = [row.cost for row, _ in rows]
-    return SearchCost(
-        model=", ".join(dict.fromkeys(str(row.model) for row, _ in rows)),
-        searches=sum(result.searches for _, result in rows),
-        tokens_in=sum(row.tokens_in or 0 for row, _ in rows),
-        tokens_out=sum(row.tokens_out or 0 for row, _ in rows),
-        dollars=None if None in costs else sum(cost for cost in costs if cost is not None),
-    )
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 
-from windlass.caching.rates import is_local, priced_as, rate
+from windlass.caching.rates import priced_as
 from windlass.errors import UsageError
 from windlass.history.base import ShownMessage, Store
 from windlass.history.decisions import SoundingsDecided
+from windlass.ledger.charges import is_free
 from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
 from windlass.report.account import Account, AccountTree, CallCost
@@ -76,8 +77,7 @@ class InspectedSession:
         """Whether a model of the session costs nothing because it is not sold."""
         free: dict[str, bool] = {}
         for call in self.view.calls:
-            is_free = call.cost == 0 and (is_local(call.model) or rate(call.model) is None)
-            free[call.model] = free.get(call.model, True) and is_free
+            free[call.model] = free.get(call.model, True) and is_free(call.model, call.cost)
         return free
 
     def priced_model(self, model: str) -> str:

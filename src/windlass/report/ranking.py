@@ -8,23 +8,15 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from windlass.caching.bill import input_units
-from windlass.caching.rates import input_dollars, is_local, output_dollars, prices_of, rate
 from windlass.history.base import SessionFilter, SessionInfo, Store
 from windlass.history.nesting import sessions_below
-from windlass.report.account import AccountTree
+from windlass.ledger.charges import CALLS, Charge, charges_of
+from windlass.report.account import AccountTree, told_calls
 from windlass.report.call_views import without_numbers
 from windlass.report.contents import MESSAGES, MessageCost, dearest_messages
 
 _LOOKED: Final = 20
 """Sessions in which the dearest messages are looked for."""
-_BILLED: Final = (
-    "SELECT session_id, phase_name, turn_number, trace_id, node_type, model, cost, tokens_in,"
-    " tokens_cached, tokens_out FROM unified_logs"
-    " WHERE (tokens_in IS NOT NULL OR cost IS NOT NULL"
-    " OR (node_type IN ('agent', 'follow_up') AND metadata_json NOT LIKE '%\"inherited\":%'))"
-)
-"""What has a bill, and calls without one: of an imported session, whose usage was not recorded."""
 
 
 @dataclass(slots=True)
@@ -95,14 +87,9 @@ def store_report(
     phases: dict[tuple[str, str], RankedCost] = {}
     calls: list[tuple[RankedCost, Mapping[str, Any]]] = []
     seen: set[tuple[str, str]] = set()
-    hosted = told_prices(price_as)
-    names = list(root_of) if len(root_of) <= _NAMED else []
-    named = f" AND session_id IN ({', '.join('?' * len(names))})" if names else ""
-    for row in store.query(_BILLED + named, names):
+    for row, charge in charges_of(store, list(root_of), price_as, told_calls(store, price_as)):
         name = row["session_id"]
-        if name not in root_of:
-            continue
-        one = _billed(row, hosted)
+        one = _billed(row, charge)
         cascade, phase = cascade_of[name], without_numbers(row["phase_name"] or "-")
         line = phases.setdefault((cascade, phase), RankedCost(phase, cascade, sessions=0))
         line.sessions += (name, phase) not in seen
@@ -128,8 +115,6 @@ def store_report(
     )
 
 
-_NAMED: Final = 500
-"""Sessions that are named in a query; of more all rows are read."""
 _KEPT: Final = 10_000
 """Calls that are held before all but the dearest are let go."""
 
@@ -152,38 +137,17 @@ def _roots(roots: Mapping[str, SessionInfo], below: Sequence[SessionInfo]) -> di
     return root_of
 
 
-def told_prices(model: str) -> Callable[[int, int, int], float | None]:
-    """What a model would bill for tokens in, out and cached; all that is not read is written.
-
-    That is how reports of single sessions have it. Thousands of calls are told so.
-    """
-    price = rate(model)
-    if price is None:
-        return lambda *_: None
-    prices = prices_of(model, warn=lambda _: None)
-
-    def dollars(tokens_in: int, tokens_out: int, cached: int) -> float:
-        units = input_units(prices, tokens_in, cached)
-        return input_dollars(price, units) + output_dollars(price, tokens_in, tokens_out)
-
-    return dollars
-
-
-def _billed(row: Mapping[str, Any], hosted: Callable[[int, int, int], float | None]) -> RankedCost:
+def _billed(row: Mapping[str, Any], charge: Charge) -> RankedCost:
     """A row with a bill: a call, or what a model was asked beside calls."""
-    usage = (row["tokens_in"] or 0, row["tokens_out"] or 0, row["tokens_cached"] or 0)
-    dollars, model = row["cost"], str(row["model"])
-    if dollars == 0 and (is_local(model) or rate(model) is None):
-        dollars = hosted(*usage)
     return RankedCost(
         f"{row['phase_name'] or '-'}:{row['turn_number'] or 0}",
         row["session_id"],
-        calls=int(row["node_type"] in ("agent", "follow_up")),
-        tokens_in=usage[0],
-        tokens_out=usage[1],
-        tokens_cached=usage[2],
-        dollars=dollars or 0.0,
-        unpriced=int(dollars is None),
+        calls=int(row["node_type"] in CALLS),
+        tokens_in=charge.tokens_in,
+        tokens_out=charge.tokens_out,
+        tokens_cached=charge.tokens_cached,
+        dollars=charge.dollars or 0.0,
+        unpriced=int(charge.dollars is None),
     )
 
 

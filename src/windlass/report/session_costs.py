@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from windlass.caching.rates import cost
 from windlass.history.base import NodeType, Store
 from windlass.history.decisions import ThinkingLeftOut, text_of
+from windlass.ledger.charges import charge_of
 from windlass.report._findings import Finding, findings_of
 from windlass.report._unfinished import Unbilled, unbilled
 from windlass.report.account import Account, AccountTree, CallCost, Paid
@@ -175,9 +175,8 @@ def _savings(accounts: Iterable[tuple[str, Account]]) -> tuple[Saving, ...]:
             elif abs(dollars) > _NOTHING:
                 add(AS_SAID, 1, tokens, dollars)
         for row in summaries(record.rows):
-            model = str(row.model)
-            usage = (row.tokens_in or 0, row.tokens_out or 0)
-            add(ASKED, 1, -usage[0], -(cost(account.names.get(model, model), *usage) or 0.0))
+            charge = charge_of(row, account.price_as)
+            add(ASKED, 1, -charge.tokens_in, -(charge.dollars or 0.0))
     savings = (Saving(kind, int(n), int(tokens), usd) for kind, (n, tokens, usd) in sums.items())
     return tuple(sorted(savings, key=attrgetter("dollars"), reverse=True))
 

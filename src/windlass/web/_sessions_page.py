@@ -14,14 +14,14 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.caching.rates import is_local, rate
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import STATES, SessionFilter, SessionInfo, Store, in_words
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.importing.storing import IMPORTED
+from windlass.ledger.charges import Charge, charges_of
 from windlass.messages import Message, assistant, user
+from windlass.report.account import told_calls
 from windlass.report.call_views import words_of
-from windlass.report.ranking import told_prices
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import first_words
 from windlass.web._inspector import Inspector, kind_of, number_in
@@ -147,30 +147,36 @@ def _listed(inspector: Inspector, sessions: Sequence[SessionInfo]) -> Iterator[L
     summed = {info.session_id: info for info in totals}
     under = _counts_below(names, below)
     saved = _saved_shares(store, names)
-    told = told_prices(inspector.price_as)
+    charges = _charged(inspector, names, below)
     for info in sessions:
         total = summed[info.session_id]
         start = store.start(info.session_id)
-        is_told = not total.cost and (is_local(info.model) or _rate(info.model) is None)
-        dollars = total.cost
-        if is_told:
-            dollars = told(total.tokens_in, total.tokens_out, total.tokens_cached)
         yield ListedSession(
             info=total,
             words=_words(store, info.session_id),
             kind=kind_of(start),
             state=in_words(info.status, info.reason),
             under=under.get(info.session_id, 0),
-            dollars=dollars,
-            is_told=is_told and bool(total.tokens_in),
+            dollars=charges[info.session_id].dollars,
+            is_told=charges[info.session_id].told,
             cached=total.tokens_cached / total.tokens_in if total.tokens_in else None,
             saved=saved.get(info.session_id),
         )
 
 
-def _rate(model: str) -> object | None:
-    """The price of a session's model; None where it has several or none."""
-    return rate(model) if "/" in model.strip("/") and "," not in model else None
+def _charged(
+    inspector: Inspector, names: Sequence[str], below: Sequence[SessionInfo]
+) -> Mapping[str, Charge]:
+    """What each of these sessions cost with those under it; told, where all of it is."""
+    root_of = {name: name for name in names}
+    for info in below:  # level by level, so that a parent comes first
+        root_of.setdefault(info.session_id, root_of[info.parent_id or ""])
+    sums = dict.fromkeys(names, Charge())
+    told = told_calls(inspector.store, inspector.price_as)
+    for row, one in charges_of(inspector.store, list(root_of), inspector.price_as, told):
+        name = root_of[row["session_id"]]
+        sums[name] = sums[name].plus(one)
+    return sums
 
 
 def _counts_below(names: Sequence[str], below: Sequence[SessionInfo]) -> Mapping[str, int]:

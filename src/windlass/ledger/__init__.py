@@ -1,0 +1,1 @@
+"""What requests to models cost, told once."""
