@@ -157,6 +157,8 @@ class Recording:
     """The file that it was read from."""
     project: str = ""
     """The folder in which the program worked (empty: not recorded)."""
+    beside: float = 0.0
+    """US dollars of what models were asked beside these calls: as judges, for summaries."""
     results_as_words: bool = False
     """Whether results of commands were sent as words of the user; calls are then commands in the
     text of answers."""
@@ -213,8 +215,8 @@ class Recording:
 
     @property
     def dollars(self) -> float | None:
-        """What all calls cost in US dollars; None where the cost of one is unknown."""
-        total = 0.0
+        """What all of it cost in US dollars; None where the cost of one call is unknown."""
+        total = self.beside
         for call in self.calls:
             if (dollars := call.dollars) is None:
                 return None

@@ -135,7 +135,9 @@ class RecordingReplay:
     results: int
     """How many results of tools it has."""
     recorded: float | None
-    """What it cost as recorded, in US dollars (None: unknown)."""
+    """What it cost as recorded, in US dollars, with what is `beside` (None: unknown)."""
+    beside: float
+    """US dollars of what models were asked beside calls, which is not replayed."""
     recorded_in: int
     """The tokens of its input that the provider counted."""
     recorded_cached: int

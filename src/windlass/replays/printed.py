@@ -80,6 +80,9 @@ def describe_replay(replayed: Replay) -> Iterator[str]:
         evidence = ", ".join(GRADES[grade] for grade in grades)
         calls = many(sum(one.call_count for one in replayed.recordings), "call")
         yield f"{many(len(replayed.recordings), 'recording')} with {calls} ({evidence})"
+    beside = sum(one.beside for one in replayed.recordings)
+    if beside:
+        recorded += f", of it {money(beside)} for what models were asked beside these calls"
     yield f"what it cost, as recorded: {recorded}"
     if estimated := sum(recording.estimated for recording in replayed.recordings):
         yield ESTIMATED.format(many(estimated, "call"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from windlass.importing.base import read_list
 from windlass.importing.recording import Grade, RecordedCall, Recording
 from windlass.importing.storing import RESULTS_AS_WORDS, imported_from
 from windlass.importing.streams import recordings
+from windlass.ledger.charges import CALLS
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
 from windlass.wire.forms import as_json, form_of_list, has_objects
@@ -111,7 +113,9 @@ def _recordings_of_session(
     conversations = [recording for name in names for recording in conversations_of(store, name)]
     if not conversations:
         raise UsageError(f"session {session_id!r} made no call that can be replayed")
-    yield from conversations
+    first, *others = conversations
+    yield replace(first, beside=sum(_beside(store, names)))
+    yield from others
 
 
 def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
@@ -139,6 +143,14 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
     for number, chain in enumerate(chains, start=1):
         name = session_id if len(chains) == 1 else f"{session_id}, conversation {number}"
         yield replace(chain.recording(store, name, grade), results_as_words=as_words)
+
+
+def _beside(store: Store, names: Sequence[str]) -> Iterator[float]:
+    """What the requests of sessions cost that are no calls, in US dollars."""
+    for stored in itertools.chain.from_iterable(map(store.rows, names)):
+        row = stored.row
+        if row.model is not None and row.node_type not in CALLS and row.cost:
+            yield row.cost
 
 
 @dataclass(slots=True)

@@ -142,6 +142,7 @@ class _Replaying:
             results=len(recording.results),
             results_as_words=recording.results_as_words,
             recorded=self._order.recorded,
+            beside=self._order.recording.beside,
             recorded_in=recording.usage.tokens_in,
             recorded_cached=recording.usage.tokens_cached,
             unseen=unseen_tokens(self._counts),
