@@ -109,7 +109,8 @@ class SessionRecord:
         numbered = {call.trace_id: (at, call) for at, call in enumerate(self.sent_calls, start=1)}
         for stored in self.rows:
             row, index = stored.row, stored.row.sounding_index
-            if row.node_type == NodeType.SYSTEM:
+            is_prompt = row.node_type == NodeType.SYSTEM
+            if is_prompt and self._grade is None:
                 system = stored
             if VisitBegun.read(row) is not None:
                 apart = {key: kept for key, kept in apart.items() if key[0] != row.phase}
@@ -131,7 +132,9 @@ class SessionRecord:
                     call.sent_tokens,
                     call.full_tokens,
                 )
-            is_said = row.node_type in BORN and stored.id not in replaced
+            # Another program's list has its system messages where they were sent.
+            is_said = row.node_type in BORN or (is_prompt and self._grade is not None)
+            is_said = is_said and stored.id not in replaced
             if is_said and row.message is not None:
                 (said if index is None else apart[row.phase, index]).append(stored)
             if (decided := SoundingsDecided.read(row)) is not None:
