@@ -138,7 +138,7 @@ def _print_figures(report: SessionReport) -> None:
     for text in report.thinking:
         out.print(f"\n{text}")
     if report.findings:
-        out.print("\nit could be less:")
+        out.print("\nit could be less (what these save overlaps, and is no sum):")
         for finding in report.findings:
             out.hint(f"- {finding.text}")
 
