@@ -234,8 +234,17 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
         assert store.start(side.session_id).parent_id == main.session_id
         texts = [row.row.message.text for row in store.rows(side.session_id) if row.row.message]
     assert lines("deep") in texts
+        own, under = (
+            session_report(store, one.session_id, "anthropic/claude-sonnet-4-5").costs.total
+            for one in (main, side)
+        )
     [session] = hook_report(settings_of(agent), 0.0, print).sessions
     assert session.shortened == 3
+    assert session.dollars == pytest.approx(own.dollars)
+    assert (own.dollars or 0.0) > (under.dollars or 0.0) > 0
+    alone = at_work(tmp_path / "alone")
+    [plain] = hook_report(settings_of(alone), 0.0, print).sessions
+    assert (session.saved or 0.0) > (plain.saved or 0.0) > 0
 
 
 def test_an_answer_that_comes_too_late_is_no_saving(tmp_path: Path) -> None:

@@ -99,7 +99,9 @@ class RecordingAgent:
             "tool_use_id": call_id,
             "content": text or (shown["stdout"] if isinstance(shown, dict) else shown),
         }
-        self.write("user", {"role": "user", "content": [result]}, toolUseResult=shown)
+        # Transcripts of subagents have only what their model was shown.
+        kept = {} if self.thread else {"toolUseResult": shown}
+        self.write("user", {"role": "user", "content": [result]}, **kept)
         return shown
 
     def answer(self, blocks: Sequence[Mapping[str, Any]]) -> None:

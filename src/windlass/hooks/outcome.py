@@ -157,7 +157,7 @@ def _measured(
         shortened=sum(len(store.edits(name)) for name in accounts),
         fetched=sum(count for count, _ in fetched),
         held_out=any(line.outcome == "held out" for line in lines),
-        dollars=_sum([recording.dollars for recording in hooked.recordings]),
+        dollars=_sum([cost.dollars for account in accounts.values() for cost in account.costs]),
         saved=None if saved is None else saved - sum(cost for _, cost in fetched),
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from windlass.hooks.hook_journal import HookLine
 from windlass.hooks.shapes import CLAUDE_CODE, shape_of
+from windlass.window.originals import reference_to
 
 SIDE: Final = "subagents"
 """The folder beside a session's transcript, in a folder of its name, with those of subagents."""
@@ -41,22 +42,27 @@ def taken(lines: Iterable[HookLine], transcript: Path | None) -> dict[str, bool 
         return told
     beside = transcript.with_suffix("") / SIDE
     for path in (transcript, *(sorted(beside.glob("*.jsonl")) if beside.is_dir() else ())):
-        for call_id, result in _results(path):
+        for call_id, result, text in _results(path):
             line = short.get(call_id)
-            if line is not None:
-                found = shape_of(CLAUDE_CODE, line.tool, result)
-                told[call_id] = found is not None and text_hash(found[1]) == line.shown
+            if line is None:
+                continue
+            if result is None:  # as of subagents: the short form names its original
+                told[call_id] = reference_to(line.original) in text
+                continue
+            found = shape_of(CLAUDE_CODE, line.tool, result)
+            told[call_id] = found is not None and text_hash(found[1]) == line.shown
     return told
 
 
-def _results(path: Path) -> Iterator[tuple[str, Any]]:
-    """The call and the result, as the agent keeps it, of each result in a transcript."""
+def _results(path: Path) -> Iterator[tuple[str, Any, str]]:
+    """Each result of a transcript: its call, what the agent keeps (None: nothing), its text."""
     with suppress(OSError), path.open("rb") as file:
         for data in file:
-            if b'"toolUseResult"' not in data:
+            if b'"tool_result"' not in data:
                 continue
             with suppress(ValueError, RecursionError, TypeError, AttributeError):
                 record = json.loads(data)
                 for block in record["message"]["content"]:
                     if isinstance(block, Mapping) and block.get("type") == "tool_result":
-                        yield str(block.get("tool_use_id")), record["toolUseResult"]
+                        ident, text = str(block.get("tool_use_id")), json.dumps(block)
+                        yield ident, record.get("toolUseResult"), text

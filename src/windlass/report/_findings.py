@@ -124,13 +124,13 @@ def _shortened(prefix: str, account: Account) -> Iterator[Finding]:
     saved = {name: paid.dollars - _dollars(shortened, name) for name, paid in sent.paid.items()}
     # The messages share what the whole would save, so that no sum of them is more than that.
     all_saved = sum(saved.values())
-    share = min(1.0, (billed - low) / all_saved) if all_saved > 0 else 0.0
+    part = min(1.0, (billed - low) / all_saved) if all_saved > 0 else 0.0
     for name in sorted(saved, key=saved.__getitem__, reverse=True)[:_MESSAGES]:
         if name == TOOLS:
             continue
         paid, stored = sent.paid[name], record.by_id[name]
         size = 0 if stored.row.message is None else stored.row.message.chars
-        would_be = paid.dollars - share * saved[name]
+        would_be = paid.dollars - part * saved[name]
         text = (
             f"{what_is(stored, record)} in {prefix}{record.line(stored.row)}, {size:,} characters,"
             f" was sent in {many(paid.calls, 'later call')}: {money(paid.dollars)}; with {setting}"

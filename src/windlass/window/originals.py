@@ -40,7 +40,12 @@ _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d+)\]")
 
 def reference(message: Message) -> str:
     """What a message is asked for by: `result_` and the first digits of its content hash."""
-    return f"{REF}{message.content_hash[:_DIGITS]}"
+    return reference_to(message.content_hash)
+
+
+def reference_to(content_hash: str) -> str:
+    """What the message with this content hash is asked for by."""
+    return f"{REF}{content_hash[:_DIGITS]}"
 
 
 def is_whole(ref: object) -> bool:
