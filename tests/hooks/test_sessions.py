@@ -233,11 +233,11 @@ def test_subagents_are_sessions_below(tmp_path: Path) -> None:
     with open_store(settings_of(agent), existing=True) as store:
         assert store.start(side.session_id).parent_id == main.session_id
         texts = [row.row.message.text for row in store.rows(side.session_id) if row.row.message]
-    assert lines("deep") in texts
         own, under = (
             session_report(store, one.session_id, "anthropic/claude-sonnet-4-5").costs.total
             for one in (main, side)
         )
+    assert lines("deep") in texts
     [session] = hook_report(settings_of(agent), 0.0, print).sessions
     assert session.shortened == 3
     assert session.dollars == pytest.approx(own.dollars)
