@@ -124,6 +124,11 @@ def test_what_would_save_most_is_told_first(snowball: SessionReport) -> None:
 @pytest.mark.parametrize("windows", [{"profile": "spec", "commit": "at_once"}, False])
 async def test_windows_that_cost_more_than_they_saved_are_told(house: House, windows: Any) -> None:
     works = phase("a", tackle=["look"], rules={"max_turns": 40}, intra_context=windows)
+
+    def look() -> str:
+        """Look at what is there."""
+        return "\n".join(f"line {number} of what was seen" for number in range(40))
+
     # To mask a short result, all the long text behind it is written to the cache again.
     says = [calls(call("look"), text=f"{number} thoughts. " * 2_000) for number in range(12)]
     ran = await house.run(cascade(works), {"a": [*says, "done"]}, tools=[look])
@@ -139,11 +144,6 @@ async def test_windows_that_cost_more_than_they_saved_are_told(house: House, win
         f" without auto_context it would be {money(everything)}"
     )
     assert finding.saved > 0
-
-
-def look() -> str:
-    """Look at what is there."""
-    return "\n".join(f"line {number} of what was seen" for number in range(40))
 
 
 def test_with_windows_nothing_is_told_of_turning_them_on(windowed: SessionReport) -> None:
