@@ -570,7 +570,7 @@ class TestASelector:
         ran = await self.run(house, pick)
         told = choices(ran)[-1]
         assert talk("orchards") in [text for _, text in ran.seen("last")]
-        assert talk("orchards") not in self.question
+        assert "key_orchards_4711" not in self.question  # it stands at the end of the page
         assert (told["strategy"], told["reasoning"]) == ("llm", "I like trees.")
         assert told["refused"] == ["nobody"]
         row = ran.rows(NodeType.CONTEXT_SELECTION)[-1].row

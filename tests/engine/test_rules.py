@@ -242,6 +242,7 @@ class TestAttempts:
         assert ran.result.status == "incomplete"
         assert ("user", "[Output from a, status: incomplete]:\nworse") in ran.seen("b")
 
+    @pytest.mark.req("AC-104")
     async def test_state_of_a_failed_attempt_is_not_taken_over(self, house: House) -> None:
         ran = await house.run(
             cascade(
