@@ -300,7 +300,7 @@ async def test_a_hint_and_a_context_are_shown_with_a_question(house: House) -> N
     assert (asked.options, asked.context) == (("yes", "no"), "It costs.")
 
 
-ASKING_TOOLS = {
+ASKING_TOOLS: dict[str, dict[str, Any]] = {
     "ask_human": {"question": "Go?"},
     "request_decision": {"question": "Go?", "options": CHOICES},
     "ask_human_custom": {"question": "Go?", "data": {"rows": 3}},
