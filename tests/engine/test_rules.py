@@ -119,7 +119,7 @@ class TestTurns:
             "validation",
         ]
 
-    @pytest.mark.req("CA-24", "CA-30")
+    @pytest.mark.req("CA-30")
     async def test_tokens_and_dollars_of_each_call_can_be_asked_of_all_sessions(
         self, house: House
     ) -> None:
