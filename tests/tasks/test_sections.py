@@ -159,10 +159,14 @@ class TestAccumulation:
     @pytest.mark.req("ADR-6", "ADR-8", "ADR-32", "ADR-34", "ADR-47")
     async def test_full_output_carries_outputs_whole(self, house: TaskHouse) -> None:
         xml = sequential(
-            atomic("a"), atomic("b"), inside=block("none", "enabled", "true", "full_output")
+            *(atomic(name) for name in "abc"),
+            inside=block("none", "enabled", "true", "full_output"),
         )
-        ran = await house.run(xml, {"Do a.": self.LONG}, context="Unseen.")
-        assert ran.section("b", PREVIOUS) == f"{PREVIOUS}\n\n[output of a]\n{self.LONG.strip()}"
+        two_lines = f"{self.LONG * 9}\nAnd more."
+        ran = await house.run(xml, {"Do a.": two_lines}, context="Unseen.")
+        told = f"{PREVIOUS}\n\n[output of a]\n{two_lines}"
+        assert ran.section("b", PREVIOUS) == told
+        assert ran.section("c", PREVIOUS) == f"{told}\n\n[output of b]\nanswer to Do b."
         assert ran.section("b", INHERITED) == ""
 
     @pytest.mark.req("ADR-7", "ADR-46")
