@@ -14,7 +14,7 @@ import pytest
 from tests.history.builders import LONG, a_session, start, take_parents
 from windlass.errors import StoreError
 from windlass.history.base import Batch, Outcome
-from windlass.history.sqlite import SqliteStore
+from windlass.history.sqlite import SqliteStore, _connect
 from windlass.history.sqlite import _migrations as migrations
 from windlass.history.sqlite._schema import COLUMNS_2, DROPPED_3, TABLES_1, VIEWS_1, VIEWS_3
 
@@ -125,9 +125,10 @@ def test_a_store_of_the_fourth_version_opens_in_any_client_once_it_was_opened(
     db.close()
 
 
-def test_reading_a_store_of_the_fourth_version_changes_nothing_of_it(
-    of_the_fourth_version: Path,
+def test_a_store_of_the_fourth_version_is_read_where_it_is_and_as_it_is(
+    of_the_fourth_version: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(_connect, "TemporaryDirectory", None)  # a copy would need one
     before = of_the_fourth_version.read_bytes()
     with SqliteStore.open_existing(of_the_fourth_version.parent, reading=True) as store:
         found = store.query("SELECT content_json FROM unified_logs ORDER BY LENGTH(content_json)")

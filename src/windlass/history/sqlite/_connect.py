@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 from windlass.errors import StoreError, UsageError
 from windlass.history._blobs import Blobs
 from windlass.history._lost import Lost
-from windlass.history.sqlite._migrations import STEPS, migrate, version
+from windlass.history.sqlite._migrations import READABLE, STEPS, migrate, version
 from windlass.history.sqlite._schema import WHOLE_LOGS
 from windlass.safety.own_files import make_folder, open_new, refuse_shared
 
@@ -276,7 +276,7 @@ def open_reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connecti
     """
     db = connect_reading(file, busy_s=busy_s)
     try:
-        if version(db) < len(STEPS):
+        if version(db) < READABLE:
             db.close()
             db = _copied(file)
             migrate(db, str(file))

@@ -72,6 +72,8 @@ def fifth(db: sqlite3.Connection) -> None:
 
 
 STEPS: Final[tuple[Step, ...]] = (first, second, third, fourth, fifth)
+READABLE: Final = 4
+"""The version from which on a store is read as it is: what came later is for other clients."""
 
 
 def version(db: sqlite3.Connection) -> int:
