@@ -3,13 +3,14 @@
     python scripts/mutants.py [ROW ...]
 
 `mutants.toml` holds the breakages, as replacements in the source. Each is made in a copy
-in a temporary folder, where the tests run that are marked with its row. The tree itself is left
-alone.
+in a temporary folder, where the tests run that are marked with its row. A test that runs out of
+time has not noticed the breakage. The tree itself is left alone.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,8 @@ sys.path.insert(0, str(ROOT))
 from scripts.requirements import collect  # noqa: E402 - needs the line above
 
 COPIED = ("bench", "design", "docs", "examples", "scripts", "src", "tests", "pyproject.toml")
+_TIMED_OUT = re.compile(r"^(FAILED|ERROR) .* - ([\w.]+: )?(\w+\.)*Timeout.*$", re.MULTILINE)
+"""A line of pytest's summary for a test that pytest, or a wait of its own, ended."""
 PASSED, FAILED = int(pytest.ExitCode.OK), int(pytest.ExitCode.TESTS_FAILED)
 
 
@@ -63,7 +66,12 @@ def run_tests(copy: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[s
     return subprocess.run(
         [sys.executable, "-m", "pytest", *options, *tests],
         cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(copy / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "COLUMNS": "1000",  # or the summary would be cut before the reason
+        },
         capture_output=True,
         text=True,
         check=False,
@@ -81,10 +89,17 @@ def judge(mutant: Mutant, copy: Path, tests: Sequence[str]) -> str:
         ended = run_tests(copy, tests)
     finally:
         file.write_text(whole, encoding="utf-8")
+    return trouble_in(ended, len(tests))
+
+
+def trouble_in(ended: subprocess.CompletedProcess[str], tests: int) -> str:
+    """Why a run of so many tests has not noticed a breakage; empty where one failed."""
     if ended.returncode == PASSED:
-        return f"its {len(tests)} tests pass all the same"
+        return f"its {tests} tests pass all the same"
     if ended.returncode != FAILED:
         return f"its tests did not run (exit code {ended.returncode}): {ended.stdout[-2_000:]}"
+    if late := _TIMED_OUT.search(ended.stdout):
+        return f"a test ran out of time, which is no notice of it: {late[0]}"
     return ""
 
 

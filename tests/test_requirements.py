@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from scripts.mutants import file_of, read_mutants
+from scripts.mutants import file_of, read_mutants, run_tests, trouble_in
 
 from tests.requirements_plugin import (
     Row,
@@ -194,3 +196,46 @@ def test_no_setting_of_the_caller_reaches_a_test() -> None:
 def test_each_mutant_breaks_one_place() -> None:
     for mutant in read_mutants():
         assert file_of(mutant).suffix == ".py"
+
+
+ENDINGS = """
+import asyncio, pytest, subprocess, sys, time
+
+@pytest.mark.timeout(0.5)
+def test_hangs():
+    time.sleep(30)
+
+def test_waits_in_vain():
+    asyncio.run(asyncio.wait_for(asyncio.sleep(30), 0.1))
+
+def test_waits_for_a_process():
+    subprocess.run([sys.executable, "-c", "import time; time.sleep(30)"], timeout=0.1)
+
+def test_sees_it():
+    assert "Timeout" == "of something else"
+
+def test_passes():
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "trouble"),
+    [
+        ("test_hangs", "ran out of time"),
+        ("test_waits_in_vain", "ran out of time"),
+        ("test_waits_for_a_process", "ran out of time"),
+        ("test_sees_it", ""),
+        ("test_passes", "pass all the same"),
+        ("test_missing", "did not run"),
+    ],
+)
+def test_a_mutant_is_noticed_by_a_test_that_fails_and_not_by_one_that_hangs(
+    tmp_path: Path, test: str, trouble: str
+) -> None:
+    profile = "from hypothesis import settings\nsettings.register_profile('quick')\n"
+    (tmp_path / "conftest.py").write_text(profile)
+    (tmp_path / "test_endings.py").write_text(ENDINGS)
+    told = trouble_in(run_tests(tmp_path, [f"test_endings.py::{test}"]), 1)
+    assert trouble in told
+    assert bool(trouble) == bool(told)

@@ -114,7 +114,7 @@ class TestMerging:
         for made in (policy({"intra_phase": said}), policy(intra=said)):
             assert {name: made.settings()[name] for name in said} == said
 
-    @pytest.mark.req("AC-51")
+    @pytest.mark.req("AC-51", "AC-70")
     def test_the_phase_goes_before_the_cascade_before_the_profile(self) -> None:
         auto = {"profile": "spec", "intra_phase": {"window": 7, "loop_history_limit": 1}}
         made = policy(auto, {"window": 2})

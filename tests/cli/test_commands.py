@@ -5,17 +5,20 @@ from __future__ import annotations
 import csv
 import io
 import json
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import CommandLine
 from tests.engine.harness import cascade, phase
-from tests.history.builders import a_session
+from tests.history.builders import a_session, row, start
 from tests.tasks.making import atomic
 from windlass.cascade.published_schema import json_schema
 from windlass.errors import BadRequest
+from windlass.history.base import Batch
 from windlass.history.sqlite import SqliteStore
+from windlass.messages import user
 from windlass.settings.settings import Settings
 from windlass.wire.base import Request
 
@@ -356,6 +359,24 @@ class TestVerifyAndPrune:
         assert ran("prune", "--older-than", "90d", "--json").json["sessions"] == []
         assert ran("prune", "--older-than", "0s", "--json").json["sessions"] == ["s1"]
         assert ran("sessions").out.endswith("no sessions yet\n")
+
+    @pytest.mark.req("AC-112")
+    @pytest.mark.parametrize(
+        ("age", "unit_s"), [("90d", 86_400), ("12h", 3_600), ("30m", 60), ("45s", 1)]
+    )
+    def test_prune_takes_an_age_in_its_unit(
+        self, windlass: CommandLine, age: str, unit_s: int
+    ) -> None:
+        units, now = int(age[:-1]), time.time()
+        spare = 1 if unit_s > 1 else 30  # so long the command may take
+        with SqliteStore(windlass.folder / "aged") as store:
+            for name, old in (("older", units + 1), ("younger", units - spare)):
+                at = now - old * unit_s
+                store.append(Batch(name, start=start(at), rows=[row(user(name), timestamp=at)]))
+        pruned = windlass("prune", "--older-than", age, "--store", "aged", "--json")
+        assert pruned.json["sessions"] == ["older"]
+        (kept,) = windlass("sessions", "--store", "aged", "--json").json
+        assert kept["session_id"] == "younger"
 
 
 class TestSchemaAndConfig:

@@ -300,22 +300,38 @@ async def test_a_hint_and_a_context_are_shown_with_a_question(house: House) -> N
     assert (asked.options, asked.context) == (("yes", "no"), "It costs.")
 
 
-async def test_a_question_whose_time_is_over_is_answered_so(house: House) -> None:
+ASKING_TOOLS: dict[str, dict[str, Any]] = {
+    "ask_human": {"question": "Go?"},
+    "request_decision": {"question": "Go?", "options": CHOICES},
+    "ask_human_custom": {"question": "Go?", "data": {"rows": 3}},
+}
+
+
+@pytest.mark.parametrize("tool", ASKING_TOOLS)
+async def test_a_question_whose_time_is_over_is_answered_so(house: House, tool: str) -> None:
     async def nobody(_: Question) -> str:
         await asyncio.sleep(60)
         return "go"
 
-    script = deciding("request_decision", question="Go?", options=CHOICES, timeout_seconds=0.2)
-    whole = cascade(phase("a", tackle=["request_decision"]))
-    ran = await house.run(whole, script, on_question=nobody)
+    script = deciding(tool, **ASKING_TOOLS[tool], timeout_seconds=0.2)
+    ran = await house.run(cascade(phase("a", tackle=[tool])), script, on_question=nobody)
+    assert ran.result.status == "completed"
     assert results(ran) == ["[no answer: nobody answered within 0.2 s]"]
     assert ran.result.state == {}
-    assert ran.decisions("time over")[0]["name"] == "request_decision"
+    assert ran.decisions("time over")[0]["name"] == tool
 
 
-async def test_the_time_of_a_question_counts_while_its_run_waits(house: House) -> None:
-    script = deciding("request_decision", question="Go?", options=CHOICES, timeout_seconds=0.3)
-    whole = cascade(phase("a", tackle=["request_decision"]))
+@pytest.mark.parametrize("tool", ASKING_TOOLS)
+async def test_a_time_below_zero_is_told_to_the_model(house: House, tool: str) -> None:
+    script = deciding(tool, **ASKING_TOOLS[tool], timeout_seconds=-5)
+    ran = await house.run(cascade(phase("a", tackle=[tool])), script, answers=["go"])
+    assert "timeout_seconds is -5: give seconds above 0" in results(ran)[0]
+
+
+@pytest.mark.parametrize("tool", ASKING_TOOLS)
+async def test_the_time_of_a_question_counts_while_its_run_waits(house: House, tool: str) -> None:
+    script = deciding(tool, **ASKING_TOOLS[tool], timeout_seconds=0.3)
+    whole = cascade(phase("a", tackle=[tool]))
     waiting = await house.run(whole, script, session_id="s")
     assert waiting.result.status == "waiting"
     await asyncio.sleep(0.4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from windlass.engine.result import Result
 from windlass.errors import UsageError
 from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
-from windlass.wire.base import Usage
+from windlass.messages import Message
+from windlass.wire.base import Reply, Request, Usage
 
 IN, OUT = 0.001, 0.01
 
@@ -179,3 +181,66 @@ async def test_steps_end_with_it_and_keep_what_is_done(folder: Path) -> None:
     result = await evaluate(folder, provider, xml, budget=100.3)
     assert (result.status, result.reason) == ("incomplete", "money")
     assert [each["step"] for each in result.notes["partialResults"]] == ["a"]
+
+
+@pytest.mark.req("ADR-41")
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("<budget>0.9</budget>", "money"),
+        ("<max_tokens>500</max_tokens>", "tokens"),
+        ("<max_seconds>0.25</max_seconds>", "time"),
+    ],
+)
+async def test_a_task_ends_at_a_limit_of_its_own(folder: Path, limit: str, reason: str) -> None:
+    async def script(request: Request) -> Message | str:
+        await asyncio.sleep(0.1)
+        return loops(request) if "Do b." in str(request.messages) else "ok"
+
+    rules = f"<tools><tool>set_state</tool></tools><rules><max_turns>9</max_turns>{limit}</rules>"
+    xml = sequential(atomic("a"), atomic("b", rules), atomic("c"))
+    provider = Priced(script, SMALL)
+    result = await evaluate(folder, provider, xml, session_id="s1")
+    assert (result.status, result.reason) == ("incomplete", reason)
+    assert result.notes["budget"]["of"] == "task 'b'"
+    assert [each["step"] for each in result.notes["partialResults"]] == ["a"]
+    asked = [str(request.messages) for request in provider.requests]
+    assert 2 <= len(asked) < 10, "as many calls as the limit lets through, fewer than its turns"
+    assert not any("Do c." in each for each in asked)
+
+
+@pytest.mark.req("CA-21", "CA-24")
+async def test_what_each_call_took_can_be_asked_of_all_sessions(folder: Path) -> None:
+    class Reports(Priced):
+        async def send(self, request: Request, on_text: Any) -> Reply:
+            answers = request.messages[-1].role == "tool"
+            self.usage = Usage(60_000, 7, tokens_cached=50_000) if answers else Usage(90_000, 40)
+            return await super().send(request, on_text)
+
+    (folder / "windlass.toml").write_text(f"{PRICES}cache_read = 100.0\ncache_write = 1000.0\n")
+    made = cascade(phase("a", tackle=["set_state"]), max_output_tokens=MOST_OUT)
+    for name in ("one", "two"):
+        replies = iter([loops, lambda _: "done"])
+        provider = Reports(lambda request, replies=replies: next(replies)(request), SMALL)
+        await windlass.run(
+            made,
+            model=MODEL,
+            store=folder / "store",
+            providers={"priced": provider},
+            session_id=name,
+        )
+    asked = (
+        "SELECT session_id, phase_name, node_type, model, tokens_in, tokens_out, tokens_cached,"
+        " cost, content_json FROM unified_logs WHERE {} AND tokens_in > 50000 ORDER BY session_id"
+    )
+    with SqliteStore.open_existing(folder / "store") as store:
+        agents = store.query(asked.format("node_type = 'agent'"))
+        follow_ups = store.query(asked.format("node_type = 'follow_up'"))
+    rest = ("agent", MODEL, 90_000, 40, 0, pytest.approx(90.4), '"So far."')
+    assert [tuple(row.values()) for row in agents] == [
+        (name, "a", *rest) for name in ("one", "two")
+    ]
+    rest = ("follow_up", MODEL, 60_000, 7, 50_000, pytest.approx(15.07), '"done"')
+    assert [tuple(row.values()) for row in follow_ups] == [
+        (name, "a", *rest) for name in ("one", "two")
+    ]

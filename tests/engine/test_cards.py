@@ -226,7 +226,7 @@ class TestSummaries:
         ran = await house.run(two_phases(auto_context={}), script)
         assert ran.store.cards(ran.session)[2].summary == (text if chars < 200 else "It failed.")
 
-    @pytest.mark.req("AC-92")
+    @pytest.mark.req("AC-12", "AC-92")
     async def test_too_long_an_answer_is_cut(self, house: House, summarised: None) -> None:
         ran = await house.run(
             two_phases(auto_context={}), with_summaries(lambda _: "It goes on. " * 400)

@@ -794,6 +794,14 @@ class TestStrategies:
         assert recorded.sent_tokens <= 63 < recorded.full_tokens
 
     @pytest.mark.req("CA-12")
+    async def test_sliding_ends_at_a_turn_that_is_too_large(self, house: House) -> None:
+        last = phase("z", context_strategy="sliding", max_input_tokens=63)
+        ran = await house.run(
+            cascade(phase("a"), phase("b"), phase("c"), last), {"b": ["word " * 100]}
+        )
+        assert [text for _, text in ran.seen("z")] == ["Do c.", "ok c", "Do z."]
+
+    @pytest.mark.req("CA-12")
     async def test_sliding_takes_a_share_of_the_window_where_no_limit_is_set(
         self, house: House
     ) -> None:

@@ -143,10 +143,11 @@ class TestAnchors:
 class TestBothLevels:
     @pytest.mark.req("AC-1")
     @pytest.mark.parametrize("commit", ["at_once", "priced"])
+    @pytest.mark.parametrize("own", [{}, {"intra_context": {}}])
     async def test_one_phase_chooses_from_those_before_and_shortens_what_it_says_itself(
-        self, house: House, commit: str
+        self, house: House, commit: str, own: dict[str, Any]
     ) -> None:
-        last = asks("last", "rivers", tackle=["build_log"])
+        last = asks("last", "rivers", tackle=["build_log"], **own)
         replies = {**pages(*TOPICS), "last": [*map(read_build, "1234"), "ok"]}
         ran = await house.run(
             cascade(*SEVEN, last, auto_context={"commit": commit}), replies, tools=[logs()]
@@ -160,6 +161,7 @@ class TestBothLevels:
         rows = ran.rows(NodeType.CONTEXT_SELECTION, phase="last")
         told = [(one.row.metadata["selection_type"], one.row.turn) for one in rows]
         assert told == [("inter_phase", 0), *(("intra_phase", turn) for turn in range(1, 6))]
+        last.pop("intra_context", None)
         off = cascade(*SEVEN, last, auto_context={"commit": commit, "intra_phase": False})
         ran = await house.run(off, replies, tools=[logs()])
         assert log("1") in [text for _, text in ran.seen("last", 5)]

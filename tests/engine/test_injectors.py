@@ -440,6 +440,17 @@ async def test_variation_is_dynamic_only_and_the_same_in_a_replay(
     assert len(heads) == 1
 
 
+@pytest.mark.req("CE-45")
+async def test_a_plan_is_listed_in_each_of_three_forms_where_it_varies(house: House) -> None:
+    replies = {"a": [PLAN, *[DONE] * 20, "done"]}
+    vary = phase("a", tackle=TACKLE, rules={"max_turns": 30})
+    ran = await house.run(cascade(vary, injectors={"vary": True}), replies, session_id="s")
+    said = "\n".join(text for sent in ran.requests("a") for text in parts(sent.messages[-1]))
+    one, two = "[x] one -> found 7", "[ ] two"
+    for form in (f"\n- {two}\n- {one}", f"\n2. {two}\n1. {one}", f"\n    {two}\n    {one}"):
+        assert form in said
+
+
 async def test_off_is_off(house: House) -> None:
     made = cascade(phase("a", injectors=False), phase("b"), system="S.", injectors=True)
     ran = await house.run(made)

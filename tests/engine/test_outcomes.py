@@ -96,6 +96,7 @@ class TestNoAnswer:
         assert "The reply was empty." in ran.seen("a", 2)[-1][1]
         assert "The model refused to answer." in ran.seen("a", 3)[-1][1]
 
+    @pytest.mark.req("AC-104")
     async def test_a_validator_cannot_accept_nothing(self, house: House) -> None:
         rules = {"loop_until": "accept", "max_attempts": 2}
         ran = await house.run(cascade(phase("a", rules=rules)), {"a": [""]}, tools=[accept])

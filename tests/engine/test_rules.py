@@ -119,7 +119,7 @@ class TestTurns:
             "validation",
         ]
 
-    @pytest.mark.req("CA-24", "CA-30")
+    @pytest.mark.req("CA-30")
     async def test_tokens_and_dollars_of_each_call_can_be_asked_of_all_sessions(
         self, house: House
     ) -> None:
@@ -242,6 +242,7 @@ class TestAttempts:
         assert ran.result.status == "incomplete"
         assert ("user", "[Output from a, status: incomplete]:\nworse") in ran.seen("b")
 
+    @pytest.mark.req("AC-104")
     async def test_state_of_a_failed_attempt_is_not_taken_over(self, house: House) -> None:
         ran = await house.run(
             cascade(

@@ -240,6 +240,7 @@ class TestShipped:
 
 
 class TestRules:
+    @pytest.mark.req("AC-104")
     async def test_a_retry_tells_the_newest_reason_and_whether_the_schema_refused(
         self, house: House
     ) -> None:

@@ -67,6 +67,7 @@ async def test_all_wards_of_an_output_are_asked_and_told_at_once(house: House) -
     assert "it is too long" in retried
 
 
+@pytest.mark.req("AC-104")
 async def test_a_ward_has_its_own_number_of_attempts_and_lets_the_last_pass(house: House) -> None:
     ward = {"validator": NAMES, "mode": "retry", "max_attempts": 2}
     rules = {"loop_until": SHORT, "max_attempts": 2}

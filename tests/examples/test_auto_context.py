@@ -89,7 +89,7 @@ def test_the_block_of_a_cascade(tmp_path: Path) -> None:
     assert (result.status, result.error) == ("completed", None)
 
 
-@pytest.mark.req("AC-51", "AC-70", "AC-103")
+@pytest.mark.req("AC-51", "AC-103")
 def test_the_block_of_a_phase(tmp_path: Path) -> None:
     made = policy("long_research.json")
     assert (made.window, made.mask_observations_after) == (3, 2)

@@ -127,7 +127,6 @@ def test_what_the_picture_would_have_cost_is_told_everywhere(run: Played) -> Non
         assert line.dollars < line.snowball_dollars
 
 
-@pytest.mark.req("AC-104")
 def test_a_report_that_is_not_there_is_refused_once_and_then_written(play: Play) -> None:
     missing, there = ({"file": name} for name in ("reports/other.md", REPORT))
     run = play(NAME, {**ANSWERS, "final_report": [json.dumps(missing), json.dumps(there)]})

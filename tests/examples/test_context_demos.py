@@ -97,7 +97,6 @@ def test_replay_of_the_last_turn(replayed: Played) -> None:
     ]
 
 
-@pytest.mark.req("AC-104")
 def test_an_answer_without_a_number_is_asked_for_again(play: Play) -> None:
     run = play(MESSAGES, {"explore": ["Houston.", WORDS]})
     assert run.result.status == "completed"

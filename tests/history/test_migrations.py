@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -10,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.builders import a_session, start, take_parents
+from tests.history.builders import LONG, a_session, start, take_parents
 from windlass.errors import StoreError
 from windlass.history.base import Batch, Outcome
-from windlass.history.sqlite import SqliteStore
+from windlass.history.sqlite import SqliteStore, _connect
 from windlass.history.sqlite import _migrations as migrations
 from windlass.history.sqlite._schema import COLUMNS_2, DROPPED_3, TABLES_1, VIEWS_1, VIEWS_3
 
@@ -95,6 +96,44 @@ def test_a_store_of_the_third_version_gets_parents(
             {"session_id": "s1", "parent_id": None},
             {"session_id": "s2", "parent_id": "s1"},
         ]
+
+
+@pytest.fixture
+def of_the_fourth_version(old_store: Path) -> Path:
+    db = opened(old_store)
+    db.execute("DROP VIEW unified_logs")
+    db.execute(VIEWS_1[0])
+    db.execute("PRAGMA user_version = 4")
+    db.close()
+    return old_store
+
+
+def contents(db: sqlite3.Connection) -> list[str | None]:
+    return [one for (one,) in db.execute("SELECT content_json FROM unified_logs")]
+
+
+def test_a_store_of_the_fourth_version_opens_in_any_client_once_it_was_opened(
+    of_the_fourth_version: Path, open_store: Callable[[], SqliteStore]
+) -> None:
+    db = opened(of_the_fourth_version)
+    with pytest.raises(sqlite3.OperationalError, match="windlass_content"):
+        contents(db)
+    db.close()
+    open_store().close()
+    db = opened(of_the_fourth_version)
+    assert '"What sold best?"' in contents(db)
+    db.close()
+
+
+def test_a_store_of_the_fourth_version_is_read_where_it_is_and_as_it_is(
+    of_the_fourth_version: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_connect, "TemporaryDirectory", None)  # a copy would need one
+    before = of_the_fourth_version.read_bytes()
+    with SqliteStore.open_existing(of_the_fourth_version.parent, reading=True) as store:
+        found = store.query("SELECT content_json FROM unified_logs ORDER BY LENGTH(content_json)")
+        assert json.loads(found[-1]["content_json"]) == LONG
+    assert of_the_fourth_version.read_bytes() == before
 
 
 def test_a_copy_of_an_older_store_is_kept_until_it_is_upgraded(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.history.builders import a_session, row, start
+from tests.history.builders import LONG, a_session, png, row, seen, start
 from tests.support.history_sql import NODE_TYPES
 from windlass.errors import UsageError
 from windlass.history.base import Batch
 from windlass.history.sqlite import SqliteStore
-from windlass.messages import assistant, user
+from windlass.messages import Text, ToolCall, assistant, user
 
 
 @pytest.fixture
@@ -52,6 +54,42 @@ class TestViewsForPeople:
         assert len(previews[3]) == 200
         assert previews[4] == "see [chart.png, 1x1]"
         assert found[1][7] == f"{user('What sold best?').content_hash}-1"
+
+    def test_unified_logs_reads_in_any_client(self, filled: SqliteStore) -> None:
+        odd = 'é "quoted"\n\0 behind it \\u0000'
+        short = [
+            user(odd),
+            assistant("", calls=[ToolCall("c1", "f", '{"é":"\0"}')]),
+            user(Text("see"), seen(png())),
+        ]
+        call = ToolCall("c2", "g", json.dumps({"text": LONG}))
+        rows = [row(message) for message in (*short, assistant("Long.", calls=[call]))]
+        filled.append(Batch("s2", start=start(), rows=[*rows, row()]))
+        with closing(sqlite3.connect(filled.file)) as plain:
+            plain.row_factory = sqlite3.Row
+            found = [dict(one) for one in plain.execute("SELECT * FROM unified_logs")]
+        whole = filled.query("SELECT * FROM unified_logs")
+        fields = "content_json", "tool_calls_json"
+        for theirs, ours in zip(found, whole, strict=True):
+            assert {k: theirs[k] for k in theirs if k not in fields} == {
+                k: ours[k] for k in ours if k not in fields
+            }
+            if (theirs["content_chars"] or 0) < len(LONG):
+                assert [theirs[name] and json.loads(theirs[name]) for name in fields] == [
+                    ours[name] and json.loads(ours[name]) for name in fields
+                ]
+        assert odd in [json.loads(one["content_json"] or "0") for one in found]
+        in_files = [one for one in found if (one["content_chars"] or 0) >= len(LONG)]
+        beginnings = [json.loads(one["content_json"]) for one in in_files]
+        assert beginnings[0].startswith("0123456789 abcdef 0123")
+        assert beginnings[1].startswith("Long. calls g(")
+        assert all(
+            one.endswith("[the beginning; `windlass query` shows all]") for one in beginnings
+        )
+        assert [one["tool_calls_json"] for one in in_files] == [
+            None,
+            '"[1 calls; `windlass query` shows them]"',
+        ]
 
     def test_calls_and_sessions_read_in_any_client(self, foreign: sqlite3.Connection) -> None:
         calls = foreign.execute("SELECT * FROM call_list").fetchall()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,25 @@ class TestMatches:
         }
         assert not hasattr(next(iter(found.matches)), "score")
         assert found.unread == ()
+
+    @pytest.mark.req("ADR-26")
+    def test_stand_in_the_same_order_whichever_says_most_of_the_task(
+        self, folder: Path, banks: Banks
+    ) -> None:
+        for name in ("apples", "pears"):
+            other = "pears" if name == "apples" else "apples"
+            text = f"Of {name}: {name} keep in the cellar, {name} in boxes, and {other} beside."
+            (folder / f"{name}.md").write_text(text)
+            banks.remember("notes", text, key=name)
+        with closing(Associations(banks, ["notes"], [folder])) as both:
+            of_apples, of_pears = (
+                both.get_relevant_context_for({"taskText": task}).context.partition(
+                    "## Relevant material"
+                )[2]
+                for task in ("How do apples keep?", "How do pears keep?")
+            )
+        assert of_apples.count("\nOf ") == 4
+        assert of_apples == of_pears
 
     @pytest.mark.req("ADR-36", "ADR-33")
     def test_the_context_stands_in_the_standard_sections(self, both: Associations) -> None:

@@ -12,6 +12,7 @@ from bench.scenarios.sessions import five_phases, refined_soundings
 import windlass
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.support.report_costs import PRICED, Hosted
+from windlass.caching.rates import money
 from windlass.errors import UsageError
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
@@ -110,6 +111,39 @@ def test_findings_tell_what_a_run_with_the_setting_costs(
         " calls: $1.62; with auto_context it would be $0.0" in text
         for text in texts
     ), texts
+
+
+@pytest.mark.req("CA-27")
+def test_what_would_save_most_is_told_first(snowball: SessionReport) -> None:
+    saved = [finding.saved for finding in snowball.findings]
+    assert len(set(saved)) > 2
+    assert saved == sorted(saved, reverse=True)
+
+
+@pytest.mark.req("CA-27")
+@pytest.mark.parametrize("windows", [{"profile": "spec", "commit": "at_once"}, False])
+async def test_windows_that_cost_more_than_they_saved_are_told(house: House, windows: Any) -> None:
+    works = phase("a", tackle=["look"], rules={"max_turns": 40}, intra_context=windows)
+
+    def look() -> str:
+        """Look at what is there."""
+        return "\n".join(f"line {number} of what was seen" for number in range(40))
+
+    # To mask a short result, all the long text behind it is written to the cache again.
+    says = [calls(call("look"), text=f"{number} thoughts. " * 2_000) for number in range(12)]
+    ran = await house.run(cascade(works), {"a": [*says, "done"]}, tools=[look])
+    report = session_report(ran.store, ran.session, PRICED)
+    told = [finding for finding in report.findings if finding.setting == "auto_context: false"]
+    if windows is False:
+        assert told == []
+        return
+    (finding,) = told
+    paid, everything = report.costs.total.dollars, report.costs.total.snowball_dollars
+    assert finding.text == (
+        f"windows cost more than they saved: the calls cost {money(paid)};"
+        f" without auto_context it would be {money(everything)}"
+    )
+    assert finding.saved > 0
 
 
 def test_with_windows_nothing_is_told_of_turning_them_on(windowed: SessionReport) -> None:

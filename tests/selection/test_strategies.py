@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from windlass.selection.index import Query
 from windlass.selection.menu import MENU_LINES, MenuAnswer, menu_of, read_answer
 from windlass.selection.options import Selection
 from windlass.selection.scoring import Picked, SelectionRequest, score
+from windlass.selection.vectors import Vectors
 
 HIT = "The harbour crane broke its cable at dawn."
 TALK = [user(text) for text in (*FILLER[:12], HIT, *FILLER[12:])]
@@ -142,6 +145,24 @@ class TestHeuristic:
 
 
 @pytest.mark.req("AC-75", "AC-98")
+class Likeness:
+    """Vectors of texts that say how like they are to `Like 1`; all others are like nothing."""
+
+    name = "likeness"
+    dimensions = 400
+
+    def __init__(self) -> None:
+        self.places: dict[str, int] = {}
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            like = float(text.split()[1]) if text.startswith("Like ") else 0.0
+            row[0] = like
+            row[self.places.setdefault(text, len(self.places) + 1)] = (1 - like**2) ** 0.5
+        return rows
+
+
 class TestSemantic:
     model = Meanings("crane hoist lift cable", "violins cello")
 
@@ -158,6 +179,18 @@ class TestSemantic:
         assert (near.scored.hits > 0).sum() == 1
         none = picked(TALK, "planets", similarity_threshold="cosine>=1", **options)
         assert chosen(none) == [] or none.scored.hits.any()
+
+    @pytest.mark.req("AC-61")
+    def test_the_threshold_is_a_tenth_of_the_models_scale_unless_one_is_given(self) -> None:
+        likes = (0.02, 0.09, 0.11, 0.69, 0.71, 0.95)
+        talk = [user(f"Like {like}") for like in likes]
+
+        def near(**threshold: Any) -> list[float]:
+            found = picked(talk, "Like 1", strategy="semantic", embedder=Likeness(), **threshold)
+            return [like for like, hit in zip(likes, found.scored.hits, strict=True) if hit > 0]
+
+        assert near() == near(similarity_threshold=0.1) == [0.11, 0.69, 0.71, 0.95]
+        assert near(similarity_threshold=0.7) == [0.71, 0.95]
 
     def test_without_a_model_says_what_to_install(self) -> None:
         with pytest.raises(UsageError, match=r"'semantic' .*windlass\[embeddings\]"):
@@ -204,7 +237,7 @@ class TestHybrid:
 
 @pytest.mark.req("AC-76", "AC-98")
 class TestLlm:
-    @pytest.mark.req("AC-80", "AC-81", "AC-3")
+    @pytest.mark.req("AC-80", "AC-81")
     def test_asks_with_a_menu_of_summaries(self) -> None:
         asked: list[str] = []
         talk = [user(f"{text} {'and so on ' * 60}") for text in FILLER * 6]
@@ -299,6 +332,7 @@ class TestLlm:
         names = [name for name, _ in lines(asked[0])]
         assert len(set(names)) == len(names) == 3
 
+    @pytest.mark.req("AC-3")
     def test_a_call_and_its_results_are_one_line(self) -> None:
         asked: list[str] = []
         call = ToolCall("c1", "inspect", '{"what": "crane"}')

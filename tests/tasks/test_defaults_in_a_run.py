@@ -60,7 +60,7 @@ class TestDefaults:
         assert len(told) < len(LONG) / 2
         assert "[docs/bridge.md:1]" in ran.section("b", FRESH)  # fetches
 
-    @pytest.mark.req("ADR-16", "ADR-17", "ADR-18", "ADR-29")
+    @pytest.mark.req("ADR-16", "ADR-17", "ADR-18", "ADR-29", "ADR-13")
     async def test_of_a_reduce_its_inner_task_and_its_reduction(self, docs: TaskHouse) -> None:
         docs.write(inner__x="This steel bridge is new.", end__y="That steel bridge is old.")
         inner, end = (MEMORY.replace("docs", name) for name in ("inner", "end"))
@@ -98,7 +98,7 @@ class TestDefaults:
 
 
 class TestBlocks:
-    @pytest.mark.req("ADR-1", "ADR-12")
+    @pytest.mark.req("ADR-1", "ADR-12", "ADR-8")
     async def test_a_sequence_has_all_four_and_a_step_its_own(self, docs: TaskHouse) -> None:
         inside = MEMORY + block("none", "disabled", "true", "full_output")
         own = block("full", "enabled")
@@ -126,7 +126,7 @@ class TestBlocks:
         assert "[docs/bridge.md:1]" in ran.section("inner[0]", FRESH)
         assert ran.section("reduction", INHERITED) == ran.section("reduction", FRESH) == ""
 
-    @pytest.mark.req("ADR-48")
+    @pytest.mark.req("ADR-48", "ADR-13")
     async def test_the_example_of_a_reduce_takes_of_its_parent_what_belongs_to_it(
         self, house: TaskHouse
     ) -> None:

@@ -77,7 +77,7 @@ class TestSequence:
         assert ran.result.state == {"x": "7"}
         assert ran.seen("b")[-1].endswith("x is 7")
 
-    @pytest.mark.req("ADR-42", "ADR-39")
+    @pytest.mark.req("ADR-42", "ADR-39", "ADR-45")
     @pytest.mark.parametrize("accumulate", ["true", "false"])
     async def test_a_failed_step_keeps_what_finished(
         self, house: TaskHouse, accumulate: str
@@ -271,6 +271,7 @@ class TestReduce:
         with pytest.raises(TaskFileError, match=r"no file 'gone\.md'"):
             await house.run(sequential(atomic("first"), reduce("<file>gone.md</file>")))
 
+    @pytest.mark.req("ADR-13")
     async def test_an_inner_task_may_be_any_task(self, house: TaskHouse) -> None:
         told = "{{ input.index }}: {{ outputs['inner.x'] }}"
         steps = f"<steps>{atomic('x')}{atomic('y', asks=told)}</steps>"

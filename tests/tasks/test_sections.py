@@ -66,6 +66,31 @@ class TestInheritance:
         assert "cat" not in found
         assert "dog" not in found
 
+    @pytest.mark.req("ADR-5")
+    @pytest.mark.parametrize("fresh", ["enabled", "disabled"])
+    async def test_a_subset_is_of_what_the_parent_inherits_accumulates_and_fetches(
+        self, house: TaskHouse, fresh: str
+    ) -> None:
+        bridges, cats = "Steel bridges {}.", "Cats {}."
+        house.write(
+            docs__bridge=bridges.format("are painted"), docs__cat=cats.format("sleep there")
+        )
+        memory = "<memory><folder>docs</folder></memory>"
+        asks = "Say what steel bridges do."
+        inner = sequential(atomic("b", block("subset", fresh), asks=asks), inside=memory, name="in")
+        wanted = "Gather steel bridges and cats."
+        said = f"{bridges.format('were built')}\n\n{cats.format('came')}"
+        whole = block("full", "disabled", "true", "full_output")
+        ran = await house.run(
+            sequential(atomic("a"), inner.replace("Do all.", wanted), inside=whole),
+            {"Do a.": said},
+            context=f"{bridges.format('rust')}\n\n{cats.format('rest')}",
+        )
+        told = ran.section("in.b", INHERITED)
+        for verb in ("rust", "were built", "are painted"):
+            assert told.count(bridges.format(verb)) == 1, told
+        assert "Cats" not in told
+
     @pytest.mark.req("ADR-4")
     async def test_a_heading_goes_with_what_stands_under_it_in_the_parents_order(
         self, house: TaskHouse
@@ -134,10 +159,14 @@ class TestAccumulation:
     @pytest.mark.req("ADR-6", "ADR-8", "ADR-32", "ADR-34", "ADR-47")
     async def test_full_output_carries_outputs_whole(self, house: TaskHouse) -> None:
         xml = sequential(
-            atomic("a"), atomic("b"), inside=block("none", "enabled", "true", "full_output")
+            *(atomic(name) for name in "abc"),
+            inside=block("none", "enabled", "true", "full_output"),
         )
-        ran = await house.run(xml, {"Do a.": self.LONG}, context="Unseen.")
-        assert ran.section("b", PREVIOUS) == f"{PREVIOUS}\n\n[output of a]\n{self.LONG.strip()}"
+        two_lines = f"{self.LONG * 9}\nAnd more."
+        ran = await house.run(xml, {"Do a.": two_lines}, context="Unseen.")
+        told = f"{PREVIOUS}\n\n[output of a]\n{two_lines}"
+        assert ran.section("b", PREVIOUS) == told
+        assert ran.section("c", PREVIOUS) == f"{told}\n\n[output of b]\nanswer to Do b."
         assert ran.section("b", INHERITED) == ""
 
     @pytest.mark.req("ADR-7", "ADR-46")

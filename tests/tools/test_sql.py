@@ -50,13 +50,8 @@ class TestTables:
     @pytest.mark.parametrize("name", ["shop.orders", "shop_orders", "'shop.sqlite:orders'"])
     def test_are_tables_of_sqlite_files(self, context: ToolContext, name: str) -> None:
         text = run_sql(context, f"SELECT id, day + 1 AS next, price, hex(body) AS body FROM {name}")
-        assert (
-            text
-            == (
-                "id | next | price | body\n1 | 2024-01-03 00:00:00 | 2.5 | 00FF\n"
-                "2 | NULL | 4 | NULL\n(2 rows)"
-            )
-            or "1 | 2024-01-03 | 2.5 | 00FF" in text
+        assert text == (
+            "id | next | price | body\n1 | 2024-01-03 | 2.5 | 00FF\n2 | NULL | 4 | NULL\n(2 rows)"
         )
 
     def test_join_across_files(self, context: ToolContext) -> None:

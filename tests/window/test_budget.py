@@ -37,7 +37,7 @@ def tokens(window: Window) -> int:
     return sum(map(size, window.messages))
 
 
-@pytest.mark.req("CA-19")
+@pytest.mark.req("CA-19", "CA-17")
 def test_old_results_become_lines_first_and_then_whole_turns_go() -> None:
     seen = windows(run_of(40), TokenBudget(1_500))
     assert max(map(tokens, seen)) <= 1_500
@@ -59,6 +59,7 @@ def test_warn_and_fail_change_nothing(on_exceed: str) -> None:
     assert windows(said, policy)[-1].messages == tuple(said)
 
 
+@pytest.mark.req("CA-19")
 def test_where_nothing_more_can_go_the_window_is_handed_on() -> None:
     said = [system("S" * 4_000), user("U" * 4_000), assistant("a"), user("V" * 4_000)]
     assert windows(said, TokenBudget(10))[-1].messages == tuple(said)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ from windlass.window._pending import WindowPolicy
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Item
 from windlass.window.originals import part_of, reference
-from windlass.window.policies.cuts import Cut, Cuts
+from windlass.window.policies.cuts import SIZES, Cut, Cuts
 from windlass.window.policies.lossless import Lossless
 from windlass.window.policies.repeats import Repeats
 from windlass.wire.openai import check_sequence
@@ -214,3 +215,33 @@ class TestWhatIsNotCut:
     def test_firm_cuts_more_than_mild(self) -> None:
         call = ("bash", {"command": "./run.sh"}, LOG)
         assert len(shown(call, cuts="firm").text) < len(shown(call).text)
+
+
+def test_the_page_has_the_size_of_each_kind() -> None:
+    page = Path(__file__).parents[2] / "docs" / "windows.md"
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if re.fullmatch(r"\|[^|]+(\| \d[\d,]*, \d[\d,]* ){2}\|", line)
+    ]
+    kinds = {
+        "JSON answers of an API": ("json", "api"),
+        "output of programs, logs": ("command", "log"),
+        "tables, pages": ("table", "page"),
+        "text": ("text",),
+        "diffs": ("diff",),
+        "test runs": ("test",),
+        "search hits": ("search",),
+        "listings": ("listing",),
+        "builds and installations": ("build",),
+        "the part of a file that an edit shows": ("edit",),
+    }
+    told = {
+        (cuts, kind): tuple(int(size.replace(",", "")) for size in re.findall(r"\d[\d,]*\d", cell))
+        for words, *cells in rows
+        for cuts, cell in zip(("mild", "firm"), cells, strict=True)
+        for kind in kinds[words]
+    }
+    assert told == {
+        (cuts, kind): sizes for cuts, each in SIZES.items() for kind, sizes in each.items()
+    }

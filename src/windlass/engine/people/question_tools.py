@@ -21,6 +21,8 @@ def ask_human(
     context: str = "",
     ui_hint: str = "",
     options: list[str] | None = None,
+    *,
+    timeout_seconds: float | None = None,
 ) -> str:
     """Ask the person you work for a question, and wait for the answer.
 
@@ -30,11 +32,12 @@ def ask_human(
         context: What the person should know to answer it.
         ui_hint: The kind of answer: `confirmation` for yes or no; leave out for any other.
         options: The answers to choose from; leave out for a free answer.
+        timeout_seconds: Seconds after which you are told that nobody answered; leave out to wait.
     """
     choices = tuple(options or ())
     if not choices and ui_hint.strip().casefold() in {"confirmation", "confirm", "yes_no"}:
         choices = YES_OR_NO
-    return _ask(asking, question, choices, context=context)
+    return _ask(asking, question, choices, timeout_seconds, context=context)
 
 
 def request_decision(
@@ -61,7 +64,7 @@ def request_decision(
         raise ToolError("there are no options: give at least one with 'id' and 'label'")
     descriptions = "\n".join(part for part in (context, descriptions) if part)
     more: dict[str, Any] = {"context": descriptions, "ids": ids, "is_open": allow_custom}
-    return _ask(asking, question, labels, timeout_s=timeout_seconds or None, **more)
+    return _ask(asking, question, labels, timeout_seconds, **more)
 
 
 def ask_human_custom(
@@ -72,6 +75,7 @@ def ask_human_custom(
     context: str = "",
     images: list[str] | None = None,
     data: dict[str, Any] | list[Any] | None = None,
+    timeout_seconds: float | None = None,
 ) -> str:
     """Ask the person you work for a question about pictures or data, and wait for the answer.
 
@@ -82,13 +86,15 @@ def ask_human_custom(
         context: What the person should know to answer it.
         images: Names or paths of the pictures that it is about.
         data: The data that it is about.
+        timeout_seconds: Seconds after which you are told that nobody answered; leave out to wait.
     """
     labels, ids, descriptions = read_options(options or [])
     parts = [context, descriptions]
     parts += [f"Pictures: {', '.join(images)}"] if images else []
     parts += [json.dumps(data, ensure_ascii=False, indent=2)] if data is not None else []
     context = "\n".join(part for part in parts if part)
-    return _ask(asking, question, labels, context=context, ids=ids, is_open=True)
+    more: dict[str, Any] = {"context": context, "ids": ids, "is_open": True}
+    return _ask(asking, question, labels, timeout_seconds, **more)
 
 
 ASKING: Final = (ask_human, request_decision, ask_human_custom)
@@ -117,9 +123,19 @@ def read_options(
     return tuple(labels), tuple(ids), "\n".join(descriptions)
 
 
-def _ask(asking: ToolContext, question: str, options: tuple[str, ...], **more: Any) -> str:
+def _ask(
+    asking: ToolContext,
+    question: str,
+    options: tuple[str, ...],
+    timeout_seconds: float | None,
+    **more: Any,
+) -> str:
     if asking.ask is None:
         raise ToolError("a person can be asked only inside a run")
     if not question.strip():
         raise ToolError("the question is empty: write what you want to know")
-    return asking.ask(question, options, **more)
+    if timeout_seconds and not timeout_seconds > 0:
+        raise ToolError(
+            f"timeout_seconds is {timeout_seconds:g}: give seconds above 0, or leave it out to wait"
+        )
+    return asking.ask(question, options, timeout_s=timeout_seconds or None, **more)

@@ -20,7 +20,8 @@ from typing import Any, Final, Literal
 from windlass.errors import StoreError, UsageError
 from windlass.history._blobs import Blobs
 from windlass.history._lost import Lost
-from windlass.history.sqlite._migrations import STEPS, migrate, version
+from windlass.history.sqlite._migrations import READABLE, STEPS, migrate, version
+from windlass.history.sqlite._schema import WHOLE_LOGS
 from windlass.safety.own_files import make_folder, open_new, refuse_shared
 
 _NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -99,8 +100,8 @@ def store_errors(file: Path) -> Iterator[None]:
         ) from error
 
 
-def _register(db: sqlite3.Connection, blobs: Blobs) -> None:
-    """Give the connection the functions by which `unified_logs` shows whole contents."""
+def _show_whole(db: sqlite3.Connection, blobs: Blobs) -> None:
+    """Make `unified_logs` show whole contents on this connection, those in files too."""
 
     def stored(key: str, body: str | None) -> dict[str, Any]:
         # One that is damaged hides itself and no other row.
@@ -122,6 +123,7 @@ def _register(db: sqlite3.Connection, blobs: Blobs) -> None:
 
     db.create_function("windlass_content", 2, content)
     db.create_function("windlass_tool_calls", 2, tool_calls)
+    db.execute(WHOLE_LOGS)
 
 
 def _wal(db: sqlite3.Connection, busy_s: float) -> None:
@@ -142,9 +144,7 @@ def _refuse_shared_logs(file: Path) -> None:
     refuse_shared(*(file.with_name(f"{file.name}-{log}") for log in ("wal", "shm", "journal")))
 
 
-def _writing(
-    file: Path, blobs: Blobs, *, busy_s: float, synchronous: Synchronous
-) -> sqlite3.Connection:
+def _writing(file: Path, *, busy_s: float, synchronous: Synchronous) -> sqlite3.Connection:
     """A connection that appends: autocommit, write-ahead log, commits synced to the disk."""
     refuse_shared(file)
     _refuse_shared_logs(file)
@@ -155,32 +155,31 @@ def _writing(
     try:
         _wal(db, busy_s)
         db.execute(f"PRAGMA synchronous = {synchronous}")
-        _register(db, blobs)
     except sqlite3.Error:
         db.close()
         raise
     return db
 
 
-def connect_reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
+def connect_reading(file: Path, *, busy_s: float) -> sqlite3.Connection:
     """A connection that cannot write: it takes no write lock and sees what others commit.
 
     On a medium that cannot be written it sees what is there now.
     """
-    db = _read_only(file, blobs, busy_s, "mode=ro")
+    db = _read_only(file, busy_s, "mode=ro")
     try:
         db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError as error:
         if not is_unwritable(error):
             return db  # damaged; whoever reads on says so
         db.close()
-        return _frozen(file, blobs, busy_s)
+        return _frozen(file, busy_s)
     except sqlite3.Error:
         return db
     return db
 
 
-def _copied(file: Path, blobs: Blobs) -> sqlite3.Connection:
+def _copied(file: Path) -> sqlite3.Connection:
     """A connection to a copy of the database, which is removed when it is closed."""
     folder = TemporaryDirectory(prefix="windlass-")
     try:
@@ -194,7 +193,6 @@ def _copied(file: Path, blobs: Blobs) -> sqlite3.Connection:
             factory=_Copy,
         )
         db.folder = folder
-        _register(db, blobs)
     except BaseException:
         folder.cleanup()
         raise
@@ -215,34 +213,30 @@ def is_unwritable(error: BaseException) -> bool:
     return code in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM)
 
 
-def _frozen(file: Path, blobs: Blobs, busy_s: float) -> sqlite3.Connection:
+def _frozen(file: Path, busy_s: float) -> sqlite3.Connection:
     """A connection to a file beside which SQLite can keep no log of its own."""
     log = file.with_name(f"{file.name}-wal")
     if log.exists() and log.stat().st_size:
         # A process was killed before it moved these commits into the file.
-        return _copied(file, blobs)
-    return _read_only(file, blobs, busy_s, "mode=ro&immutable=1")
+        return _copied(file)
+    return _read_only(file, busy_s, "mode=ro&immutable=1")
 
 
-def _read_only(file: Path, blobs: Blobs, busy_s: float, how: str) -> sqlite3.Connection:
+def _read_only(file: Path, busy_s: float, how: str) -> sqlite3.Connection:
     real = file.resolve()
     _refuse_shared_logs(real)
-    db = sqlite3.connect(
+    return sqlite3.connect(
         f"{real.as_uri()}?{how}",
         uri=True,
         timeout=busy_s,
         isolation_level=None,
         check_same_thread=False,
     )
-    _register(db, blobs)
-    return db
 
 
-def open_writing(
-    file: Path, blobs: Blobs, *, busy_s: float, synchronous: Synchronous
-) -> sqlite3.Connection:
+def open_writing(file: Path, *, busy_s: float, synchronous: Synchronous) -> sqlite3.Connection:
     """A connection that appends. Raises sqlite3.Error, StoreError."""
-    db = _writing(file, blobs, busy_s=busy_s, synchronous=synchronous)
+    db = _writing(file, busy_s=busy_s, synchronous=synchronous)
     try:
         with _copy_kept(db, file):
             migrate(db, str(file))
@@ -276,13 +270,17 @@ def _copy_kept(db: sqlite3.Connection, file: Path) -> Iterator[None]:
 
 
 def open_reading(file: Path, blobs: Blobs, *, busy_s: float) -> sqlite3.Connection:
-    """A connection that cannot write. An older store that could not be brought up is copied."""
-    db = connect_reading(file, blobs, busy_s=busy_s)
+    """A connection that cannot write and has whole contents in `unified_logs`.
+
+    An older store that could not be brought up is copied.
+    """
+    db = connect_reading(file, busy_s=busy_s)
     try:
-        if version(db) < len(STEPS):
+        if version(db) < READABLE:
             db.close()
-            db = _copied(file, blobs)
+            db = _copied(file)
             migrate(db, str(file))
+        _show_whole(db, blobs)
         db.execute("PRAGMA query_only = ON")
     except BaseException:
         db.close()

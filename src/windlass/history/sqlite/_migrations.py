@@ -22,6 +22,7 @@ from windlass.history.sqlite._schema import (
     VIEWS_2,
     VIEWS_3,
     VIEWS_4,
+    VIEWS_5,
 )
 from windlass.safety.store_parts import APPLICATION_ID
 
@@ -64,7 +65,15 @@ def fourth(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-STEPS: Final[tuple[Step, ...]] = (first, second, third, fourth)
+def fifth(db: sqlite3.Connection) -> None:
+    """`unified_logs` without functions that only Windlass has."""
+    for statement in VIEWS_5:
+        db.execute(statement)
+
+
+STEPS: Final[tuple[Step, ...]] = (first, second, third, fourth, fifth)
+READABLE: Final = 4
+"""The version from which on a store is read as it is: what came later is for other clients."""
 
 
 def version(db: sqlite3.Connection) -> int:

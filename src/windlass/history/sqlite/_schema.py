@@ -4,8 +4,8 @@ What stands here is frozen: a store on somebody's disk was made by these words. 
 change is a new function in `migrations.py`, never an edit of this file.
 
 Tables are only ever added to; `prune` alone deletes. Times are seconds since
-1970. The views below `unified_logs` read in any SQLite client; `unified_logs`
-itself needs a connection that `connect.py` made, since large bodies lie in files.
+1970. Any SQLite client can read the views. Where a body lies in a file, `unified_logs` has its
+beginning; connections that `connect.py` made for reading have it whole.
 """
 
 # Table and column names are constants of this package; values are always bound.
@@ -356,3 +356,34 @@ VIEWS_4: Final = (
         "o.error, o.reason, s.parent_id, s.parent_phase, s.sounding_index\n",
     ),
 )
+
+# ---- the fifth version: `unified_logs` for any client ------------------------
+
+
+def _field(name: str, elsewhere: str) -> str:
+    """SQL for a field of a body as JSON text; `elsewhere` is shown where the body is a file."""
+    path = f"'$.{name}'"
+    # SQLite ends a text at its first NUL, but not one that stands in an array.
+    array = f"json_extract(b.body, {path}, '$.none')"
+    written = f"substr({array}, 2, length({array}) - length('[,null]'))"
+    return f"""CASE WHEN b.body IS NULL THEN json_quote({elsewhere})
+            WHEN instr(b.body, '\\u0000') THEN nullif({written}, 'null')
+            ELSE nullif(json_quote(json_extract(b.body, {path})), 'null') END"""
+
+
+VIEWS_5: Final = (
+    "DROP VIEW main.unified_logs",
+    VIEWS_1[0]
+    .replace("VIEW unified_logs", "VIEW main.unified_logs")
+    .replace(
+        "windlass_content(b.key, b.body)",
+        _field("content", "b.preview || ' [the beginning; `windlass query` shows all]'"),
+    )
+    .replace(
+        "windlass_tool_calls(b.key, b.body)",
+        _field("tool_calls", "'[' || b.tool_calls || ' calls; `windlass query` shows them]'"),
+    ),
+)
+
+WHOLE_LOGS: Final = VIEWS_1[0].replace("CREATE VIEW", "CREATE TEMP VIEW")
+"""`unified_logs` of a connection that can read the files of bodies, over the one of the store."""

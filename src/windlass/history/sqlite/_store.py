@@ -158,9 +158,7 @@ class SqliteStore(BaseStore[SqliteSession]):
             if not is_new:
                 self._tighten()
             try:
-                db = open_writing(
-                    self.file, self.blobs, busy_s=self._busy_s, synchronous=self._synchronous
-                )
+                db = open_writing(self.file, busy_s=self._busy_s, synchronous=self._synchronous)
             except sqlite3.Error as error:
                 if not (may_be_unwritable and is_unwritable(error)):
                     raise
@@ -511,14 +509,13 @@ def verify_store(folder: Path, on_progress: OnProgress | None = None) -> Iterato
     if not file.is_file():
         yield Discrepancy(str(file), "is missing")
         return
-    blobs = Blobs(folder / "blobs", folder)
     try:
-        with closing(connect_reading(file, blobs, busy_s=_BUSY_S)) as db:
+        with closing(connect_reading(file, busy_s=_BUSY_S)) as db:
             is_old = 0 < version(db) < len(STEPS)
         if is_old:
             with suppress(StoreError):  # then what cannot be read is told
                 SqliteStore.open_existing(folder).close()
-        db = connect_reading(file, blobs, busy_s=_BUSY_S)
+        db = connect_reading(file, busy_s=_BUSY_S)
     except sqlite3.Error as error:
         yield Discrepancy(str(file), f"cannot be opened: {error}")
         return
