@@ -257,14 +257,14 @@ class TestEndings:
 
     @pytest.mark.req("CI-50")
     async def test_what_is_incomplete_makes_the_phase_so_which_goes_on(self, house: House) -> None:
-        write(house, "child.json", phase("in", tackle=["set_state"], rules={"max_turns": 1}))
+        write(house, "child.json", phase("in", tackle=["set_state"], rules={"max_turns": 2}))
         made = write(
             house,
             "top.json",
             asks("p", "{{ outputs.child }}", sub_cascades=[{"ref": "child.json"}]),
         )
         put = calls(call("set_state", '{"key": "x", "value": 1}'))
-        ran = await house.run(made, {"in": [put, "half"]})
+        ran = await house.run(made, {"in": [put, put, "half"]})
         assert ran.seen("p")[-1] == ("user", "Do p. half")
         assert (ran.result.status, ran.result.reason) == ("incomplete", "turns")
         assert children(ran)[0].status == "incomplete"
