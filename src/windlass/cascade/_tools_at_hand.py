@@ -61,8 +61,7 @@ class ToolsAtHand:
                 yield self.mistake(("tools", position), str(error))
 
         banks = banks_as_tools(self.cascade)
-        tackles = (each.tackle for each in self.cascade.phases if each.tackle != "manifest")
-        listed = (name for tackle in tackles for name in tackle)
+        listed = (name for phase in self.cascade.phases for name in tools_of(phase))
         for name in dict.fromkeys(each for each in listed if each not in tools.names()):
             with suppress(UsageError):  # a bank may have a name that no tool can have
                 tool = make_bank_tool(name) if name in banks else tool_of_old_name(name)

@@ -14,13 +14,14 @@ from windlass.cascade._sentences import shown
 from windlass.cascade._tools_at_hand import CHOICES, ToolsAtHand
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
 from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, DecisionPoints
-from windlass.cascade.deterministic import SQL
+from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose
+from windlass.cascade.needs import needs_of
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.other_products import foreign_name
 from windlass.cascade.rules import ContextSource
@@ -29,6 +30,7 @@ from windlass.cascade.tools_named import (
     all_soundings,
 )
 from windlass.errors import CascadeError, Mistake, did_you_mean
+from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.text.templates import (
     CALLOUT,
     JUDGED,
@@ -244,6 +246,31 @@ class _Checker:
                     yield self.mistake((*base, "tool"), wrong)
                 return
         yield from of_tools.call_mistakes(self.partial, index, phase, self.at_hand.tools)
+        if phase.tool is not None and phase.tool.startswith(SQL):
+            yield from self.query(phase, phase.tool.removeprefix(SQL).strip())
+
+    def query(self, phase: Phase, name: str) -> Iterator[Mistake]:
+        """What is wrong with the template in a query's file, told with its line there."""
+        folders = self.partial.reading.folders
+        try:
+            template = folders.read_text(name, PROMPT_BYTES)
+        except UnreadableError:  # which is told where it is named
+            return
+        file, known = str(folders.at(name)), (*NAMES, *phase.inputs, INPUTS)
+        try:
+            used, needs = find_names(template), needs_of(template, of=INPUTS)
+        except TemplateError as error:
+            yield Mistake(file, error.line, f"bad template: {error.text}")
+            return
+        for each in used:
+            if not each.of and each.name not in known:
+                text = f"the query cannot use {each.name!r}; {did_you_mean(each.name, known)}"
+                yield Mistake(file, each.line, text)
+        for need in needs:
+            if need.name not in phase.inputs:
+                near = did_you_mean(need.name, phase.inputs) if phase.inputs else "it has none"
+                text = f"phase {phase.name!r} has no {need.name!r} under 'inputs'; {near}"
+                yield Mistake(file, need.line, text)
 
     def handoffs(self, index: int, phase: Phase) -> Iterator[Mistake]:
         """Targets that there are not, and a tool that has nothing to choose from."""
