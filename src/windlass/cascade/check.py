@@ -160,7 +160,7 @@ class _Checker:
                 yield from self.template((*path, *key.split(".")), text, of_phase)
             for key, name in soundings.judges.items():
                 unknown = (
-                    self.at_hand.unknown
+                    self.at_hand.not_an_evaluator
                     if key == "evaluator.function"
                     else self.at_hand.not_a_validator
                 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.api.loading import ReadingOptions, load_cascade, load_program, read_cascade
 from windlass.caching.rates import many
-from windlass.cascade.children import ReadyCascade, family_needs
+from windlass.cascade.children import ReadyCascade, family_needs, perhaps_unset
 from windlass.cascade.compile import explain_defaults as explain_cascade
 from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.inputs_schema import fields_of, inputs_in_words
@@ -55,6 +55,7 @@ def _check_cascade(file: Path, how: ReadingOptions, *, strict: bool, explain: bo
     cascade = ready.cascade
     family = read_cascade(file, settings, how=how)
     misread = [Warned(each) for part in family.walk() for each in perhaps_misread(part.loaded)]
+    misread += [Warned(each, mended=True) for each in perhaps_unset(family)]
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
     left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
     if strict and (mistakes := [each.mistake for each in warned if not each.mended]):

@@ -75,7 +75,7 @@ def open_below(
 
 
 def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
-    """The input of a sub-cascade.
+    """The input of a sub-cascade: the state, over it the input, over both what is mapped.
 
     A text of `input_map` that is a key of the state, or else of the input, stands for its value.
     """
@@ -87,7 +87,7 @@ def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
         return state[written] if written in state else given.get(written, written)
 
     mapped = {name: value_of(written) for name, written in sub.input_map.items()}
-    return copy.deepcopy({**(given if sub.context_in else {}), **mapped})
+    return copy.deepcopy({**({**state, **given} if sub.context_in else {}), **mapped})
 
 
 def tell_unknown_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
