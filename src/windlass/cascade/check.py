@@ -190,7 +190,7 @@ class _Checker:
             yield from self.source(self.as_written(index, place), index, source)
         if phase.context is not None:
             for position, name in enumerate(phase.context.exclude):
-                if name not in self.names:
+                if name not in (*self.names, *self.of_children(index)):
                     text = f"there is no phase {name!r}; {did_you_mean(name, self.known())}"
                     yield self.mistake((*base, "context", "exclude", position), text)
             yield from self.choosing(index, phase)
@@ -329,7 +329,7 @@ class _Checker:
         name = source.phase
         is_parents = name.startswith(PARENT) and name not in self.names
         problem = self.not_above(name) if is_parents else self.unreachable(name, index)
-        if problem:
+        if problem and name not in self.of_children(index):
             yield self.mistake(path if short else (*path, "phase"), problem)
         # Asked of the file: a wrong filter is a mistake of its own, and gone from the partial.
         filtered = self.written((*path, "images_filter")) or source.images_filter
@@ -374,9 +374,10 @@ class _Checker:
         return f"the cascade that runs this one has had no phase {phase!r} by then; {near}"
 
     def earlier(self, name: str, index: int) -> str:
-        if not self.before(index):
+        below = self.of_children(index)
+        if not self.before(index) and not below:
             return "no phase comes before this one"
-        return did_you_mean(name, [*self.known(index), *REACHES])
+        return did_you_mean(name, [*self.known(index), *below, *REACHES])
 
     # ---- templates -------------------------------------------------------------------
 
