@@ -48,7 +48,7 @@ RULES: Final = (
 """What they see of a phase's attempts, turns, and of why the last attempt was refused."""
 JUDGED: Final = ("asked", "content", "original_input", "output")
 """What the instructions of a validator see besides: what the phase was asked, the text that is
-judged, under two names, and the cascade's input as text."""
+judged, under two names, and the cascade's input."""
 CALLOUT: Final = ("phase", "turn")
 """What the names of callouts see besides: the phase, and its turn."""
 RECORDED: Final = ("history", "lineage")
