@@ -288,6 +288,7 @@ VALUES = ["7", "it's", "1; DROP TABLE t", "' OR '1'='1", "\\'", "$$", "--", "*/ 
         ('SELECT 1 AS "{{ inputs.n }}"', "[{VALUE: 1}]"),
         ("SELECT 1 AS n -- of {{ inputs.n }}\n", '[{"n": 1}]'),
         ("SELECT 1 AS n /* of {{ inputs.n }} */", '[{"n": 1}]'),
+        ("SELECT 'a' -- {{ inputs.n }}\n 'b' AS n", '[{"n": "ab"}]'),
     ],
 )
 async def test_a_value_of_a_query_is_a_value_whatever_it_holds(
@@ -313,7 +314,14 @@ async def test_numbers_and_lists_are_literals(house: House, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "query",
-    ["SELECT x{{ inputs.n }}", "SELECT $${{ inputs.n }}$$", "SELECT E'{{ inputs.n }}'", "'{{ n }}"],
+    [
+        "SELECT x{{ inputs.n }}",
+        "SELECT $${{ inputs.n }}$$",
+        "SELECT E'{{ inputs.n }}'",
+        "SELECT 'a'{{ inputs.n }}",
+        "SELECT {{ inputs.n }}{{ inputs.n }}",
+        "'{{ n }}",
+    ],
 )
 async def test_a_value_inside_a_word_is_refused(house: House, tmp_path: Path, query: str) -> None:
     ran = await house.run(asks(tmp_path, query), {}, {"n": "7"})

@@ -14,6 +14,8 @@ from typing import Any, Final
 
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?", re.ASCII)
 """A text that is a number and nothing else; `007` is none."""
+_QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+"""One text in plain quotes, or one name; no text that goes on in the next line."""
 _BESIDE: Final = re.compile(r"[\w'\"$]", re.ASCII)
 """What joins with a literal that stands right beside it."""
 
@@ -57,9 +59,9 @@ class QueryValues:
         """A text in quotes, a quoted name, or a comment, with its values."""
         if bare.startswith(("--", "/*")):
             return self._word.sub("", piece)
-        quote = bare[0]
-        if quote not in "'\"" or len(bare) == 1 or not bare.endswith(quote):
+        if not _QUOTED.fullmatch(bare):
             raise ValueError(_PART)
+        quote = bare[0]
         return self._word.sub(lambda word: self._as_text(word).replace(quote, quote * 2), piece)
 
     def _as_text(self, word: re.Match[str]) -> str:
