@@ -37,6 +37,9 @@ from windlass.window.replayed import held_by, replay, text_only, without_repeats
 _OF_THE_RUN: Final = frozenset({"callout", "plan", "remember", ROUTE_TO, "set_state", "todo"})
 """Tools whose results say only that they did what they were asked."""
 
+_WITH_CALLS: Final = ("all", "last_turn")
+"""The filters of messages that leave the last calls with their results."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
@@ -78,13 +81,12 @@ def gather(
         above = _ended(parent)
         places = {f"{PARENT}{name}": place for name, place in above.items()} | places
     gathering = _Gathering(run, phase, system_anywhere, *held_by(shown))
-    gathering.replayed |= {
-        source.phase
-        for source, is_wanted in zip(rule.sources, conditions, strict=True)
-        if is_wanted and "messages" in source.include and source.messages_filter != "assistant_only"
-    }
     gathering.with_results = rule.mode != "snowball"  # which shows the calls themselves
-    for source, is_wanted in zip(rule.sources, conditions, strict=True):
+    asked = list(zip(rule.sources, conditions, strict=True))
+    for source, is_wanted in asked:
+        if is_wanted and "messages" in source.include and source.messages_filter in _WITH_CALLS:
+            gathering.replayed.add(source.phase)
+    for source, is_wanted in asked:
         if not is_wanted:
             gathering.skip(source, f"its condition {source.condition!r} is false")
         elif source.phase not in places:
