@@ -58,6 +58,12 @@ async def test_results_that_are_shown_with_their_calls_are_not_told_again(
     assert ("user", "[Output from a]:\ndone") in ran.seen("b")
 
 
+async def test_what_is_minimal_is_the_text(house: House) -> None:
+    made = cascade(phase("a", tackle=["look_up"]), phase("b", context_strategy="minimal"))
+    ran = await house.run(made, {"a": [calls(call("look_up")), "done"]}, tools=[look_up])
+    assert ran.seen("b") == [("user", "[Output from a]:\ndone"), ("user", "Do b.")]
+
+
 async def test_what_hides_its_messages_hides_its_results(house: House) -> None:
     a = phase("a", tackle=["look_up"], context_retention="output_only")
     made = cascade(a, phase("b", context={"from": ["a"]}))

@@ -76,6 +76,11 @@ class PhaseSource(ContextSource):
 
     place: str = ""
 
+    @property
+    def is_minimal(self) -> bool:
+        """Whether it is what `context_strategy: minimal` shows: a text, and nothing beside it."""
+        return self.place.endswith(".context_strategy")
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:

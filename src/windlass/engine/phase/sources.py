@@ -201,8 +201,8 @@ class _Gathering:
         if output is None:
             self.skip(source, "the phase said no text")
             return
-        shown_whole = self.with_results and not visit.hidden and source.phase not in self.replayed
-        results = last_results(items) if shown_whole else ()
+        of_text = visit.hidden or source.phase in self.replayed or source.is_minimal
+        results = last_results(items) if self.with_results and not of_text else ()
         self.told |= {result.id for result, _ in results}
         told = [_result_text(*each) for each in results]
         text = output_text(source.phase, output.message.text, visit.status, told)
