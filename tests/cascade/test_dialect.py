@@ -17,7 +17,6 @@ from windlass.engine.result import Result
 from windlass.providers.scripted import Scripted
 
 ODD = [
-    (phase("a", tackle=["read_file"], rules={"max_turns": 1}), "one turn is one call"),
     ({"name": "a", "instructions": "@ann: what did you mean?"}, "the name of a file"),
     (phase("a", callouts={"output": "Note", "messages_filter": "all"}), "there is no 'messages'"),
     (phase("a", memory="b", tackle=["search_memory"]), "nothing is put into the bank 'b'"),
@@ -33,8 +32,7 @@ FINE = [
     phase("a", memory="b"),
     phase("a", memory={"read": ["b"]}, tackle=["search_memory"]),
     phase("a", memory=["b"]),
-    phase("a", rules={"max_turns": 1}),
-    phase("a", tackle=["read_file"], tool_choice="none", rules={"max_turns": 1}),
+    phase("a", tackle=["read_file"], rules={"max_turns": 1}),
     phase("a", tackle=["read_file"], rules={"max_turns": 2}),
 ]
 
@@ -114,14 +112,14 @@ def test_warnings_of_a_run_leave_json_alone(
     flags = ["--dry-run", "--model", "openai/gpt-5", "--json"]
     told = CliRunner().invoke(app, ["run", str(file), *flags])
     assert json.loads(told.stdout)["phase"] == "a"
-    assert "one turn is one call" in told.stderr
+    assert "the name of a file" in told.stderr
 
 
 TASK = """<task type="atomic" name="t">
   <description>Look.</description>
   <tools><tool>read_file</tool></tools>
   <rules>
-    <max_turns>1</max_turns>
+    <retry_instructions>Not yet.</retry_instructions>
   </rules>
 </task>
 """
@@ -132,7 +130,7 @@ async def test_tasks_are_told_the_same(tmp_path: Path) -> None:
     file.write_text(TASK)
     code, said = checked(file)
     assert code == 0
-    assert "t.xml:5: task 't', rules.max_turns: one turn is one call" in said
+    assert "t.xml:5: task 't', rules.retry_instructions: is never said" in said
     assert checked(file, "--strict")[0] != 0
     events: list[Event] = []
     await windlass.evaluate(
@@ -142,4 +140,4 @@ async def test_tasks_are_told_the_same(tmp_path: Path) -> None:
         providers={"scripted": Scripted(lambda _: "ok")},
         on_event=events.append,
     )
-    assert [one for one in events if isinstance(one, Noted) and "one turn is" in one.text]
+    assert [one for one in events if isinstance(one, Noted) and "is never said" in one.text]

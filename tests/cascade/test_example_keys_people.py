@@ -153,7 +153,8 @@ async def test_decision_points_route(house: House) -> None:
     assert ran.result.output == "Sent."
     ran = await house.run(KEYS / "decision_points.yaml", script, given, answers=["no", "yes"])
     assert [each["visit"] for each in ran.decisions("visit")] == [2]
-    assert ran.result.state == {"draft": "yes"}
+    assert ran.result.state["draft"] == "yes"
+    assert ran.result.state["_decision_draft"]["choice"] == "yes"
 
 
 async def test_human_input_asks_after_the_phase(house: House) -> None:

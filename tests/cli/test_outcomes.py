@@ -31,7 +31,7 @@ ENDLESS = """<task type="sequential" name="both">
   <description>Do both.</description>
   <steps>
     <task type="atomic" name="a"><description>Do a.</description>
-      <tools><tool>set_state</tool></tools><rules><max_turns>1</max_turns></rules></task>
+      <tools><tool>set_state</tool></tools><rules><max_turns>2</max_turns></rules></task>
     <task type="atomic" name="b"><description>Do b.</description></task>
   </steps>
 </task>
@@ -80,6 +80,19 @@ def test_a_task_ends_so_too_and_names_the_way_on(endless: CommandLine) -> None:
     endless.script = lambda _: "done"
     again = endless("evaluate", "--resume", "s1", "--json")
     assert (again.code, again.json["status"], again.json["reason"]) == (0, "completed", None)
+
+
+def test_one_turn_with_a_tool_is_completed_with_a_note(endless: CommandLine) -> None:
+    endless.write("one.json", cascade(phase("a", tackle=["set_state"], rules={"max_turns": 1})))
+    endless.write("one.xml", ENDLESS.replace("<max_turns>2<", "<max_turns>1<"))
+    for command, file in (("run", "one.json"), ("evaluate", "one.xml")):
+        said = endless(command, file)
+        assert said.code == 0
+        assert "has one turn (max_turns is 1); one more call answers" in said.err
+        assert "incomplete" not in said.err + said.out
+        told = endless("show", "latest")
+        assert "incomplete" not in told.out
+    assert endless("check", "one.json").out.splitlines()[1:] == []
 
 
 def test_a_full_window_is_told_as_what_it_is(windlass: CommandLine) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import windlass
 from tests.engine.harness import House, asked_by, call, calls, phase
 from tests.support.engine_resume import Gone, Model, resumed
 from tests.support.engine_sub_cascades import write
+from windlass.cli.app import app
 from windlass.errors import CascadeError
 from windlass.providers.scripted import Scripted
 from windlass.wire.base import Request
@@ -210,3 +213,100 @@ class TestValidator:
         assert "'polite': it is polite" in ran.request("a").messages[0].text
         told = ran.decisions("validator")
         assert [each["valid"] for each in told] == [False, True]
+
+    @pytest.mark.parametrize("place", ["loop_until", "ward", "soundings"])
+    async def test_its_other_inputs_keep_their_defaults(self, house: House, place: str) -> None:
+        file = judged(house, place, "{{ input.least | default(5) }}")
+        ran = await house.run(file, judge, TEA)
+        assert "long enough" in str(ran.result.output)
+        assert ran.result.status == "completed"
+        assert ran.seen("j")[0][1] == "Do j. 5 words? long enough, of tea"
+
+    @pytest.mark.parametrize(
+        ("place", "where"),
+        [
+            ("loop_until", "phase 'a', rules.loop_until"),
+            ("ward", "phase 'a', wards.post[0]"),
+            ("soundings", "phase 'a', soundings.validator"),
+        ],
+    )
+    async def test_an_input_without_a_default_is_found_before_a_run(
+        self, house: House, place: str, where: str
+    ) -> None:
+        told = (
+            rf"main\.json:\d+: {re.escape(where)}: the cascade 'long_enough' needs the input"
+            r" 'least' \(.*long_enough\.json:\d+\), and as a validator it is given content,"
+            r" original_input; give it a default there"
+        )
+        file = judged(house, place, "{{ input.least }}")
+        with pytest.raises(CascadeError, match=told):
+            await house.run(file, judge, TEA)
+        checked = CliRunner().invoke(app, ["check", str(file)])
+        assert re.search(told, " ".join(str(checked.exception).split()))
+
+    async def test_a_verdict_is_not_paid_for_twice(self, house: House) -> None:
+        file = judged(house, "loop_until", "{{ input.least | default(5) }}", phase("b"))
+        whole = await house.run(file, judge, TEA)
+        with pytest.raises(Gone):
+            await house.run(file, Model(3, judge), TEA, session_id="s")
+        result, asked = await resumed(house, judge, tools=())
+        assert [asked_by(each) for each in asked] == ["b"]
+        assert result.outputs == whole.result.outputs
+        assert result.usage.tokens_in == whole.result.usage.tokens_in
+
+    async def test_the_input_is_a_value_unless_it_is_declared_as_text(self, house: House) -> None:
+        words = "{{ input.original_input.topic }}"
+        ran = await house.run(judged(house, "loop_until", words), judge, TEA)
+        assert ran.seen("j")[0][1].startswith("Do j. tea words?")
+        text = {"type": "string"}
+        words = "{{ input.original_input | tojson }}"
+        write(
+            house,
+            "tools/long_enough.json",
+            {"name": "j", "instructions": f"Do j. {words}"},
+            inputs_schema={"content": "the text", "original_input": text},
+        )
+        ran = await house.run(house.folder / "main.json", judge, TEA)
+        assert ran.seen("j")[0][1] == f"Do j. {json.dumps(json.dumps(TEA))}"
+
+    async def test_one_other_name_takes_the_text(self, house: House) -> None:
+        judging = {"name": "j", "instructions": "Do j. {{ input.draft }}"}
+        write(house, "tools/polite.json", judging, inputs_schema={"draft": "the text"})
+        file = main(house, phase("a", rules={"loop_until": "polite"}))
+        ran = await house.run(file, judge, TEA)
+        assert ran.seen("j")[0][1] == "Do j. long enough"
+
+    async def test_what_a_function_lacks_is_found_before_a_run(self, house: House) -> None:
+        def long_enough(content: str, least: int) -> bool:
+            return len(content) > least
+
+        made = {"cascade_id": "c", "phases": [phase("a", rules={"loop_until": "long_enough"})]}
+        with pytest.raises(CascadeError, match=r"loop_until: 'long_enough' needs 'least', and is"):
+            await house.run(made, judge, tools=[long_enough])
+
+
+TEA = {"topic": "tea"}
+PLACES: dict[str, dict[str, Any]] = {
+    "loop_until": {"rules": {"loop_until": "long_enough"}},
+    "ward": {"wards": {"post": ["long_enough"]}},
+    "soundings": {
+        "soundings": {"factor": 2, "validator": "long_enough", "evaluator_instructions": "Pick."}
+    },
+}
+
+
+def judge(request: Request) -> Any:
+    """Every text is accepted."""
+    return '{"valid": true}' if asked_by(request) == "j" else "long enough"
+
+
+def judged(house: House, place: str, least: str, *more: Any) -> Path:
+    """A phase that a cascade judges in a place, which asks for another input, too."""
+    words = f"Do j. {least} words? {{{{ input.content }}}}, of {{{{ input.original_input.topic }}}}"
+    write(
+        house,
+        "tools/long_enough.json",
+        {"name": "j", "instructions": words},
+        inputs_schema={"content": "the text", "least": "how many words"},
+    )
+    return write(house, "main.json", phase("a", **PLACES[place]), *more, tools=["./tools"])

@@ -174,6 +174,7 @@ class TestSelective:
             tools=TOOLS,
         )
         told = "[Output from a, status: incomplete]:\nbut this"
+        told += "\n\n[Result of look_up()]:\nx means something"
         assert ran.seen("b") == [("user", told), ("user", "Do b.")]
         assert ran.result.outputs["a"] == "but this"
 
@@ -349,7 +350,8 @@ class TestSelective:
             {"want": "yes"},
             tools=TOOLS,
         )
-        assert (("user", "[Output from a]:\nok") in ran.seen("b")) is taken
+        told = '[Output from a]:\nok\n\n[Result of note(key="k", value="v")]:\nkept'
+        assert (("user", told) in ran.seen("b")) is taken
         skipped = [told["text"] for told in ran.decisions("source skipped")]
         assert bool(skipped) is not taken
         assert all("its condition" in text and "is false" in text for text in skipped)

@@ -37,7 +37,7 @@ def drafting(**points: Any) -> dict[str, Any]:
 async def test_an_answer_goes_on_and_later_calls_see_it(house: House) -> None:
     ran = await house.run(drafting(), {"a": [block()]}, answers=["Send"])
     assert ran.result.status == "completed"
-    assert ran.result.state == {"a": "yes"}
+    assert ran.result.state["a"] == "yes"
     seen = [message.text for message in ran.model.requests[-1].messages]
     assert seen[-2:] == ["[Decision of a person]\nSend it?\nSend", "Do b. It is yes."]
     (decided,) = ran.decisions("decision point")
@@ -45,11 +45,40 @@ async def test_an_answer_goes_on_and_later_calls_see_it(house: House) -> None:
     assert ran.has_no_damage()
 
 
+DECISION = "Do b. {% set d = state._decision_a %}{{ d.choice }}, {{ d.label }}: {{ d | tojson }}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision"),
+    [
+        ("yes", {"choice": "yes", "label": "Send", "custom_text": None}),
+        ("later", {"choice": "custom", "label": "custom", "custom_text": "later"}),
+    ],
+)
+async def test_the_state_holds_the_whole_decision(
+    house: House, answer: str, decision: dict[str, Any]
+) -> None:
+    made = cascade(phase("a", decision_points=True), phase("b", instructions=DECISION))
+
+    def script(request: Request) -> str:
+        return block() if asked_by(request) == "a" else "done"
+
+    waiting = await house.run(made, script, session_id="s")
+    assert waiting.result.status == "waiting"
+    done, sent = await resumed(house, script, answers=[answer])
+    held = {**decision, "question": "Send it?"}
+    assert done.state["_decision_a"] == held
+    words = f"Do b. {held['choice']}, {held['label']}: {json.dumps(held)}"
+    assert [request.messages[-1].text for request in sent] == [words]
+    whole = await house.run(made, script, answers=[answer])
+    assert whole.result.state == done.state
+
+
 async def test_an_answer_may_run_the_phase_again(house: House) -> None:
     ran = await house.run(drafting(), {"a": [block(), block()]}, answers=["too long", "1"])
     assert [asked_by(request) for request in ran.model.requests[:2]] == ["a", "a"]
     assert "too long" in str(ran.model.requests[1].messages)
-    assert ran.result.state == {"a": "yes"}
+    assert ran.result.state["a"] == "yes"
     assert "person" in [each["by"] for each in ran.decisions("route")]
     assert [each["visit"] for each in ran.decisions("visit")] == [2]
 
@@ -145,7 +174,7 @@ async def test_of_soundings_the_best_asks_once(house: House) -> None:
     a = phase("a", decision_points=True, soundings=soundings)
     ran = await house.run(cascade(a), script, answers=["attempt 2", "Send"])
     assert len(ran.decisions("decision point")) == 1
-    assert ran.result.state == {"a": "yes"}
+    assert ran.result.state["a"] == "yes"
 
 
 async def test_a_person_is_asked_after_a_phase(house: House) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.history.builders import png
-from windlass.engine.events import PhaseEnded
+from tests.support.engine_resume import Gone, Model, look, resumed
+from windlass.engine.events import LimitHit, Noted, PhaseEnded
 from windlass.errors import BadRequest, PhaseFailed
 from windlass.history.base import NodeType
 from windlass.messages import Message, Opaque, Text, assistant
@@ -120,7 +121,7 @@ class TestTheClosingCall:
         made = cascade(phase("a", tackle=["tell"], rules={"max_turns": 1}))
         ran = await house.run(made, {"a": [calls(call("tell")), "42, then."]}, tools=[tell])
         assert ran.result.output == "42, then."
-        assert (ran.result.status, ran.result.reason) == ("incomplete", "turns")
+        assert (ran.result.status, ran.result.reason) == ("completed", None)
         first, closing = ran.requests("a")
         assert (first.tool_choice, closing.tool_choice) == ("auto", "none")
         assert closing.tools == first.tools, "the tools stay in front of a cached prefix"
@@ -129,7 +130,39 @@ class TestTheClosingCall:
         check_sequence(closing.messages, {spec.name for spec in closing.tools})
         assert len(ran.calls()) == 2
         (told,) = ran.decisions("limit")
-        assert "one more call" in told["text"]
+        assert told["text"] == (
+            "phase 'a' has one turn (max_turns is 1); one more call answers what the tools gave,"
+            " without tools"
+        )
+        assert not [event for event in ran.events if isinstance(event, LimitHit)]
+        assert [event.text for event in ran.events if isinstance(event, Noted)] == [told["text"]]
+
+    async def test_one_turn_without_a_word_or_with_more_calls_is_incomplete(
+        self, house: House
+    ) -> None:
+        made = cascade(phase("a", tackle=["tell"], rules={"max_turns": 1}))
+        for last, reason in (("", "empty"), (calls(call("tell")), "turns")):
+            ran = await house.run(made, {"a": [calls(call("tell")), last]}, tools=[tell])
+            assert (ran.result.status, ran.result.reason) == ("incomplete", reason)
+
+    async def test_two_turns_that_are_used_up_are_a_limit(self, house: House) -> None:
+        made = cascade(phase("a", tackle=["tell"], rules={"max_turns": 2}))
+        said = [calls(call("tell")), calls(call("tell")), "42, then."]
+        ran = await house.run(made, {"a": said}, tools=[tell])
+        assert (ran.result.status, ran.result.reason) == ("incomplete", "turns")
+        assert [event for event in ran.events if isinstance(event, LimitHit)]
+
+    async def test_one_turn_goes_on_where_it_was_broken_off(self, house: House) -> None:
+        made = cascade(phase("a", tackle=["look"], rules={"max_turns": 1}))
+
+        def script(request: Request) -> Any:
+            last = request.messages[-1]
+            return "well" if last.role == "tool" else calls(call("look", '{"name": "it"}'))
+
+        with pytest.raises(Gone):
+            await house.run(made, Model(2, script), tools=[look], session_id="s")
+        result, sent = await resumed(house, script)
+        assert (result.status, result.output, len(sent)) == ("completed", "well", 1)
 
     async def test_an_answer_that_its_schema_accepts_completes_the_phase(
         self, house: House

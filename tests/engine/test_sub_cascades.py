@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import windlass
-from tests.engine.harness import House, Ran, call, calls, phase
+from tests.engine.harness import House, Ran, asked_by, call, calls, phase
 from tests.history.builders import png
 from tests.support.engine_cache import Reporting, honest
+from tests.support.engine_resume import Gone, Model, resumed
 from tests.support.engine_sub_cascades import write
+from windlass.cli.app import app
 from windlass.engine.events import CallEnded, SessionStarted, SubCascadeEnded
-from windlass.errors import PhaseFailed
+from windlass.errors import CascadeError, PhaseFailed
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
 from windlass.report.call_views import view_session
 from windlass.text.pictures import picture
 from windlass.tools.base import ToolOutput
 from windlass.tools.registry import tool
+from windlass.wire.base import Request
 
 
 def children(ran: Ran, of: str | None = None) -> list[SessionInfo]:
@@ -79,12 +84,64 @@ class TestRunning:
         kept = {change.key: change.value for change in ran.store.state(ran.session)}
         assert kept == ran.result.state
         (child,) = children(ran)
-        assert ran.store.start(child.session_id).input == {"a": "A", "b": "old", "c": "literal"}
+        assert ran.store.start(child.session_id).input == {
+            "known": "old", "a": "A", "b": "old", "c": "literal",
+        }  # fmt: skip
         (told,) = ran.decisions("input_map")
         assert told["text"] == (
             "input_map of 'child.json': 'literal' is no key of the state or of the input, so the"
             " input 'c' is that word"
         )
+
+    async def test_the_state_is_part_of_a_childs_input(self, house: House) -> None:
+        """What the state has, over it the input, over both what is mapped."""
+        words = "{{ input.colour }} {{ input.a }} {{ input.b }}"
+        write(house, "child.json", asks("in", words))
+        sub = {"ref": "child.json", "input_map": {"b": "colour"}}
+        made = write(
+            house, "top.json", phase("note", tackle=["set_state"]), phase("p", sub_cascades=[sub])
+        )
+
+        def script(request: Request) -> Any:
+            name = asked_by(request)
+            if name != "note":
+                return f"ok {name}"
+            put = [("colour", "green"), ("a", "of the state"), ("b", "hidden")]
+            done = sum(message.role == "tool" for message in request.messages)
+            if done == len(put):
+                return "ok note"
+            key, value = put[done]
+            return calls(
+                call("set_state", json.dumps({"key": key, "value": value}), id_=f"c{done}")
+            )
+
+        whole = await house.run(made, script, {"a": "A"})
+        assert whole.seen("in")[0] == ("user", "Do in. green A green")
+        with pytest.raises(Gone):
+            await house.run(made, Model(6, script), {"a": "A"}, session_id="s")
+        result, sent = await resumed(house, script, ())
+        assert [asked_by(request) for request in sent] == ["p"]
+        assert result.outputs == whole.result.outputs
+        assert result.usage.tokens_in == whole.result.usage.tokens_in
+
+    async def test_what_the_state_may_give_is_no_need_of_the_input(self, house: House) -> None:
+        write(house, "child.json", asks("in", "{{ input.colour }}"))
+        sub = {"ref": "child.json"}
+        extraction = {"pattern": "(.*)", "store_as": "colour"}
+        for first in (phase("a", tackle=["set_state"]), phase("a", output_extraction=extraction)):
+            made = write(house, "top.json", first, phase("p", sub_cascades=[sub]))
+            told = CliRunner().invoke(app, ["check", str(made), "--json"])
+            checked = json.loads(told.stdout)
+            assert "needs" not in checked
+            (warning,) = checked["warnings"]
+            assert "needs the input 'colour'" in warning["message"]
+            assert "may not be set" in warning["message"]
+        ran = await house.run(made, {"a": ["green"]})
+        assert ran.seen("in")[0] == ("user", "Do in. green")
+        for first in (phase("a"), phase("a", tackle=["read_file"])):
+            made = write(house, "top.json", first, phase("p", sub_cascades=[sub]))
+            with pytest.raises(CascadeError, match="needs the input 'colour', which is not given"):
+                await house.run(made)
 
     @pytest.mark.req("CI-50")
     async def test_nothing_goes_in_and_out_where_both_are_off(self, house: House) -> None:
@@ -257,14 +314,14 @@ class TestEndings:
 
     @pytest.mark.req("CI-50")
     async def test_what_is_incomplete_makes_the_phase_so_which_goes_on(self, house: House) -> None:
-        write(house, "child.json", phase("in", tackle=["set_state"], rules={"max_turns": 1}))
+        write(house, "child.json", phase("in", tackle=["set_state"], rules={"max_turns": 2}))
         made = write(
             house,
             "top.json",
             asks("p", "{{ outputs.child }}", sub_cascades=[{"ref": "child.json"}]),
         )
         put = calls(call("set_state", '{"key": "x", "value": 1}'))
-        ran = await house.run(made, {"in": [put, "half"]})
+        ran = await house.run(made, {"in": [put, put, "half"]})
         assert ran.seen("p")[-1] == ("user", "Do p. half")
         assert (ran.result.status, ran.result.reason) == ("incomplete", "turns")
         assert children(ran)[0].status == "incomplete"

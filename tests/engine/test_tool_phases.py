@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,9 @@ from typer.testing import CliRunner
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.support import steps
-from tests.support.engine_resume import resumed
+from tests.support.engine_resume import Gone, Model, resumed
 from windlass.cli.app import app
-from windlass.errors import UsageError
+from windlass.errors import CascadeError, UsageError
 from windlass.report.explanation import explain_call
 from windlass.wire.base import Request
 
@@ -256,6 +258,114 @@ async def test_a_query_beside_the_cascade_is_run(house: House, tmp_path: Path) -
         '{"columns": ["region", "total"], "rows": [{"region": "north", "total": 8}],'
         ' "row_count": 1}'
     )
+
+
+ASKS = """cascade_id: s
+phases:
+  - {name: ask, tool: "sql:q/one.sql", inputs: INPUTS, routing: {success: tell}, handoffs: [tell]}
+  - {name: tell, instructions: "Do tell. {{ state.output_ask.data }} {{ outputs.ask.json.data }}"}
+"""
+
+
+def asks(folder: Path, query: str, inputs: str = "{n: '{{ input.n }}'}") -> Path:
+    """A cascade that runs a query beside it and tells its rows."""
+    (folder / "q").mkdir(exist_ok=True)
+    (folder / "q" / "one.sql").write_text(query)
+    (file := folder / "s.yaml").write_text(ASKS.replace("INPUTS", inputs))
+    return file
+
+
+VALUES = ["7", "it's", "1; DROP TABLE t", "' OR '1'='1", "\\'", "$$", "--", "*/ 8 /*", "a\nb", '"x']
+
+
+@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("SELECT '{{ inputs.n }}' AS n", '[{"n": VALUE}]'),
+        ("SELECT {{ inputs.n }}::VARCHAR AS n", '[{"n": VALUE}]'),
+        ("SELECT '<{{ n }}' || '{{ input.n }}>' AS n", '[{"n": <VALUEVALUE>}]'),
+        ('SELECT 1 AS "{{ inputs.n }}"', "[{VALUE: 1}]"),
+        ("SELECT 1 AS n -- of {{ inputs.n }}\n", '[{"n": 1}]'),
+        ("SELECT 1 AS n /* of {{ inputs.n }} */", '[{"n": 1}]'),
+        ("SELECT 'a' -- {{ inputs.n }}\n 'b' AS n", '[{"n": "ab"}]'),
+    ],
+)
+async def test_a_value_of_a_query_is_a_value_whatever_it_holds(
+    house: House, tmp_path: Path, value: str, query: str, rows: str
+) -> None:
+    ran = await house.run(asks(tmp_path, query), {}, {"n": value})
+    assert ran.result.error is None
+    text = json.dumps(value, ensure_ascii=False)
+    told = rows.replace("<VALUEVALUE>", json.dumps(f"<{value}{value}>", ensure_ascii=False))
+    told = told.replace("VALUE", text)
+    assert ran.seen("tell")[-1][1] == f"Do tell. {told} {told}"
+
+
+async def test_numbers_and_lists_are_literals(house: House, tmp_path: Path) -> None:
+    query = (
+        "SELECT {{ inputs.n }} AS n, 5-{{ inputs.minus }} AS m, {{ zip }} AS z"
+        " WHERE 2 IN ({{ inputs.some }})"
+    )
+    file = asks(tmp_path, query, "{n: '7', minus: -3, zip: '007', some: [1, 2]}")
+    ran = await house.run(file)
+    assert '[{"n": 7, "m": 8, "z": "007"}]' in ran.seen("tell")[-1][1]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT x{{ inputs.n }}",
+        "SELECT $${{ inputs.n }}$$",
+        "SELECT E'{{ inputs.n }}'",
+        "SELECT 'a'{{ inputs.n }}",
+        "SELECT {{ inputs.n }}{{ inputs.n }}",
+        "'{{ n }}",
+    ],
+)
+async def test_a_value_inside_a_word_is_refused(house: House, tmp_path: Path, query: str) -> None:
+    ran = await house.run(asks(tmp_path, query), {}, {"n": "7"})
+    assert ran.result.status == "failed"
+    assert "q/one.sql: the query prints a value that is part of a word" in str(ran.result.error)
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT\n {{ inputs.m }}", "q/one.sql:2: phase 'ask' has no 'm' under 'inputs'; known: n"),
+        ("SELECT {{ m }}", "q/one.sql:1: the query cannot use 'm'"),
+        ("SELECT {{ inputs.n }", "q/one.sql:1: bad template"),
+    ],
+)
+async def test_a_wrong_query_is_found_before_a_run(
+    house: House, tmp_path: Path, query: str, told: str
+) -> None:
+    with pytest.raises(CascadeError, match=re.escape(told)):
+        await house.run(asks(tmp_path, query), {}, {"n": "7"})
+
+
+async def test_a_resumed_run_has_the_rows_of_the_first(house: House, tmp_path: Path) -> None:
+    file = asks(tmp_path, "SELECT {{ inputs.n }} AS n")
+    with pytest.raises(Gone):
+        await house.run(file, Model(1, ok), {"n": "7"}, session_id="s")
+    result, sent = await resumed(house, ok, ())
+    assert (result.status, len(sent)) == ("completed", 1)
+    assert '[{"n": 7}]' in sent[0].messages[-1].text
+
+
+@pytest.mark.parametrize("key", ["query", "sql"])
+async def test_a_phase_runs_the_old_name_of_a_tool(house: House, tmp_path: Path, key: str) -> None:
+    (tmp_path / "sales.csv").write_text("region,amount\nnorth,3\n")
+    inputs = {key: "SELECT sum(amount)::INT AS total FROM sales"}
+    asking = {"name": "ask", "tool": "smart_sql_run", "inputs": inputs}
+    tell = {"name": "tell", "instructions": "Do tell. {{ state.output_ask }}"}
+    ran = await house.run(cascade(asking, tell))
+    assert ran.seen("tell")[-1][1] == "Do tell. total\n3\n(1 row)"
+    twice = {**asking, "inputs": {"query": "SELECT 1", "sql": "SELECT 2"}}
+    assert "give one statement" in str((await house.run(cascade(twice))).result.error)
+    wrong = {**asking, "inputs": {**inputs, "db_path": "x.db", "table": "t"}}
+    with pytest.raises(CascadeError, match="'smart_sql_run' takes no argument 'table'"):
+        await house.run(cascade(wrong))
 
 
 async def test_a_cascade_without_a_model_needs_none(house: House) -> None:

@@ -279,11 +279,12 @@ class TestOverPhases:
             {**reading("1", "2"), "b": [asks("3"), asks("4"), "ok"]},
             tools=[logs()],
         )
-        # Between phases: what `b` takes of `a`, its output and not its logs, is a row of its own.
+        # Between phases: what `b` takes of `a`, its output with its last log, is a row of its own.
         assert shown(ran, 1, "b") == []
-        assert ran.seen("b")[1:] == [("user", "[Output from a]:\ndone"), ("user", "Do b.")]
+        told = f'[Output from a]:\ndone\n\n[Result of build_log(build="2")]:\n{log("2")}'
+        assert ran.seen("b")[1:] == [("user", told), ("user", "Do b.")]
         taken = [stored.row.message for stored in ran.rows(NodeType.CONTEXT_INJECTION, phase="b")]
-        assert [message.text for message in taken if message][-1] == "[Output from a]:\ndone"
+        assert [message.text for message in taken if message][-1] == told
         # Within each: its calls see a result whole once, and each has its record.
         for name in ("a", "b"):
             digest, _ = shown(ran, 3, name)

@@ -127,6 +127,18 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
+def output_with_result(played: Played, phase: str, text: str) -> dict[str, Any]:
+    """The output of a phase whose last reply answers one tool, with the result of that."""
+    asked, answered = played.saw(phase, 2)[-2:]
+    function = asked["tool_calls"][0]["function"]
+    arguments = json.loads(function["arguments"]).items()
+    shown = ", ".join(f"{name}={json.dumps(value)}" for name, value in arguments)
+    content = answered["content"]
+    result = content if isinstance(content, str) else content[0]["text"]
+    told = f"[Result of {function['name']}({shown})]:\n{result}"
+    return user(f"[Output from {phase}]:\n{text}\n\n{told}")
+
+
 def said(text: str) -> dict[str, Any]:
     """The model's words as OpenAI writes them."""
     return {"role": "assistant", "content": text}

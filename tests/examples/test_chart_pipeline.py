@@ -7,7 +7,15 @@ import json
 import pytest
 
 import windlass
-from tests.examples.conftest import Play, Played, images_from, is_call, original_input, user
+from tests.examples.conftest import (
+    Play,
+    Played,
+    images_from,
+    is_call,
+    original_input,
+    output_with_result,
+    user,
+)
 from windlass.api.opening import open_store
 from windlass.engine.events import CallStarted, Validated
 from windlass.report.costs import session_cost
@@ -64,7 +72,7 @@ def test_validate_chart_sees_the_chart_and_what_was_said_of_it(run: Played) -> N
     assert run.saw("validate_chart") == [
         INPUT,
         images_from("generate_chart", run.picture("generate_chart")),
-        user("[Output from generate_chart]:\nSaid in generate_chart."),
+        output_with_result(run, "generate_chart", "Said in generate_chart."),
         user("Verify this chart is accurate and readable. Say in one sentence what it shows."),
     ]
 
@@ -87,7 +95,7 @@ def test_final_report_takes_picture_validation_and_forecast_in_this_order(run: P
         INPUT,
         images_from("generate_chart", run.picture("generate_chart")),
         user("[Output from validate_chart]:\nSaid in validate_chart."),
-        user(f"[Output from generate_forecast]:\n{forecast}"),
+        output_with_result(run, "generate_forecast", forecast),
         run.asked("final_report"),
     ]
     second = run.saw("final_report", 2)

@@ -11,6 +11,7 @@ from tests.examples.conftest import (
     images_from,
     is_call,
     original_input,
+    output_with_result,
     said,
     user,
 )
@@ -32,7 +33,7 @@ def test_a_bare_name_brings_pictures_and_output(selective: Played) -> None:
     assert selective.saw("describe") == [
         original_input(SELECTIVE),
         images_from("draw", selective.picture("draw")),
-        user("[Output from draw]:\nSaid in draw."),
+        output_with_result(selective, "draw", "Said in draw."),
         selective.asked("describe"),
     ]
 

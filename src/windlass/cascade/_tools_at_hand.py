@@ -20,7 +20,13 @@ from windlass.cascade.tools_named import (
     tools_of,
     wards_of,
 )
-from windlass.cascade.validators import SHIPPED, near_validators
+from windlass.cascade.validators import (
+    GIVEN,
+    PICKED_FROM,
+    SHIPPED,
+    arguments_of,
+    near_validators,
+)
 from windlass.errors import Mistake, UsageError, WindlassError, did_you_mean
 from windlass.settings.modules import UntrustedError
 from windlass.tools.bank import make_bank_tool
@@ -61,8 +67,7 @@ class ToolsAtHand:
                 yield self.mistake(("tools", position), str(error))
 
         banks = banks_as_tools(self.cascade)
-        tackles = (each.tackle for each in self.cascade.phases if each.tackle != "manifest")
-        listed = (name for tackle in tackles for name in tackle)
+        listed = (name for phase in self.cascade.phases for name in tools_of(phase))
         for name in dict.fromkeys(each for each in listed if each not in tools.names()):
             with suppress(UsageError):  # a bank may have a name that no tool can have
                 tool = make_bank_tool(name) if name in banks else tool_of_old_name(name)
@@ -126,10 +131,31 @@ class ToolsAtHand:
         if name in self.cascade.validators or name in SHIPPED or self.has_wrong_validator(name):
             return None
         text = self.unknown(name)
-        if text is None or self.tools is None or "." in name or ":" in name:
+        if text is None:
+            return self._takes_no_text(name)
+        if self.tools is None or "." in name or ":" in name:
             return text
         near = near_validators(self.cascade.validators, self.tools, name)
         return f"there is no validator {name!r}; {near}"
+
+    def not_an_evaluator(self, name: str) -> str | None:
+        """Why there is no such function that picks one of several outputs; None where there is."""
+        return self.unknown(name) or self._takes_no_text(name, PICKED_FROM, "outputs")
+
+    def _takes_no_text(
+        self, name: str, given: Collection[str] = GIVEN, judged: str = "output"
+    ) -> str | None:
+        """Why a function cannot judge what it is given; None where it can, or is not known here."""
+        tool = None
+        with suppress(WindlassError):  # a server's tools are known in a run
+            tool = self.tools.get(name) if self.tools is not None else None
+        if tool is None or tool.cascade:
+            return None
+        try:
+            arguments_of(tool, dict.fromkeys(given), judged)
+        except UsageError as error:
+            return str(error)
+        return None
 
     def has_wrong_validator(self, name: str) -> bool:
         """Whether the file declares such a validator, and wrongly: that is a mistake of its own."""

@@ -14,13 +14,14 @@ from windlass.cascade._sentences import shown
 from windlass.cascade._tools_at_hand import CHOICES, ToolsAtHand
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
 from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, DecisionPoints
-from windlass.cascade.deterministic import SQL
+from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose
+from windlass.cascade.needs import needs_of
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.other_products import foreign_name
 from windlass.cascade.rules import ContextSource
@@ -29,6 +30,7 @@ from windlass.cascade.tools_named import (
     all_soundings,
 )
 from windlass.errors import CascadeError, Mistake, did_you_mean
+from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.text.templates import (
     CALLOUT,
     JUDGED,
@@ -158,7 +160,7 @@ class _Checker:
                 yield from self.template((*path, *key.split(".")), text, of_phase)
             for key, name in soundings.judges.items():
                 unknown = (
-                    self.at_hand.unknown
+                    self.at_hand.not_an_evaluator
                     if key == "evaluator.function"
                     else self.at_hand.not_a_validator
                 )
@@ -188,7 +190,7 @@ class _Checker:
             yield from self.source(self.as_written(index, place), index, source)
         if phase.context is not None:
             for position, name in enumerate(phase.context.exclude):
-                if name not in self.names:
+                if name not in (*self.names, *self.of_children(index)):
                     text = f"there is no phase {name!r}; {did_you_mean(name, self.known())}"
                     yield self.mistake((*base, "context", "exclude", position), text)
             yield from self.choosing(index, phase)
@@ -244,6 +246,31 @@ class _Checker:
                     yield self.mistake((*base, "tool"), wrong)
                 return
         yield from of_tools.call_mistakes(self.partial, index, phase, self.at_hand.tools)
+        if phase.tool is not None and phase.tool.startswith(SQL):
+            yield from self.query(phase, phase.tool.removeprefix(SQL).strip())
+
+    def query(self, phase: Phase, name: str) -> Iterator[Mistake]:
+        """What is wrong with the template in a query's file, told with its line there."""
+        folders = self.partial.reading.folders
+        try:
+            template = folders.read_text(name, PROMPT_BYTES)
+        except UnreadableError:  # which is told where it is named
+            return
+        file, known = str(folders.at(name)), (*NAMES, *phase.inputs, INPUTS)
+        try:
+            used, needs = find_names(template), needs_of(template, of=INPUTS)
+        except TemplateError as error:
+            yield Mistake(file, error.line, f"bad template: {error.text}")
+            return
+        for each in used:
+            if not each.of and each.name not in known:
+                text = f"the query cannot use {each.name!r}; {did_you_mean(each.name, known)}"
+                yield Mistake(file, each.line, text)
+        for need in needs:
+            if need.name not in phase.inputs:
+                near = did_you_mean(need.name, phase.inputs) if phase.inputs else "it has none"
+                text = f"phase {phase.name!r} has no {need.name!r} under 'inputs'; {near}"
+                yield Mistake(file, need.line, text)
 
     def handoffs(self, index: int, phase: Phase) -> Iterator[Mistake]:
         """Targets that there are not, and a tool that has nothing to choose from."""
@@ -302,7 +329,7 @@ class _Checker:
         name = source.phase
         is_parents = name.startswith(PARENT) and name not in self.names
         problem = self.not_above(name) if is_parents else self.unreachable(name, index)
-        if problem:
+        if problem and name not in self.of_children(index):
             yield self.mistake(path if short else (*path, "phase"), problem)
         # Asked of the file: a wrong filter is a mistake of its own, and gone from the partial.
         filtered = self.written((*path, "images_filter")) or source.images_filter
@@ -347,9 +374,10 @@ class _Checker:
         return f"the cascade that runs this one has had no phase {phase!r} by then; {near}"
 
     def earlier(self, name: str, index: int) -> str:
-        if not self.before(index):
+        below = self.of_children(index)
+        if not self.before(index) and not below:
             return "no phase comes before this one"
-        return did_you_mean(name, [*self.known(index), *REACHES])
+        return did_you_mean(name, [*self.known(index), *below, *REACHES])
 
     # ---- templates -------------------------------------------------------------------
 

@@ -22,8 +22,15 @@ from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
-from windlass.cascade.tool_cascades import add_cascades, is_path, named_cascades
-from windlass.cascade.tools_named import place_of_tool, tools_named
+from windlass.cascade.state_keys import keys_set
+from windlass.cascade.tool_cascades import (
+    add_cascades,
+    is_path,
+    named_cascades,
+    validator_input,
+)
+from windlass.cascade.tools_named import judges_at, place_of_tool, tools_named
+from windlass.cascade.validators import GIVEN
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.injectors.markdown import folder_in
 from windlass.injectors.matched import Knowledge
@@ -311,6 +318,8 @@ def check_family(
         listed += check_family(child, servers, names)
     for each in family.tool_cascades.values():
         listed += check_family(each, servers)
+    if parents is None:
+        listed += _not_to_judge(family)
     return tuple(dict.fromkeys(listed))
 
 
@@ -361,21 +370,100 @@ def _ungiven(family: CascadeFamily) -> Iterator[Mistake]:
                 yield partial.mistake(path, text)
 
 
+def _not_to_judge(top: CascadeFamily) -> Iterator[Mistake]:
+    """What cascades need that are named as validators, and no validator is given."""
+    for family in top.walk():
+        partial = family.loaded.partial
+        named = () if partial is None else judges_at(partial.cascade)
+        for path, name in named:
+            assert partial is not None
+            is_own = name in partial.cascade.validators or path[-1] == "function"
+            for file in () if is_own else named_cascades(family.tools, [name]):
+                judge = top.tool_cascades.get(str(file))
+                if judge is None or judge.loaded.partial is None:
+                    continue
+                given = validator_input(judge.loaded.partial.cascade, dict.fromkeys(GIVEN))
+                for need in family_needs(judge):
+                    if need.name not in given:
+                        text = (
+                            f"the cascade {name!r} needs the input {need.name!r}"
+                            f" ({_where(need.use)}), and as a validator it is given"
+                            f" {', '.join(given)}; give it a default there"
+                        )
+                        yield partial.mistake(path, text)
+
+
 def _where(use: Mistake) -> str:
     return use.file if use.line is None else f"{use.file}:{use.line}"
 
 
 def family_needs(family: CascadeFamily) -> tuple[InputNeed, ...]:
-    """What a run cannot do without of its input, that of sub-cascades included."""
+    """What a run cannot do without of its input, that of sub-cascades included.
+
+    What a phase before may put into the state is no such need of a sub-cascade.
+    """
     needs = {need.name: need for need in input_needs(family.loaded)}
-    for (index, _), sub, child in family.parts():
+    for place, sub, child in family.parts():
         assert family.loaded.partial is not None
         phases = family.loaded.partial.cascade.phases
-        runs = phases[index].name in certain(phases)
-        for need in family_needs(child) if sub.context_in and runs else ():
-            if need.name not in sub.input_map:
+        runs = phases[place[0]].name in certain(phases)
+        for need in _from_above(sub, child) if runs else ():
+            if not _may_be_in_state(family, place, need.name):
                 needs.setdefault(need.name, need)
     return tuple(needs.values())
+
+
+def _from_above(sub: SubCascade, child: CascadeFamily) -> list[InputNeed]:
+    """What a sub-cascade needs of the input and the state of the cascade that runs it."""
+    needs = family_needs(child) if sub.context_in else ()
+    return [need for need in needs if need.name not in sub.input_map]
+
+
+def _may_be_in_state(family: CascadeFamily, before: Place, name: str) -> bool:
+    """Whether the state may have a key of that name where a sub-cascade begins."""
+    partial = family.loaded.partial
+    assert partial is not None
+    phases = partial.cascade.phases
+    ran = may_have_run(phases, before[0])
+    if any(_may_set(family, phase, name) for phase in phases if phase.name in ran):
+        return True
+    return any(
+        sub.context_out and _sets(child, name)
+        for (index, at), sub, child in family.parts()
+        if phases[index].name in ran or (index == before[0] and at < before[1])
+    )
+
+
+def _may_set(family: CascadeFamily, phase: Phase, name: str) -> bool:
+    assert family.loaded.partial is not None
+    keys = keys_set(family.loaded.partial.cascade, phase, family.tools)
+    return keys is None or name in keys
+
+
+def _sets(family: CascadeFamily, name: str) -> bool:
+    """Whether a cascade, or one below, may set a key of its state."""
+    partial = family.loaded.partial
+    if partial is None or any(_may_set(family, each, name) for each in partial.cascade.phases):
+        return True
+    return any(sub.context_out and _sets(child, name) for _, sub, child in family.parts())
+
+
+def perhaps_unset(family: CascadeFamily) -> Iterator[Mistake]:
+    """A warning for each name of a sub-cascade's input that the state alone may give it."""
+    for each in family.walk():
+        partial = each.loaded.partial
+        own = {need.name for need in input_needs(each.loaded)}
+        for place, sub, child in each.parts():
+            for need in _from_above(sub, child):
+                if partial is None or need.name in own:
+                    continue
+                if _may_be_in_state(each, place, need.name):
+                    text = (
+                        f"{sub.ref!r} needs the input {need.name!r} ({_where(need.use)}), which may"
+                        " not be set: a phase before it may put it into the state"
+                    )
+                    path: Path = ("phases", place[0], "sub_cascades", place[1])
+                    yield partial.mistake(path, text)
 
 
 def unused_inputs(family: CascadeFamily, given: Iterable[str]) -> list[str]:

@@ -7,7 +7,7 @@ checked; a name that is unknown stays what it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -46,8 +46,9 @@ def compile_rule(
     """What `phase`, which is one of the phases of `cascade`, says of its context.
 
     `settings` are the user's: what they keep of every cascade, and what they switch off. `ran` are
-    the phases that have run, in order (None: nobody knows yet; then those before it in the file
-    will have, and in a graph the words previous, first and all stay words).
+    the phases that have run, in order, those of sub-cascades included (None: nobody knows yet; then
+    those before it in the file will have, and in a graph the words previous, first and all stay
+    words).
     """
     index = _index(cascade, phase)
     base = f"phases[{index}]"
@@ -63,11 +64,12 @@ def compile_rule(
     }
     if ran is None and not is_graph(cascade.phases):
         ran = [each.name for each in cascade.phases[:index]]
+    own_names = {each.name for each in cascade.phases}
     choice = context_choice(cascade, phase, _commit(cascade, own.value), settings)
     shared["choosing"], shared["not_choosing"] = choice
     if phase.context is not None:
         exclude = frozenset(phase.context.exclude)
-        sources = _sources(phase.context.from_, ran, f"{base}.context.from", exclude)
+        sources = _sources(phase.context.from_, ran, f"{base}.context.from", own_names, exclude)
         if choice.value is not None:
             return rules.Rule("auto", sources, **shared)
         if choice.off:
@@ -77,7 +79,7 @@ def compile_rule(
     if choice.value is not None:
         return rules.Rule("auto", **shared)
     if phase.inject_from is not None:
-        sources = _sources(phase.inject_from, ran, f"{base}.inject_from")
+        sources = _sources(phase.inject_from, ran, f"{base}.inject_from", own_names)
         return rules.Rule("snowball", sources, position=phase.position, **shared)
     match phase.context_strategy:
         case "fresh":
@@ -85,7 +87,7 @@ def compile_rule(
         case "minimal":
             last = tuple(
                 rules.PhaseSource(phase=name, include=("output",), place=f"{base}.context_strategy")
-                for name in reach("previous", ran, frozenset())
+                for name in reach("previous", ran, frozenset(), own_names)
             )
             return rules.Rule("selective", last, **shared)
         case "sliding":
@@ -117,21 +119,28 @@ def budget_of(phase: Phase) -> rules.Budget:
     return rules.Budget() if limit is None else rules.Budget(**dict(limit))
 
 
-def reach(word: str, ran: Sequence[str] | None, exclude: frozenset[str]) -> list[str]:
+def reach(
+    word: str,
+    ran: Sequence[str] | None,
+    exclude: frozenset[str],
+    own: Collection[str] | None = None,
+) -> list[str]:
     """The phases that `word` stands for after those that have `ran`: a name stands for itself.
 
-    Where nobody knows what has (None) so does a word.
+    Where nobody knows what has (None) so does a word. `first` and `previous` are phases of the
+    cascade's `own` (None: all are).
     """
     if ran is None:
         return [word]
     earlier = [name for name in ran if name not in exclude]
+    of_own = [name for name in earlier if own is None or name in own]
     match word:
         case "all":
             return list(dict.fromkeys(earlier))
         case "first":
-            return earlier[:1]
+            return of_own[:1]
         case "previous":
-            return earlier[-1:]
+            return of_own[-1:]
         case _:
             return [word]
 
@@ -147,6 +156,7 @@ def _sources(
     sources: Sequence[rules.ContextSource | str],
     ran: Sequence[str] | None,
     place: str,
+    own: Collection[str],
     exclude: frozenset[str] = frozenset(),
 ) -> tuple[rules.PhaseSource, ...]:
     return tuple(
@@ -154,7 +164,7 @@ def _sources(
             **{**dict(source), "phase": name, "place": f"{place}[{position}]"}
         )
         for position, source in enumerate(map(long_form, sources))
-        for name in reach(source.phase, ran, exclude)
+        for name in reach(source.phase, ran, exclude, own)
     )
 
 

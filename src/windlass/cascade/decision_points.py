@@ -16,6 +16,12 @@ AGAIN: Final = frozenset({"_retry", "retry", "self", "_self"})
 """What a decision may lead to besides a phase: the run goes on, it ends as failed, or the phase
 runs again."""
 
+CUSTOM: Final = "custom"
+"""What stands for the id of an option where a person answers in other words."""
+
+DECISION_OF: Final = "_decision_"
+"""What stands before a phase's name in the key of the state that holds the whole decision."""
+
 ACTIONS: Final = ("_continue", "_abort", "_retry", "self", "next")
 """These words as they are usually written."""
 

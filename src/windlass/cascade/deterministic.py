@@ -16,6 +16,8 @@ from windlass.declared import Count, Model, Text, refuse
 
 SQL: Final = "sql:"
 """What a `tool` begins with that is a file with a query."""
+INPUTS: Final = "inputs"
+"""What the query in such a file calls the arguments."""
 PYTHON: Final = "python:"
 SHELL: Final = "shell:"
 

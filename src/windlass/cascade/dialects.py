@@ -15,7 +15,7 @@ from windlass.cascade._tool_checks import idle_keys
 from windlass.cascade.callout_rules import FILTER, MESSAGES
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.memory_banks import REMEMBER, SEARCH
-from windlass.cascade.model import Phase, own_tackle, tool_names
+from windlass.cascade.model import Phase, tool_names
 from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.unused_rules import unused_rules
@@ -52,10 +52,8 @@ def _in_other_senses(partial: PartialCascade) -> Iterator[_Misread]:
         base: Path = ("phases", index)
         yield from _callouts(partial, (*base, "callouts"))
         yield from _instructions(partial, (*base, "instructions"), phase)
-        if phase.tool is not None:
-            continue
-        yield from _memory(partial, (*base, "memory"))
-        yield from _turns(partial, (*base, "rules", "max_turns"), phase)
+        if phase.tool is None:
+            yield from _memory(partial, (*base, "memory"))
 
 
 def _callouts(partial: PartialCascade, path: Path) -> Iterator[_Misread]:
@@ -154,14 +152,3 @@ def _is_list(value: object) -> TypeGuard[list[Any]]:
 
 
 _NATIVE: Final = "calls of tools are always the provider's own; nothing is parsed out of texts"
-
-
-def _turns(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misread]:
-    choice = partial.cascade.settings_for(phase).tool_choice
-    if phase.rules.max_turns != 1 or not own_tackle(phase) or choice == "none":
-        return
-    text = (
-        "one turn is one call: if it asks for a tool, a closing call without tools answers the"
-        " result, and the phase ends incomplete (turns); elsewhere that is one turn. Write 2"
-    )
-    yield _Misread(partial.mistake(path, text), fails=False)

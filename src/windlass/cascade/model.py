@@ -243,8 +243,8 @@ class SubCascade(Model):
     value as it is."""
 
     context_in: YesNo = True
-    """Whether it begins with this cascade's state and input, `input_map` over them; else with
-    `input_map` only."""
+    """Whether it begins with this cascade's state, and its input is that state, this input over it,
+    `input_map` over both; else its input is `input_map` only."""
 
     context_out: YesNo = True
     """Whether its state and outputs are there for this cascade afterwards."""

@@ -53,13 +53,13 @@ _TAKING: Final = frozenset({"join", "list", "max", "min", "sort", "sum"})
 """Filters that take all that they are given."""
 
 
-def needs_of(template: str) -> tuple[Need, ...]:
+def needs_of(template: str, of: str = "input") -> tuple[Need, ...]:
     """The names of the input without which the template fails, in the order of their lines.
 
-    Raises TemplateError where it cannot be read.
+    `of` is what the template calls the input. Raises TemplateError where it cannot be read.
     """
     walk = _Walk()
-    walk.run(syntax(template).body, {"input": _INPUT})
+    walk.run(syntax(template).body, {of: _INPUT})
     needs = (Need(name, line) for name, line in walk.used.items())
     return tuple(sorted(needs, key=lambda need: (need.line, need.name)))
 

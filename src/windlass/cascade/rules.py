@@ -46,10 +46,11 @@ class ContextSource(Model):
     """What is taken from one earlier phase."""
 
     phase: Text
-    """The earlier phase, or one of the words previous, first, all."""
+    """The earlier phase, one of a sub-cascade that ran, or a word: previous, first, all."""
 
     include: Includes = ("images", "output")
-    """What is taken from it, in this order: images, output, messages, state."""
+    """What is taken from it, in this order: images, output, messages, state. Where its last reply
+    answers or calls tools, output brings what they gave, too."""
 
     images_filter: ImagesFilter = "all"
     """Which of its pictures: all, the last one, or the last `images_count`."""
@@ -74,6 +75,11 @@ class PhaseSource(ContextSource):
     """The same of one phase by its name. `place` is its path in the file, for the record."""
 
     place: str = ""
+
+    @property
+    def is_minimal(self) -> bool:
+        """Whether it is what `context_strategy: minimal` shows: a text, and nothing beside it."""
+        return self.place.endswith(".context_strategy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,20 @@ its input, its result is the output. What is asked of it, a session of its own a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 from windlass.cascade.inputs_schema import InputField, fields_of
 from windlass.cascade.load import FORMATS, load
 from windlass.cascade.model import Cascade
+from windlass.cascade.needs import names_of
 from windlass.errors import CascadeError, ToolError, UsageError
 from windlass.messages import ToolSpec
 from windlass.safety.files import Folders
+from windlass.text.templates import TemplateError
 from windlass.tools.base import Tool, ToolContext
 from windlass.tools.registry import Registry
 
@@ -98,6 +102,41 @@ def _parameter(field: InputField) -> Mapping[str, Any]:
     if field.default is not None:
         schema["default"] = field.default
     return schema
+
+
+_ALWAYS: Final = ("content", "original_input")
+"""What every cascade is given that judges, whatever it declares."""
+
+
+def validator_input(cascade: Cascade, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The input of a cascade that judges: of what validators are `given`, its text and the input.
+
+    The rest it is given where it declares it. Where it neither declares nor looks at a name of the
+    text, and needs one other name, that takes the text.
+    """
+    fields = fields_of(cascade.inputs_schema)
+    passed = {name: value for name, value in given.items() if name in (*_ALWAYS, *fields)}
+    if (whole := fields.get("original_input")) is not None and whole.type == "string":
+        passed["original_input"] = json.dumps(given["original_input"], ensure_ascii=False)
+    needed = [each for each, field in fields.items() if field.is_parameter_needed]
+    others = [each for each in needed if each not in given]
+    if len(others) == 1 and not _TEXTS & (fields.keys() | _looked_at(cascade)):
+        passed[others[0]] = given["content"]
+    return passed
+
+
+_TEXTS: Final = frozenset({"content", "output"})
+"""What the judged text is called."""
+
+
+def _looked_at(cascade: Cascade) -> set[str]:
+    """The names of the input that its phases ask for."""
+    templates = [each.instructions for each in cascade.phases if each.instructions is not None]
+    names = set[str]()
+    for template in templates:
+        with suppress(TemplateError):  # which is told where it stands
+            names |= names_of(template) or set()
+    return names
 
 
 async def _run_cascade(context: ToolContext, **arguments: Any) -> str:

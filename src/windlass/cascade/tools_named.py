@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from windlass.cascade.deterministic import SQL
@@ -44,11 +44,19 @@ def chooses_tools(phase: Phase) -> bool:
 
 def judges_of(cascade: Cascade) -> list[str]:
     """The tools and functions that judge outputs."""
-    names = [name for each in all_soundings(cascade).values() for name in each.judges.values()]
-    for phase in cascade.phases:
-        names += [phase.rules.loop_until] if phase.rules.loop_until is not None else []
-        names += [ward.validator for _, _, ward in wards_of(phase)]
-    return names
+    return [name for _, name in judges_at(cascade)]
+
+
+def judges_at(cascade: Cascade) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """The tools and functions that judge outputs, each with the place that names it."""
+    for place, soundings in all_soundings(cascade).items():
+        for key, name in soundings.judges.items():
+            yield (*place, *key.split(".")), name
+    for index, phase in enumerate(cascade.phases):
+        if phase.rules.loop_until is not None:
+            yield ("phases", index, "rules", "loop_until"), phase.rules.loop_until
+        for where, at, ward in wards_of(phase):
+            yield ("phases", index, "wards", where, at), ward.validator
 
 
 def wards_of(phase: Phase) -> list[tuple[Place, int, Ward]]:

@@ -7,7 +7,7 @@ are tools), then those that come with Windlass.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from windlass.declared import Count, Model, Text
 from windlass.errors import UsageError, did_you_mean
@@ -55,6 +55,13 @@ JUDGES: Final[Mapping[str, InlineValidator]] = {
 }
 """The validators that come with Windlass and ask the phase's model."""
 
+GIVEN: Final = ("output", "content", "input", "original_input", "asked", "state")
+"""What validators take by name: the judged text under two names, the cascade's input under two,
+what the phase was asked, and the state."""
+
+PICKED_FROM: Final = ("outputs", "costs", "state", "input")
+"""What functions take by name that pick one of several outputs."""
+
 SHIPPED: Final = tuple(sorted((*JUDGES, *CHECKS)))
 """All validators that come with Windlass."""
 
@@ -77,6 +84,28 @@ def asking_validator(
 ) -> InlineValidator | None:
     """The validator of that name where it asks a model; no module is loaded to know it."""
     return own.get(name) or (None if name in tools.names() else JUDGES.get(name))
+
+
+def arguments_of(tool: Tool, given: Mapping[str, Any], judged: str = "output") -> dict[str, Any]:
+    """The arguments of a function that judges: those `given` that it names.
+
+    One with one parameter of another name receives in it what is `judged`. Raises UsageError for
+    one that takes nothing that is judged, or needs something else.
+    """
+    schema, name = tool.spec.parameters, tool.spec.name
+    parameters = list(schema.get("properties", {}))
+    named = {each: given[each] for each in parameters if each in given}
+    if parameters and not any(each in named for each in (judged, "content")):
+        others = [each for each in schema.get("required", parameters) if each not in given]
+        if len(others) == 1:
+            return {**named, others[0]: given[judged]}
+        takes = f"it takes {', '.join(parameters)}"
+        raise UsageError(f"{name!r} must take what it judges in a parameter {judged!r}; {takes}")
+    if lacking := [each for each in schema.get("required", ()) if each not in given]:
+        what = ", ".join(map(repr, lacking))
+        text = f"{name!r} needs {what}, and is given {', '.join(given)}; give it a default"
+        raise UsageError(text)
+    return named
 
 
 def near_validators(own: Mapping[str, InlineValidator], tools: Registry, name: str) -> str:

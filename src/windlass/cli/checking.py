@@ -8,9 +8,10 @@ from typing import Any
 
 from windlass.api.loading import ReadingOptions, load_cascade, load_program, read_cascade
 from windlass.caching.rates import many
-from windlass.cascade.children import ReadyCascade, family_needs
+from windlass.cascade.children import ReadyCascade, family_needs, perhaps_unset
 from windlass.cascade.compile import explain_defaults as explain_cascade
 from windlass.cascade.dialects import perhaps_misread
+from windlass.cascade.differences import differences
 from windlass.cascade.inputs_schema import fields_of, inputs_in_words
 from windlass.cascade.model import Phase
 from windlass.cascade.needs import flags
@@ -55,7 +56,9 @@ def _check_cascade(file: Path, how: ReadingOptions, *, strict: bool, explain: bo
     cascade = ready.cascade
     family = read_cascade(file, settings, how=how)
     misread = [Warned(each) for part in family.walk() for each in perhaps_misread(part.loaded)]
+    misread += [Warned(each, mended=True) for each in perhaps_unset(family)]
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
+    different = [each for part in family.walk() for each in differences(part.loaded)]
     left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
     if strict and (mistakes := [each.mistake for each in warned if not each.mended]):
         raise CascadeError(mistakes, (each.mistake for each in warned if each.mended))
@@ -68,6 +71,7 @@ def _check_cascade(file: Path, how: ReadingOptions, *, strict: bool, explain: bo
     needs = family_needs(family)
     lists = {
         "warnings": _plain(each.mistake for each in warned),
+        "different_here": _plain(different),
         "needs": [need.name for need in needs],
         "inputs": {name: dict(each) for name, each in fields_of(cascade.inputs_schema).items()},
         "unchecked": left_out,
@@ -82,6 +86,8 @@ def _check_cascade(file: Path, how: ReadingOptions, *, strict: bool, explain: bo
         out.print(f"input {line}")
     for each in warned:
         out.print(f"warning: {each.mistake}")
+    for difference in different:
+        out.print(f"different here: {difference}")
     print_unchecked(left_out)
 
 

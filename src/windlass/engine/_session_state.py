@@ -6,7 +6,7 @@ taken hands its holders back.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,20 @@ class Ran:
     stands_for: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RanBelow:
+    """A visit of a phase of a sub-cascade that ended, and where its messages are recorded.
+
+    `names` are those that sources have for it, the shortest first; `after` is how many visits of
+    phases had ended by then in the run above.
+    """
+
+    names: tuple[str, ...]
+    visit: Ran
+    record: Recorder
+    after: int
+
+
 @dataclass(slots=True)
 class SessionState:
     """The state, outputs and edits that the phases of a session leave for those after them."""
@@ -81,8 +95,24 @@ class SessionState:
     """What the phase that ended chose to come next (None: it chose nothing)."""
     ran: list[Ran] = field(default_factory=list[Ran])
     """The visits of phases that ended, in order."""
+    below: list[RanBelow] = field(default_factory=list[RanBelow])
+    """The visits of phases of sub-cascades that ended and may be sources, in order."""
     visit: Visit = field(default_factory=Visit)
     """The visit of the phase that runs."""
+
+    def names_that_ran(self, exclude: Collection[str] = ()) -> list[str]:
+        """The phases that ended, those of sub-cascades included, in order.
+
+        `exclude` names phases of sub-cascades that are left out.
+        """
+        named = {name: each.names for each in self.below for name in each.names}
+        names: list[str] = []
+        for number in range(len(self.ran) + 1):
+            for each in self.below:
+                if each.after == number and not {*each.names} & {*exclude}:
+                    names += [name for name in each.names if named[name] == each.names][:1]
+            names += [each.phase for each in self.ran[number : number + 1]]
+        return names
 
     def fork(self) -> SessionState:
         """A copy for a sounding, which changes nothing of the original."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from windlass.cascade.children import ReadyCascade, output_names
 from windlass.cascade.model import Phase, SubCascade
+from windlass.engine._session_state import RanBelow
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event
 from windlass.engine.opening import has_begun
@@ -75,7 +76,7 @@ def open_below(
 
 
 def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
-    """The input of a sub-cascade.
+    """The input of a sub-cascade: the state, over it the input, over both what is mapped.
 
     A text of `input_map` that is a key of the state, or else of the input, stands for its value.
     """
@@ -87,7 +88,7 @@ def child_input(run: CascadeRun, sub: SubCascade) -> dict[str, Any]:
         return state[written] if written in state else given.get(written, written)
 
     mapped = {name: value_of(written) for name, written in sub.input_map.items()}
-    return copy.deepcopy({**(given if sub.context_in else {}), **mapped})
+    return copy.deepcopy({**({**state, **given} if sub.context_in else {}), **mapped})
 
 
 def tell_unknown_names(run: CascadeRun, phase: Phase, sub: SubCascade) -> None:
@@ -110,9 +111,9 @@ def add_up_child(run: CascadeRun, child: CascadeRun) -> None:
 
 
 def take_over_child(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
-    """Lay a sub-cascade's state over that of the run above it, and put its outputs beside it.
+    """Lay a sub-cascade's state over that of the run above it; its outputs and phases are at hand.
 
-    A phase of the run itself goes before an output of the same name.
+    A phase of the run itself goes before one of the same name.
     """
     take_state(run, phase.name, child)
     own = {each.name for each in run.cascade.phases}
@@ -122,6 +123,14 @@ def take_over_child(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
         begun = not of_phase or of_phase in done.outputs  # a limit may have ended it before
         if name not in own and begun:
             run.session.outputs[name] = done.outputs[of_phase] if of_phase else whole
+    for visit in done.ran:
+        said_in, is_last = done.said_in or child.record, visit is done.ran[-1]
+        names = tuple(
+            name
+            for name, of_phase in output_names(child.cascade).items()
+            if name not in own and (of_phase == visit.phase or (of_phase is None and is_last))
+        )
+        run.session.below.append(RanBelow(names, visit, said_in, len(run.session.ran)))
 
 
 def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:

@@ -101,10 +101,11 @@ async def run_cascade(run: CascadeRun) -> Result:
 
 def _tell_start(run: CascadeRun, phase: Phase) -> None:
     """Tell who watches that a phase begins, and what it will see."""
-    ran = [each.phase for each in run.session.ran]
+    exclude = phase.context.exclude if phase.context is not None else ()
+    ran = run.session.names_that_ran(exclude)
     context = phase_in_words(phase, compile_rule(run.cascade, phase, run.settings, ran))
     total = None if is_graph(run.cascade.phases) else len(run.cascade.phases)
-    run.emit(PhaseStarted(phase.name, len(ran) + 1, total, context))
+    run.emit(PhaseStarted(phase.name, len(run.session.ran) + 1, total, context))
 
 
 def _keep_output(run: CascadeRun, phase: Phase) -> None:

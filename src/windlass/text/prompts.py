@@ -22,10 +22,23 @@ def input_text(values: Mapping[str, Any]) -> str:
     return f"[Original Input]:\n{_as_json(values)}"
 
 
-def output_text(phase: str, text: str, status: str) -> str:
-    """A phase's output; the header says so where the phase did not complete."""
+def output_text(phase: str, text: str, status: str, results: Sequence[str] = ()) -> str:
+    """A phase's output; the header says so where the phase did not complete.
+
+    `results` are what the tools of its last turn gave, each as `result_text` has it.
+    """
     told = "" if status == "completed" else ", status: incomplete"
-    return f"[Output from {phase}{told}]:\n{text}"
+    return "\n\n".join([f"[Output from {phase}{told}]:\n{text}", *results])
+
+
+NOT_RUN_TEXT: Final = "[not run: the phase has used up its turns]"
+"""The result of a call that was made where only an answer was asked for."""
+
+
+def result_text(tool: str, arguments: Mapping[str, Any], text: str, *, failed: bool) -> str:
+    """A tool's result beside the output of the phase that called it."""
+    ended = ", which failed" if failed else ""
+    return f"[Result of {_call_text(tool, arguments)}{ended}]:\n{text}"
 
 
 def images_header(phase: str) -> str:
@@ -45,9 +58,13 @@ def state_text(phase: str, values: Mapping[str, Any]) -> str:
 
 def tool_phase_text(phase: str, tool: str, arguments: Mapping[str, Any], *, failed: bool) -> str:
     """What stands before the result of a tool that a phase ran, and no model called."""
-    shown = ", ".join(f"{name}={_short_json(value)}" for name, value in arguments.items())
     ended = "It failed" if failed else "Its result"
-    return f"[Phase {phase} ran the tool {tool}({shown}). {ended}:]"
+    return f"[Phase {phase} ran the tool {_call_text(tool, arguments)}. {ended}:]"
+
+
+def _call_text(tool: str, arguments: Mapping[str, Any]) -> str:
+    shown = ", ".join(f"{name}={_short_json(value)}" for name, value in arguments.items())
+    return f"{tool}({shown})"
 
 
 _LONGEST_SHOWN: Final = 200

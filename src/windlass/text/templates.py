@@ -48,7 +48,7 @@ RULES: Final = (
 """What they see of a phase's attempts, turns, and of why the last attempt was refused."""
 JUDGED: Final = ("asked", "content", "original_input", "output")
 """What the instructions of a validator see besides: what the phase was asked, the text that is
-judged, under two names, and the cascade's input as text."""
+judged, under two names, and the cascade's input."""
 CALLOUT: Final = ("phase", "turn")
 """What the names of callouts see besides: the phase, and its turn."""
 RECORDED: Final = ("history", "lineage")
@@ -106,6 +106,24 @@ def _no_result(name: str) -> str:
     raise KeyError(name)
 
 
+class _Rows(dict[str, Any]):
+    """The answer to a query as a template sees it: `data` is its rows, too."""
+
+    COLUMNS: Final = frozenset({"columns", "row_count", "rows"})
+
+    def __missing__(self, key: str) -> Any:
+        if key == "data":
+            return self["rows"]
+        raise KeyError(key)
+
+
+def _readable(value: Any) -> Any:
+    """A value that was read from a text, as templates see it."""
+    if isinstance(value, dict) and value.keys() == _Rows.COLUMNS:
+        return _Rows(value)
+    return value
+
+
 class PhaseOutput:
     """What `{{ outputs.PHASE }}` is: prints the text of the phase's output, and offers more.
 
@@ -138,7 +156,7 @@ class PhaseOutput:
         self.is_result = is_result
         self._fetch: dict[str, Callable[[], Any]] = {
             "text": text,
-            "json": lambda: parse_json(str(self.text)),
+            "json": lambda: _readable(parse_json(str(self.text))),
             "state": state,
             "images": lambda: list(images()),
             "soundings": lambda: list(soundings()),
@@ -299,9 +317,9 @@ def _finalize(value: Any) -> Any:
     return value
 
 
-def _make_environment() -> TemplateEnvironment:
+def _make_environment(finalize: Callable[[Any], Any] = _finalize) -> TemplateEnvironment:
     made = TemplateEnvironment(
-        undefined=_Missing, autoescape=False, keep_trailing_newline=True, finalize=_finalize
+        undefined=_Missing, autoescape=False, keep_trailing_newline=True, finalize=finalize
     )
     made.filters["tojson"] = _to_json
     return made
@@ -333,6 +351,19 @@ def _compile(template: str) -> jinja2.Template:
         raise TemplateError(1, f"too long or too deeply nested: {error}") from error
 
 
+def _with_stand_ins(template: str, stand_in: Callable[[Any], str]) -> jinja2.Template:
+    """The template, which prints `stand_in(value)` in the place of each value."""
+
+    def finalize(value: Any) -> str:
+        if isinstance(value, jinja2.Undefined | PhaseOutput):
+            value = str(value)
+        check_containers(value)
+        return stand_in(value)
+
+    _compile(template)
+    return _make_environment(finalize).from_string(template)
+
+
 def _fault(message: str) -> str:
     kind, _, name = message.partition(" named ")
     names = {"No filter": _ENVIRONMENT.filters, "No test": _ENVIRONMENT.tests}.get(kind)
@@ -352,11 +383,13 @@ def render(
     where: str,
     moments: Mapping[str, object] | None = None,
     missing_state_is_false: bool = False,
+    stand_in: Callable[[Any], str] | None = None,
 ) -> str:
     """The text of a template. `where` names the template's place in messages.
 
     With `missing_state_is_false` (for conditions) a state key that was never set
-    renders to nothing instead of failing.
+    renders to nothing instead of failing. `stand_in` gives what is printed in the place of each
+    value.
 
     Raises:
         ContextError: the template is wrong, uses what is not there, or grows too long.
@@ -367,7 +400,8 @@ def render(
     length = 0
     start_counting()
     try:
-        for piece in _compile(template).generate(values):
+        compiled = _with_stand_ins(template, stand_in) if stand_in else _compile(template)
+        for piece in compiled.generate(values):
             length += len(piece)
             if length > LONGEST:
                 check_length(length)

@@ -40,7 +40,37 @@ def sql_query(
         connection: Not needed: all data files are there under their names.
         limit: How many rows of the answer to show, at most 1000.
     """
-    answer = run_sql(context, sql, limit)
+    return _ask(context, sql, connection, limit)
+
+
+def smart_sql_run(
+    context: ToolContext,
+    query: str = "",
+    sql: str = "",
+    *,
+    db_path: str | None = None,
+    connection: str | None = None,
+    limit: int = 100,
+) -> str:
+    """Query the data files (CSV, Parquet, JSON, SQLite) with SQL in DuckDB's dialect; read-only.
+
+    A file `sales.csv` is the table `sales`; a table of an SQLite file is `file.table`.
+
+    Args:
+        context: What the run provides.
+        query: One SELECT, WITH, DESCRIBE, SUMMARIZE or SHOW TABLES statement.
+        sql: The same as query; one of both is needed.
+        db_path: Not needed: all data files are there under their names.
+        connection: Not needed either.
+        limit: How many rows of the answer to show, at most 1000.
+    """
+    if bool(query.strip()) == bool(sql.strip()):
+        raise ToolError("give one statement, as 'query' (or as 'sql')")
+    return _ask(context, query if query.strip() else sql, db_path or connection, limit)
+
+
+def _ask(context: ToolContext, query: str, connection: str | None, limit: int) -> str:
+    answer = run_sql(context, query, limit)
     if not connection:
         return answer
     return f"(there are no connections such as {connection!r}: all data files are asked)\n{answer}"
@@ -101,8 +131,15 @@ def _lines_with(file: Path, query: str) -> Iterator[tuple[int, str]]:
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "list_directory": list_directory,
     "search_files": search_files,
-    "smart_sql_run": sql_query,
+    "smart_sql_run": smart_sql_run,
     "sql_query": sql_query,
+}
+
+_READS: Final[Mapping[str, tuple[str, ...]]] = {
+    "list_directory": ("path",),
+    "search_files": ("path",),
+    "smart_sql_run": ("query", "sql"),
+    "sql_query": ("sql",),
 }
 
 
@@ -111,6 +148,6 @@ def tool_of_old_name(name: str) -> Tool | None:
     function = _FUNCTIONS.get(name)
     if function is None:
         return None
-    seconds = QUERY_S + 10 if function is sql_query else None
-    reads = ("sql",) if function is sql_query else ("path",)
+    reads = _READS[name]
+    seconds = QUERY_S + 10 if "sql" in reads else None
     return replace(make_tool(function, name=name, timeout_s=seconds), effects="none", reads=reads)

@@ -168,7 +168,7 @@ def _choosing_view(
         outcomes=outcomes,
         rows=record.rows(),
         callouts=run.session.callouts,
-        held=said | {entry.item.id for entry in gathered.sources},
+        held=said | gathered.told | {entry.item.id for entry in gathered.sources},
         count=phase_run.info.counter.message,
     )
 

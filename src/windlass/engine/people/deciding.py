@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from windlass.cascade.decision_points import ABORTS, AGAIN, GOES_ON, DecisionPoints, HumanInput
+from windlass.cascade.decision_points import (
+    ABORTS,
+    AGAIN,
+    CUSTOM,
+    DECISION_OF,
+    GOES_ON,
+    DecisionPoints,
+    HumanInput,
+)
 from windlass.cascade.flow import is_graph, leads_from
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun
@@ -82,7 +90,7 @@ async def _decide(
         run.tell(name, text, PersonDecided(question.text, None, "_continue"))
         return []
     id_of = dict(zip(question.options, question.ids, strict=True))
-    ident = id_of.get(answer, "custom")
+    ident = id_of.get(answer, CUSTOM)
     routing = points.routing
     action = decision.actions.get(answer) or routing.get(ident) or routing.get(answer)
     goes = _follow(run, phase, action or "_continue", answer)
@@ -90,7 +98,14 @@ async def _decide(
     run.tell(name, text, PersonDecided(question.text, answer, action or "_continue"))
     if action in ABORTS and not _is_phase(run, action):
         raise PhaseFailed(f"phase {name!r}: a person ends the run: {answer}")
-    return _say(run, phase_run, question, answer, id_of.get(answer, answer))
+    chosen = {
+        "choice": ident,
+        "label": answer if answer in id_of else ident,
+        "custom_text": None if answer in id_of else answer,
+        "question": question.text,
+    }
+    said = _say(run, phase_run, question, answer, id_of.get(answer, answer))
+    return [*said, StateChange(name, f"{DECISION_OF}{name}", chosen)]
 
 
 def read_block(block: str, phase: str, points: DecisionPoints) -> AskedDecision | str:

@@ -120,17 +120,27 @@ async def _run_turns(
         why = "" if verdict is None else verdict.reason
         _say(run.record, phase_run, turn_message(run, phase, phase_run, number + 1, why))
     if not repairs:
-        text = f"phase {phase.name!r} reached its max_turns of {most}"
-        text += "; one more call answers what the tools gave, without tools"
-        run.tell(phase.name, text, TurnsUsedUp(most))
-        run.emit(LimitHit(phase.name, "turns", f"phase {phase.name!r}", most, most))
+        limit: Reason | None = "turns" if most > 1 else None  # a call, its tools, and the answer
+        _tell_closing(run, phase, most)
         phase_run.now.closing = True
         reply = await _take_turn(run, phase_run)
         phase_run.now.closing = False
         await guard.check("turn", phase_run, reply.message.text)
         if not reply.message.tool_calls:
-            return _why_cut_short(run, phase_run, reply) or "turns", None
+            return _why_cut_short(run, phase_run, reply) or limit, None
     return "turns", None
+
+
+def _tell_closing(run: CascadeRun, phase: Phase, most: int) -> None:
+    """Tell that the turns are used up; of a phase with one turn that is no limit."""
+    one_more = "one more call answers what the tools gave, without tools"
+    if most == 1:
+        text = f"phase {phase.name!r} has one turn (max_turns is 1); {one_more}"
+    else:
+        text = f"phase {phase.name!r} reached its max_turns of {most}; {one_more}"
+    run.tell(phase.name, text, TurnsUsedUp(most))
+    if most > 1:
+        run.emit(LimitHit(phase.name, "turns", f"phase {phase.name!r}", most, most))
 
 
 async def _judge_early(run: CascadeRun, phase: Phase, phase_run: PhaseRun) -> Verdict | None:

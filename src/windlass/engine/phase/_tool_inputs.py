@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from windlass.cascade.deterministic import SQL
+from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.model import Phase
 from windlass.cascade.tools_named import RUN_SQL
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.rule_texts import recorded_in
-from windlass.errors import UsageError
+from windlass.errors import ContextError, UsageError
 from windlass.messages import ToolCall, canonical_json
 from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.text.templates import as_value, render
@@ -96,12 +96,24 @@ def rendered_inputs(run: CascadeRun, phase: Phase) -> dict[str, Any]:
 
 
 def _query(run: CascadeRun, phase: Phase, arguments: dict[str, Any]) -> str:
-    """The query in the file of a `sql:` phase, rendered with its inputs. Raises UsageError."""
+    """The query in the file of a `sql:` phase, with its inputs as literals.
+
+    Raises UsageError, and ContextError where it cannot be rendered.
+    """
     assert phase.tool is not None
     name = phase.tool.removeprefix(SQL).strip()
     try:
         template = run.folders.read_text(name, PROMPT_BYTES)
     except UnreadableError as error:
         raise UsageError(f"phase {phase.name!r}: {name!r} {error}") from error
-    values = {**run.template_values(), "input": {**run.input, **arguments}}
-    return render(template, **values, where=str(run.folders.at(name)), moments=arguments)
+    # Loaded only where it is named.
+    from windlass.tools.data.query_values import QueryValues
+
+    seen = {**run.template_values(), "input": {**run.input, **arguments}}
+    where, values = str(run.folders.at(name)), QueryValues()
+    moments = {**arguments, INPUTS: arguments}
+    query = render(template, **seen, where=where, moments=moments, stand_in=values.stand_in)
+    try:
+        return values.fill(query)
+    except ValueError as error:
+        raise ContextError(f"{where}: the query {error}") from error

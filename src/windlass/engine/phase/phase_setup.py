@@ -89,7 +89,8 @@ async def begin_phase(
     `wording` is a sounding's own. `message` is what a person says in place of the instructions,
     as it is.
     """
-    ran = [each.phase for each in run.session.ran]
+    exclude = phase.context.exclude if phase.context is not None else ()
+    ran = run.session.names_that_ran(exclude)
     rule = compile_rule(run.cascade, phase, run.settings, ran)
     info = run.resolve(run.generation_of(phase).model)[1]
     values, where = run.template_values(), run.cascade.where

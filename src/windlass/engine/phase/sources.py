@@ -8,9 +8,12 @@ are shown already) is skipped and recorded as a decision; it is never an error.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
 
+from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.model import PARENT
 from windlass.cascade.rules import PhaseSource, Rule
 from windlass.engine._session_run import Run
@@ -18,24 +21,33 @@ from windlass.engine._session_state import Ran
 from windlass.engine.turn.record import Recorder
 from windlass.history.base import NodeType
 from windlass.history.decisions import FromSource, SourceSkipped
-from windlass.messages import Message, Part, Picture, Role, Text
+from windlass.messages import Message, Part, Picture, Role, Text, ToolCall
 from windlass.text.prompts import (
+    NOT_RUN_TEXT,
     conversation_header,
     images_header,
     input_text,
     output_text,
+    result_text,
     state_text,
 )
 from windlass.window.entries import Edit, Entry, Item, apply, show
 from windlass.window.replayed import held_by, replay, text_only, without_repeats
 
+_OF_THE_RUN: Final = frozenset({"callout", "plan", "remember", ROUTE_TO, "set_state", "todo"})
+"""Tools whose results say only that they did what they were asked."""
+
+_WITH_CALLS: Final = ("all", "last_turn")
+"""The filters of messages that leave the last calls with their results."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The messages that a rule's sources brought."""
+    """The messages that a rule's sources brought; `told` are results that stand in their texts."""
 
     input: tuple[Entry, ...] = ()
     sources: tuple[Entry, ...] = ()
+    told: frozenset[str] = frozenset()
 
 
 def gather(
@@ -69,7 +81,12 @@ def gather(
         above = _ended(parent)
         places = {f"{PARENT}{name}": place for name, place in above.items()} | places
     gathering = _Gathering(run, phase, system_anywhere, *held_by(shown))
-    for source, is_wanted in zip(rule.sources, conditions, strict=True):
+    gathering.with_results = rule.mode != "snowball"  # which shows the calls themselves
+    asked = list(zip(rule.sources, conditions, strict=True))
+    for source, is_wanted in asked:
+        if is_wanted and "messages" in source.include and source.messages_filter in _WITH_CALLS:
+            gathering.replayed.add(source.phase)
+    for source, is_wanted in asked:
         if not is_wanted:
             gathering.skip(source, f"its condition {source.condition!r} is false")
         elif source.phase not in places:
@@ -78,7 +95,7 @@ def gather(
             gathering.take(source, places[source.phase])
     for place, why in gathering.skipped:
         run.tell(phase, why, SourceSkipped(place))
-    return Gathered(before, tuple(gathering.entries))
+    return Gathered(before, tuple(gathering.entries), frozenset(gathering.told))
 
 
 class _Ended(NamedTuple):
@@ -94,8 +111,11 @@ class _Ended(NamedTuple):
 
 
 def _ended(run: Run) -> dict[str, _Ended]:
-    """The last visit of each phase that ran, or of the one that stands for it."""
-    return {
+    """The last visit of each phase that ran, or of the one that stands for it, by each name."""
+    below = {
+        name: _Ended(each.record, each.visit) for each in run.session.below for name in each.names
+    }
+    return below | {
         name: _Ended(run.record, each)
         for each in run.session.ran
         for name in (each.phase, each.stands_for)
@@ -107,7 +127,8 @@ def _ended(run: Run) -> dict[str, _Ended]:
 class _Gathering:
     """The work in hand: one phase's sources, in order.
 
-    `pictures` and `calls` are those that the window holds so far.
+    `pictures` and `calls` are those that the window holds so far. Of phases that are `replayed`,
+    results come with their calls; `told` are those that came with an output.
     """
 
     run: Run
@@ -117,6 +138,9 @@ class _Gathering:
     calls: set[str]
     entries: list[Entry] = field(default_factory=list[Entry])
     skipped: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    with_results: bool = True
+    replayed: set[str] = field(default_factory=set[str])
+    told: set[str] = field(default_factory=set[str])
 
     def skip(self, source: PhaseSource, why: str) -> None:
         self.skipped.append((source.place, f"source {source.phase!r} skipped: {why}"))
@@ -177,7 +201,11 @@ class _Gathering:
         if output is None:
             self.skip(source, "the phase said no text")
             return
-        text = output_text(source.phase, output.message.text, visit.status)
+        of_text = visit.hidden or source.phase in self.replayed or source.is_minimal
+        results = last_results(items) if self.with_results and not of_text else ()
+        self.told |= {result.id for result, _ in results}
+        told = [_result_text(*each) for each in results]
+        text = output_text(source.phase, output.message.text, visit.status, told)
         self.inject(source, "output", Text(text))
 
     def _take_messages(self, source: PhaseSource, items: Sequence[Item], ended: _Ended) -> None:
@@ -236,6 +264,41 @@ def last_said(items: Sequence[Item]) -> Item | None:
         if message.is_uncalled or (message.role == "assistant" and message.text.strip()):
             return item
     return None
+
+
+def last_results(items: Sequence[Item]) -> list[tuple[Item, ToolCall]]:
+    """The results of a phase's last turn, where that ended with tools, each with its call.
+
+    That is the turn of its last reply, or the turn that this reply answers.
+    """
+    replies = [at for at, item in enumerate(items) if item.message.role == "assistant"]
+    if not replies:
+        return []
+    asked = replies.pop()
+    not_run = [item for item in items[asked + 1 :] if item.message.text == NOT_RUN_TEXT]
+    if not_run or not items[asked].message.tool_calls:
+        between = items[replies[-1] + 1 : asked] if replies else ()
+        if not between or any(item.message.role != "tool" for item in between):
+            return []
+        asked = replies[-1]
+    calls = {call.id: call for call in items[asked].message.tool_calls}
+    answers = takewhile(lambda item: item.message.role == "tool", items[asked + 1 :])
+    called = [(item, calls.get(item.message.tool_call_id or "")) for item in answers]
+    return [(item, call) for item, call in called if call is not None and _tells(item, call)]
+
+
+def _tells(result: Item, call: ToolCall) -> bool:
+    """Whether a result says something beside what is shown otherwise: pictures are."""
+    text, pictures = result.message.text.strip(), result.message.pictures
+    named = (f"picture {each.describe()}" for each in pictures)
+    return call.name not in _OF_THE_RUN and bool(text) and text not in named
+
+
+def _result_text(result: Item, call: ToolCall) -> str:
+    arguments: Mapping[str, Any] = {}
+    with suppress(ValueError):
+        arguments = call.parsed()
+    return result_text(call.name, arguments, result.message.text, failed=result.message.failed)
 
 
 def output_only(items: Sequence[Item], reason: str) -> tuple[Entry, ...]:

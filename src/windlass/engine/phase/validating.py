@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
+from windlass.cascade.state_keys import VALIDATED
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.verdicts import Verdict, judge_text
@@ -17,9 +18,6 @@ from windlass.history.base import (
 from windlass.safety.foreign import find_json
 from windlass.safety.schemas import validator_for
 from windlass.text.prompts import UNFINISHED
-
-VALIDATED: Final = "validated_output"
-"""The state key under which an output that its schema accepts stands as a value."""
 
 
 async def judge(

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from windlass.cascade.model import Phase
-from windlass.cascade.validators import InlineValidator, find_validator
+from windlass.cascade.tool_cascades import validator_input
+from windlass.cascade.validators import InlineValidator, arguments_of, find_validator
 from windlass.engine._call_needs import CallPhase
 from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import Generation, PhaseTools, TurnState
@@ -16,7 +17,7 @@ from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.rule_texts import moments_in
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
-from windlass.errors import PhaseFailed
+from windlass.errors import PhaseFailed, UsageError
 from windlass.history.decisions import ValidatorAsked
 from windlass.messages import Message, Text, ToolCall, assistant, system, user
 from windlass.safety.foreign import find_json
@@ -88,12 +89,18 @@ async def judge_text(
     if known is not None and not found.cascade:
         return known
     name = judging.phase.name
-    given = {**_given(run, judging, text), "state": dict(judging.now.state)}
-    arguments = arguments_of(found, given, name)
+    context, given = judging.tools.context, _given(run, judging, text)
+    try:
+        if found.cascade:  # it counts in the run that asks, also where that judges its soundings
+            arguments = _input_of(run, found, given)
+            context = replace(context, run_cascade=cascade_caller(run, name, judging.now))
+            found = replace(found, spec=replace(found.spec, parameters={"type": "object"}))
+        else:
+            given["original_input"] = json.dumps(run.input, ensure_ascii=False, default=str)
+            arguments = arguments_of(found, given)
+    except UsageError as error:
+        raise PhaseFailed(f"phase {name!r}: the validator {error}") from error
     call = ToolCall("validation", found.spec.name, json.dumps(arguments, default=str))
-    context = judging.tools.context
-    if found.cascade:  # it counts in the run that asks, also where that judges its soundings
-        context = replace(context, run_cascade=cascade_caller(run, judging.phase.name, judging.now))
     answer = await run_tool(found, call, context)
     if answer.error:
         raise PhaseFailed(f"phase {name!r}: the validator {validator!r} failed: {answer.text}")
@@ -105,42 +112,30 @@ async def judge_text(
     return verdict
 
 
+def _input_of(run: CascadeRun, tool: Tool, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The input of a cascade that judges. Raises UsageError where it is not at hand."""
+    ready = run.tool_cascades.get(tool.cascade)
+    if ready is None:
+        raise UsageError(f"{tool.spec.name!r} is a cascade that is not at hand")
+    return validator_input(ready.cascade, given)
+
+
 def _no_verdict(answer: str, validator: str) -> Verdict:
     """What stands for the verdict of a model whose answer holds none: its text is the reason."""
     return Verdict(valid=False, reason=answer.strip() or f"{validator} says nothing.")
 
 
 def _given(run: CascadeRun, judging: Judging, text: str) -> dict[str, Any]:
-    """What a validator may take: the judged text under two names, the input, what was asked."""
+    """What a validator may take, by the names in `GIVEN`."""
     asked = next(iter(judging.instructions.message.parts), None)
     return {
         "output": text,
         "content": text,
         "input": dict(run.input),
-        "original_input": json.dumps(run.input, ensure_ascii=False, default=str),
+        "original_input": dict(run.input),
         "asked": asked.text if isinstance(asked, Text) else "",
+        "state": dict(judging.now.state),
     }
-
-
-def arguments_of(
-    tool: Tool, given: Mapping[str, Any], phase: str, judged: str = "output"
-) -> dict[str, Any]:
-    """The arguments of a validator: those of output, state and input that it names.
-
-    A validator with one parameter of another name receives in it what is `judged`.
-    """
-    parameters = list(tool.spec.parameters.get("properties", {}))
-    named = {name: given[name] for name in parameters if name in given}
-    if not parameters or any(name in named for name in (judged, "content")):
-        return named
-    required = tool.spec.parameters.get("required", parameters)
-    others = [name for name in required if name not in given]
-    if len(others) != 1:
-        raise PhaseFailed(
-            f"phase {phase!r}: the validator {tool.spec.name!r} must take what it judges in a"
-            f" parameter {judged!r}; it takes {', '.join(parameters)}"
-        )
-    return {**named, others[0]: given[judged]}
 
 
 def read_verdict(answer: str, validator: str, phase: str) -> Verdict:

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from windlass.cascade.evaluators import CostAware, Evaluator, HumanEval
 from windlass.cascade.model import Phase
+from windlass.cascade.validators import arguments_of
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.people.asking import ask_person
 from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.validating import judge
-from windlass.engine.phase.verdicts import arguments_of
 from windlass.engine.soundings.shown import NONE_OF_THEM, ShownSounding, question_about
 from windlass.engine.soundings.spent import cost_texts
 from windlass.engine.turn.record import usage_columns
@@ -31,6 +31,7 @@ from windlass.errors import (
     RunLimitReached,
     StepDiffers,
     StoreError,
+    UsageError,
     WindlassError,
 )
 from windlass.history.decisions import Evaluation
@@ -260,7 +261,10 @@ def read_kept(answer: str, known: Sequence[int], most: int) -> list[int] | str:
 async def _picked_by_function(
     run: CascadeRun, phase: Phase, picking: Picking, standing: Sequence[Sounding]
 ) -> int | str | None:
-    """The index a function picks (None: a tie), or why its answer says none."""
+    """The index a function picks (None: a tie), or why its answer says none.
+
+    Raises PhaseFailed where it takes no outputs.
+    """
     name = picking.picks.function
     assert name is not None
     tool = run.registry.resolve(name) if ":" in name else run.registry.get(name)
@@ -268,7 +272,10 @@ async def _picked_by_function(
     costs = [each.run.totals.cost for each in standing]
     given: dict[str, Any] = {"outputs": outputs, "costs": costs}
     given |= {"state": dict(run.session.state), "input": dict(run.input)}
-    arguments = arguments_of(tool, given, phase.name, "outputs")
+    try:
+        arguments = arguments_of(tool, given, "outputs")
+    except UsageError as error:
+        raise PhaseFailed(f"phase {phase.name!r}: the evaluator {error}") from error
     call = ToolCall("evaluation", tool.spec.name, json.dumps(arguments, default=str))
     first = standing[0].tried
     assert first is not None

@@ -96,6 +96,7 @@ class _SoundedCascade(SoundedPhase):
         take_state(self.run, self.phase.name, won.run)
         session, own = self.run.session, won.run.session
         session.outputs.update(own.outputs)
+        session.ran = own.ran
         session.said_in = own.said_in or won.run.record
         self.run.caches.previous = won.run.caches.previous
         if self.wanted.joins is None:

@@ -22,6 +22,7 @@ from windlass.injectors.base import FailedCall
 from windlass.injectors.retained_errors import update_failures
 from windlass.injectors.todo import plan_in
 from windlass.messages import Message, Text, ToolCall, tool
+from windlass.text.prompts import NOT_RUN_TEXT
 from windlass.tools.base import ToolOutput
 from windlass.tools.runner import run_tools
 from windlass.tools.touching import names_touched
@@ -127,7 +128,7 @@ async def refuse_calls(run: Run, phase_run: PhaseRun, reply: Message, parent: st
 
     A call without a result would make the history unusable for every provider.
     """
-    refused = ToolOutput("[not run: the phase has used up its turns]", error=True)
+    refused = ToolOutput(NOT_RUN_TEXT, error=True)
     now = run.record.clock()
     _record_results(run, phase_run, parent, [(call, refused) for call in reply.tool_calls], now)
 

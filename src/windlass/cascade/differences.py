@@ -1,0 +1,111 @@
+"""What a cascade of the runner that this language comes from does in another way here.
+
+Each is no mistake and no warning: it is told before a run, where the file says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from jinja2 import nodes
+
+from windlass.cascade._tool_checks import input_templates
+from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.model import Phase, own_tackle
+from windlass.cascade.source import Path
+from windlass.cascade.tools_named import wards_of
+from windlass.errors import Mistake
+from windlass.text.templates import OUTPUT_OF, PhaseOutput, TemplateError, syntax
+
+_ELSEWHERE: Final = "elsewhere it holds what the tools of the last turn gave, too"
+
+
+def differences(loaded: Loaded) -> Iterator[Mistake]:
+    """What is different here, with the place that says it."""
+    if (partial := loaded.partial) is None:
+        return
+    with_tools = {each.name for each in partial.cascade.phases if own_tackle(each)}
+    for path, template in _templates(partial):
+        for name, line in _outputs_in(template):
+            if name in with_tools:
+                text = (
+                    f"outputs.{name} is the phase's text; {_ELSEWHERE}: that is"
+                    f" outputs.{name}.tool_results.TOOL"
+                )
+                yield partial.in_template(path, template, line, text)
+    for index, phase in enumerate(partial.cascade.phases):
+        base: Path = ("phases", index)
+        if phase.name in with_tools:
+            for place in _judging(phase):
+                text = f"takes the phase's text; {_ELSEWHERE}"
+                yield partial.mistake((*base, *place), text)
+        yield from _of_children(partial, base, phase)
+
+
+def _of_children(partial: PartialCascade, base: Path, phase: Phase) -> Iterator[Mistake]:
+    """Words of sources that elsewhere may mean a phase of a sub-cascade."""
+    below = {"previous": phase, "first": partial.cascade.phases[0]}
+    for place, source in phase.sources.items():
+        runs = below.get(source.phase)
+        if runs is not None and any(sub.context_out for sub in runs.sub_cascades):
+            text = (
+                f"{source.phase!r} is a phase of this cascade; elsewhere it is one of the"
+                f" sub-cascades that phase {runs.name!r} runs before it: name that phase"
+            )
+            yield partial.mistake((*base, *place), text)
+
+
+def _judging(phase: Phase) -> Iterator[Path]:
+    """Where a phase says what judges its output, or what is taken from it."""
+    if phase.rules.loop_until is not None:
+        yield "rules", "loop_until"
+    if phase.output_extraction is not None:
+        yield "output_extraction", "pattern"
+    for place, at, _ in wards_of(phase):
+        if place == "post":
+            yield "wards", place, at
+
+
+def _templates(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
+    """The templates that may look at outputs, by their place."""
+    for name, validator in partial.cascade.validators.items():
+        yield ("validators", name, "instructions"), validator.instructions
+    for index, phase in enumerate(partial.cascade.phases):
+        base: Path = ("phases", index)
+        for key, text in (("instructions", phase.instructions), ("system", phase.system)):
+            if text is not None:
+                yield (*base, key), text
+        for key, text in phase.rules.templates.items():
+            yield (*base, "rules", key), text
+        for place, text in input_templates(phase):
+            yield (*base, *place), text
+
+
+def _outputs_in(template: str) -> list[tuple[str, int]]:
+    """The phases whose output a template uses as text, each once, with its first line there."""
+    try:
+        tree = syntax(template)
+    except TemplateError:  # a mistake of its own
+        return []
+    found: dict[str, int] = {}
+    attributes, items = tree.find_all(nodes.Getattr), tree.find_all(nodes.Getitem)
+    parts: tuple[nodes.Getattr | nodes.Getitem, ...] = (*attributes, *items)
+    looked_into = {id(each.node) for each in parts if _key(each) in _PARTS}
+    for each in parts:
+        holder, key = each.node, _key(each)
+        if not isinstance(holder, nodes.Name) or id(each) in looked_into:
+            continue
+        if holder.name == "state" and key.startswith(OUTPUT_OF):
+            found.setdefault(key.removeprefix(OUTPUT_OF), each.lineno)
+        elif holder.name == "outputs":
+            found.setdefault(key, each.lineno)
+    return list(found.items())
+
+
+_PARTS: Final = frozenset(PhaseOutput.NAMES) - {"text"}
+
+
+def _key(node: nodes.Getattr | nodes.Getitem) -> str:
+    key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
+    return key if isinstance(key, str) else ""
