@@ -43,6 +43,7 @@ from windlass.text.templates import (
 )
 from windlass.tools.registry import Registry
 
+_NO_TEMPLATE: Final = "put text that is no template between {% raw %} and {% endraw %}"
 _WORDS_FOR_TRUTH: Final = frozenset({"true", "false", "yes", "no", "0", "1", "none"})
 
 
@@ -373,7 +374,8 @@ class _Checker:
         try:
             used = find_names(template)
         except TemplateError as error:
-            yield self.in_template(path, template, error.line, f"bad template: {error.text}")
+            text = f"bad template: {error.text}; {_NO_TEMPLATE}"
+            yield self.in_template(path, template, error.line, text)
             return
         names = names or _names_at(path)
         for name in used:
@@ -381,7 +383,9 @@ class _Checker:
                 if (text := foreign_name(name.name)) is not None:
                     yield self.in_template(path, template, name.line, text)
                 elif name.name not in names:
-                    text = f"a template cannot use {name.name!r}; {did_you_mean(name.name, names)}"
+                    near = did_you_mean(name.name, names)
+                    near = near if near.startswith("did") else f"{near}; {_NO_TEMPLATE}"
+                    text = f"a template cannot use {name.name!r}; {near}"
                     yield self.in_template(path, template, name.line, text)
             elif path[0] == "validators":  # any phase may name it
                 every = [*self.known(), *(each for them in self.children.values() for each in them)]

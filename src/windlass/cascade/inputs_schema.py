@@ -41,14 +41,15 @@ _KINDS: Final[Mapping[InputType, tuple[type, ...]]] = {
 }
 
 
-def _in_our_words(value: Any) -> Any:
+def in_our_words(value: Any) -> Any:
+    """A type by its name here, whatever another runner calls it."""
     return _OTHER_WORDS.get(value, value) if isinstance(value, str) else value
 
 
 class InputField(Model):
     """What is said of one name of the input."""
 
-    type: Annotated[InputType, BeforeValidator(_in_our_words)] = "any"
+    type: Annotated[InputType, BeforeValidator(in_our_words)] = "any"
     """What its value is; a text that is given for something else is read as JSON."""
 
     default: Any = None

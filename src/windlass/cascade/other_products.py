@@ -1,4 +1,4 @@
-"""What cascades of other runners hold that Windlass has no part in: keys and tools by name.
+"""What cascades of other runners hold that Windlass has no part in, and files of other programs.
 
 A key that only other products act on is left out with a warning. A key that would change what a
 run says, and a tool that is not there, are mistakes; with `--lenient` they are left out, too.
@@ -6,11 +6,16 @@ run says, and a tool that is not there, are mistakes; with `--lenient` they are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final
 
 from windlass.cascade.source import ParsedText, Path, value_at
 from windlass.errors import Mistake
+
+_SHOWN_KEYS: Final = 4
+_NOBODYS: Final = "x-"
+"""What keys at the top begin with that hold parts for YAML's aliases, and mean nothing."""
 
 NOT_OURS: Final = frozenset({"audibles", "narrator", "research_db", "triggers", "ui_mode"})
 """Keys of a cascade or a phase that are for schedulers, pages and speech beside a run."""
@@ -64,11 +69,81 @@ def foreign_name(name: str) -> str | None:
     return _CHECKPOINT if name == "checkpoint_id" else None
 
 
+_FILES: Final[Mapping[str, tuple[str, ...]]] = {
+    "agents of CrewAI": ("*.role", "*.goal"),
+    "tasks of CrewAI": ("*.description", "*.expected_output"),
+    "a crew of CrewAI": ("agents", "tasks"),
+    "an app of Dify": ("app", "kind"),
+    "a workflow of Dify": ("workflow.graph",),
+    "a workflow of n8n": ("nodes", "connections"),
+    "a flow of Node-RED": ("*.wires", "*.type"),
+    "a flow of Flowise": ("nodes", "edges"),
+    "a flow of Langflow": ("data.nodes", "data.edges"),
+    "a flow of promptflow": ("nodes.*.source",),
+    "a pipeline of Haystack": ("components", "connections"),
+    "a pipeline of Haystack 1": ("components", "pipelines"),
+    "a project of Rivet": ("data.graphs",),
+    "a component of AutoGen": ("provider", "component_type"),
+    "a configuration of LangGraph": ("graphs",),
+    "a prompt of LangChain": ("_type", "template"),
+    "an object of LangChain": ("lc", "kwargs"),
+    "a prompt of Semantic Kernel": ("template", "template_format"),
+    "an agent of the Agent Development Kit": ("instruction", "name"),
+    "a configuration of LiteLLM": ("model_list",),
+    "a configuration of promptfoo": ("prompts", "providers"),
+    "a workflow of ComfyUI": ("*.class_type", "*.inputs"),
+    "a flow of Kestra": ("id", "namespace", "tasks"),
+    "a workflow of GitHub Actions": ("jobs.*.steps",),
+    "a state machine of Step Functions": ("StartAt", "States"),
+    "a playbook of Ansible": ("*.hosts", "*.tasks"),
+    "a resource of Kubernetes, Argo or Tekton": ("apiVersion", "kind"),
+    "a file of Docker Compose": ("services",),
+    "a description of an HTTP API": ("paths", "info"),
+    "a JSON Schema": ("$schema", "properties"),
+    "a list of MCP servers": ("mcpServers",),
+    "a tool of another runner": ("tool_id",),
+    "a recorded conversation": ("messages",),
+    "a list of messages": ("*.role", "*.content"),
+}
+"""What other programs' files are known by: keys that all of them have. `*` is each part of an
+object or a list; the first that fits is told."""
+
+
+def not_a_cascade(data: Any) -> str | None:
+    """What is said of data that is no cascade at all; None where somebody may have meant one."""
+    if isinstance(data, Mapping):
+        meant = [key for key in ("cascade_id", "phases") if get_close_matches(key, map(str, data))]
+        if meant or not data:
+            return None
+    for name, keys in _FILES.items():
+        if all(_has(data, key.split(".")) for key in keys):
+            return f"this is no cascade (it looks like {name})"
+    if isinstance(data, Mapping):
+        listed = ", ".join(repr(str(key)) for key in list(data)[:_SHOWN_KEYS])
+        more = ", …" if len(data) > _SHOWN_KEYS else ""
+        return f"this is no cascade: it has {listed}{more}, and neither 'cascade_id' nor 'phases'"
+    return None
+
+
+def _has(data: Any, keys: Sequence[str]) -> bool:
+    """Whether these keys lead to something in the data."""
+    if not keys:
+        return True
+    if keys[0] != "*":
+        return isinstance(data, Mapping) and keys[0] in data and _has(data[keys[0]], keys[1:])
+    parts = list(data.values()) if isinstance(data, Mapping) else data
+    return isinstance(parts, list) and bool(parts) and all(_has(each, keys[1:]) for each in parts)
+
+
 def without_foreign_keys(data: Any) -> Any:
-    """The data of a cascade without the keys that only other products act on."""
+    """The data of a cascade without the keys that only other products act on, or nobody."""
     if not isinstance(data, Mapping):
         return data
-    kept = {key: value for key, value in data.items() if key not in NOT_OURS}
+    kept = {
+        key: value
+        for key, value in data.items()
+        if key not in NOT_OURS and not str(key).startswith(_NOBODYS)
+    }
     phases = kept.get("phases")
     if isinstance(phases, list):
         kept["phases"] = [
