@@ -71,7 +71,7 @@ async def run_resumed(
     start = start_to_resume(store, session)
     ran = start.cascade[RAN]
     model = options["model"] or ran["model"]
-    settings = call.settings_with(model)
+    settings = call.settings_with(model, ran.get("through"))
     warn_of_other_root(session, ran["root"], settings, call.warn)
     loading: dict[str, Any] = {
         "auto": options["auto"],

@@ -126,7 +126,7 @@ def load_cascade(
     from windlass.cascade.needs import not_given
 
     family, warnings = load_family(cascade, settings, tools, how)
-    checked = make_ready(family, auto=auto)
+    checked = make_ready(family, settings, auto=auto)
     if input is not None:
         missing = not_given(family_needs(family), input)
         if mistakes := (*sources_without_parent(family.loaded), *missing):

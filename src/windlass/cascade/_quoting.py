@@ -95,7 +95,7 @@ def _entry_above(rows: list[str], at: int) -> tuple[int, str, str] | None:
         row = rows[above]
         if row.strip() and len(row) - len(row.lstrip()) < indent:
             found = _ENTRY.fullmatch(row)
-            return (above, *found.groups()) if found else None
+            return (above, found[1], found[2]) if found else None
     return None
 
 

@@ -374,8 +374,8 @@ class _Checker:
         try:
             used = find_names(template)
         except TemplateError as error:
-            text = f"bad template: {error.text}; {_NO_TEMPLATE}"
-            yield self.in_template(path, template, error.line, text)
+            wrong = f"bad template: {error.text}; {_NO_TEMPLATE}"
+            yield self.in_template(path, template, error.line, wrong)
             return
         names = names or _names_at(path)
         for name in used:

@@ -20,14 +20,17 @@ from windlass.cascade.flow import certain, may_have_run
 from windlass.cascade.layers import injector_folders, load_own_injectors
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
+from windlass.cascade.model_names import with_model_names
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
 from windlass.cascade.tool_cascades import add_cascades, is_path, named_cascades
 from windlass.cascade.tools_named import place_of_tool, tools_named
+from windlass.declared import ModelNames
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.injectors.markdown import folder_in
 from windlass.injectors.matched import Knowledge
 from windlass.safety.files import HERE, Folders, UnreadableError
+from windlass.settings.settings import Settings
 from windlass.text.templates import TemplateError
 from windlass.tools.registry import Registry
 
@@ -437,12 +440,19 @@ def sources_without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
     return tuple(mistakes)
 
 
-def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> ReadyCascade:
-    """A family without mistakes as it is run.
+def make_ready(
+    family: CascadeFamily,
+    settings: Settings,
+    *,
+    auto: bool,
+    model: str | None = None,
+    names: ModelNames | None = None,
+) -> ReadyCascade:
+    """A family without mistakes as it is run, with models by the names that they are asked by.
 
     `auto`: a cascade that says nothing of `auto_context` gets it. `model` is the one of the phase
-    that runs it, for a cascade that names none. Raises CascadeError for an injector of its own
-    that is not there.
+    that runs it, for a cascade that names none, and `names` what the cascade that runs it says of
+    names. Raises CascadeError for an injector of its own that is not there.
     """
     cascade = family.loaded.cascade
     load_own_injectors(cascade, family.tools.modules)
@@ -451,15 +461,18 @@ def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -
         over["auto_context"] = True
     if model is not None and cascade.model is None:
         over["model"] = model
+    if names is not None and cascade.models is None:
+        over["models"] = names
     if over:
         cascade = cascade.model_copy(update=over)
+    cascade = with_model_names(cascade, settings.of_models(cascade.models, cascade.cascade_id))
     models = [cascade.settings_for(phase).model for phase in cascade.phases]
     children = {
-        place: make_ready(child, auto=auto, model=models[place[0]])
+        place: make_ready(child, settings, auto=auto, model=models[place[0]], names=cascade.models)
         for place, child in family.children.items()
     }
     tool_cascades = {
-        file: make_ready(each, auto=auto, model=cascade.model)
+        file: make_ready(each, settings, auto=auto, model=cascade.model, names=cascade.models)
         for file, each in family.tool_cascades.items()
     }
     folders = family.loaded.reading.folders
