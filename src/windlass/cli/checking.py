@@ -20,7 +20,7 @@ from windlass.cascade.warnings import Warned, flow_warnings, model_warnings, pro
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.untrusted import list_unchecked, print_unchecked
 from windlass.errors import CascadeError, FileError, Mistake, UsageError
-from windlass.providers.catalog import catalog, find, host_of
+from windlass.providers.catalog import THIS_MACHINE, catalog, find, host_of
 from windlass.settings.settings import Settings
 from windlass.tasks.compile import explain_defaults as explain_task
 from windlass.text.tokens import FamilyCounter
@@ -121,7 +121,10 @@ def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
 
 
 def _models_of(ready: ReadyCascade, settings: Settings) -> list[dict[str, str]]:
-    """Each model that a cascade and those below it ask, with its host and its key's variable."""
+    """Each model that a cascade and those below it ask, with its host and its key's variable.
+
+    None where all of them run on this machine.
+    """
     providers = catalog(settings.providers)
     found: dict[str, dict[str, str]] = {}
     for each in ready.walk():
@@ -137,7 +140,8 @@ def _models_of(ready: ReadyCascade, settings: Settings) -> list[dict[str, str]]:
             if keys:
                 asked += f" with the key in {key.variable if key else f'{keys} (not set)'}"
             found[name] = {"name": name, "host": host, "key": keys, "asked": asked}
-    return list(found.values())
+    listed = list(found.values())
+    return listed if any(each["host"] != THIS_MACHINE for each in listed) else []
 
 
 def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None:

@@ -18,6 +18,9 @@ from windlass.settings.fields import KEYS, ProviderSettings
 LITELLM: Final = "litellm"
 """The provider whose models are reached through the package litellm."""
 
+THIS_MACHINE: Final = "this machine"
+"""The host of local models."""
+
 _LARGEST_REPLY: Final = 4_096
 """The reply limit in tokens if the user sets none: every current hosted model allows it."""
 
@@ -45,7 +48,7 @@ _DOTTED: Final = re.compile(r"^claude-.*\d\.\d")
 """Names of Claude as OpenRouter has them; Anthropic's own have no dots."""
 
 _ALL_THROUGH: Final = (
-    " (for all names of a cascade: models: {through: openrouter} in it, or --through openrouter)"
+    ", or for all names of a cascade models: {through: openrouter} in it (--through openrouter)"
 )
 
 _SEEING: Final = re.compile(
@@ -193,7 +196,7 @@ def _refuse_other_spelling(provider: str, model: str, entry: ProviderEntry) -> N
 
     Servers at other addresses may take any name.
     """
-    is_vendors = entry.base_url == next(each.base_url for each in _KNOWN if each.name == provider)
+    is_vendors = entry.base_url in {each.base_url for each in _KNOWN}
     if provider == "anthropic" and is_vendors and _DOTTED.search(model):
         name, own = f"{provider}/{model}", f"{provider}/{model.replace('.', '-')}"
         raise UsageError(
@@ -206,7 +209,7 @@ def _refuse_other_spelling(provider: str, model: str, entry: ProviderEntry) -> N
 def host_of(entry: ProviderEntry) -> str:
     """The host that the models of a provider are asked at, in words."""
     if entry.name == "local":
-        return "this machine"
+        return THIS_MACHINE
     return urlsplit(entry.base_url).netloc if entry.base_url else "the host that litellm knows"
 
 
