@@ -131,7 +131,11 @@ async def run_forked(
     setup = RunSetup.of(call, answers, settings=settings)
     cascade = change_definition(start.cascade, changes)
     ready = RecordedWork.of(call, session, settings).load_cascade(
-        cascade, auto=options["auto"], input=start.input, warn=call.warn
+        cascade,
+        auto=options["auto"],
+        how=ReadingOptions(lenient=options["lenient"] or ran.get("lenient", False)),
+        input=start.input,
+        warn=call.warn,
     )
     setup.check(ready.walk())
     run = setup.prepare(ready, start.input, call.open_session(name))

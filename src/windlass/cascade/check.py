@@ -38,6 +38,7 @@ from windlass.text.templates import (
     RULES,
     SOUNDING,
     TemplateError,
+    Used,
     find_names,
     is_constant,
 )
@@ -379,6 +380,8 @@ class _Checker:
             return
         names = names or _names_at(path)
         for name in used:
+            if name.of != "outputs" and self.cascade.is_lenient:
+                continue  # it prints nothing, and is told
             if name.of != "outputs":
                 if (text := foreign_name(name.name)) is not None:
                     yield self.in_template(path, template, name.line, text)
@@ -436,6 +439,14 @@ class _Checker:
         """Where `key` of soundings stands, also where its holder is written as a word."""
         path: Path = (*base, *key.split("."))
         return path if self.written(path) is not None else path[: len(base) + 1]
+
+
+def unknown_names(path: Path, template: str) -> list[Used]:
+    """The names of a template that nothing at its place gives. Raises TemplateError."""
+    names = _names_at(path)
+    if path[2:3] == ("inputs",):
+        names = (*NAMES, *RECORDED)
+    return [each for each in find_names(template) if not each.of and each.name not in names]
 
 
 def _names_at(path: Path) -> tuple[str, ...]:

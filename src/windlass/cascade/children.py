@@ -95,7 +95,9 @@ class CascadeFamily:
     def changed(self, change: Callable[[Loaded, Registry], Loaded]) -> CascadeFamily:
         """The same, with what each file holds changed."""
         children = {place: child.changed(change) for place, child in self.children.items()}
-        return replace(self, loaded=change(self.loaded, self.tools), children=children)
+        tools = {file: each.changed(change) for file, each in self.tool_cascades.items()}
+        held = change(self.loaded, self.tools)
+        return replace(self, loaded=held, children=children, tool_cascades=tools)
 
     def walk(self) -> Iterator[CascadeFamily]:
         """It, and all below it, in the order of the file; then the cascades that are tools."""

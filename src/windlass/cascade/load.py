@@ -24,7 +24,12 @@ from windlass.cascade._quoting import quoted_line
 from windlass.cascade.deterministic import bodies_in
 from windlass.cascade.inputs_schema import in_our_words
 from windlass.cascade.model import Cascade, FileLines
-from windlass.cascade.other_products import foreign_keys, not_a_cascade, without_foreign_keys
+from windlass.cascade.other_products import (
+    foreign_keys,
+    lenient_values,
+    not_a_cascade,
+    without_foreign_keys,
+)
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
 from windlass.safety.files import HERE, Folders, UnreadableError, read_bytes
@@ -212,6 +217,8 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
         return Loaded(reading, (Mistake(reading.file, reading.line(()), other),), None)
     data, warnings = without_foreign_keys(reading.data), list(foreign_keys(reading))
     if lenient:
+        data, changed = lenient_values(data)
+        warnings += [_mistake(reading, path, reading.line(path), text) for path, text in changed]
         data, unknown = _without_unknown_keys(data)
         warnings += [_in_file(error, reading, "; it is left out") for error in unknown]
     data, unread = with_included_texts(data, reading)

@@ -449,6 +449,9 @@ class Cascade(GenerationSettings, WithInjectors):
     description: str | None = None
     """What the cascade does, for people."""
 
+    tags: Annotated[Sequence[Text], AfterValidator(tuple)] = ()
+    """Words by which people find it."""
+
     system: Text | None = None
     """The system prompt of every phase; a template over input, state and outputs."""
 

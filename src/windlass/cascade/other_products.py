@@ -6,18 +6,22 @@ run says, and a tool that is not there, are mistakes; with `--lenient` they are 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
 from windlass.cascade.source import ParsedText, Path, value_at
-from windlass.errors import Mistake
+from windlass.errors import ContextError, Mistake
+from windlass.text.templates import render
 
 _SHOWN_KEYS: Final = 4
 _NOBODYS: Final = "x-"
 """What keys at the top begin with that hold parts for YAML's aliases, and mean nothing."""
 
-NOT_OURS: Final = frozenset({"audibles", "narrator", "research_db", "triggers", "ui_mode"})
+NOT_OURS: Final = frozenset(
+    {"audibles", "browser", "narrator", "research_db", "triggers", "ui_mode"}
+)
 """Keys of a cascade or a phase that are for schedulers, pages and speech beside a run."""
 
 _CHARTS: Final = "'create_chart' draws charts here"
@@ -27,9 +31,11 @@ _ASKING: Final = "'ask_human' asks a person"
 _TOOLS: Final[Mapping[str, str]] = {
     "await_signal": "",
     "browser": "",
+    "control_browser": "",
     "create_artifact": "",
     "create_plotly": _CHARTS,
     "create_vega_lite": _CHARTS,
+    "extract_page_content": "",
     "fire_signal": "",
     "linux_shell": "",
     "list_sql_connections": _SEARCH,
@@ -153,6 +159,54 @@ def without_foreign_keys(data: Any) -> Any:
             for phase in phases
         ]
     return kept
+
+
+_BEST: Final = "Take the attempt that best does what was asked."
+_PICKING: Final = ("evaluator", "evaluator_instructions", "aggregate", "human_eval", "mode")
+_COUNTS: Final = ("max_turns", "max_attempts")
+
+
+def lenient_values(data: Any) -> tuple[Any, list[tuple[Path, str]]]:
+    """The data with what other runners allow of values that are none here; what was changed.
+
+    A number of turns or attempts that is a template has what the template gives without an input,
+    and soundings that nobody picks from are picked from by what was asked.
+    """
+    if not isinstance(data, Mapping):
+        return data, []
+    data, told = copy.deepcopy(dict(data)), list[tuple[Path, str]]()
+    phases = data.get("phases")
+    places: list[tuple[Path, Any]] = [((), data)]
+    listed = phases if isinstance(phases, list) else []
+    places += [(("phases", at), each) for at, each in enumerate(listed)]
+    for place, holder in places:
+        rules = holder.get("rules") if isinstance(holder, dict) else None
+        rules = rules if isinstance(rules, dict) else {}
+        for key in _COUNTS:
+            written = rules.get(key)
+            if isinstance(written, str) and (number := _without_input(written)) is not None:
+                rules[key] = number
+                text = f"{written!r} is read without the input: {number} holds"
+                told.append(((*place, "rules", key), text))
+            elif isinstance(written, str):
+                del rules[key]
+                text = f"{written!r} is no number; it is left out"
+                told.append(((*place, "rules", key), text))
+        soundings = holder.get("soundings") if isinstance(holder, dict) else None
+        if isinstance(soundings, dict) and not any(soundings.get(key) for key in _PICKING):
+            soundings["evaluator_instructions"] = _BEST
+            text = "nothing says which attempt wins; the one that best does what was asked does"
+            told.append(((*place, "soundings"), text))
+    return data, told
+
+
+def _without_input(template: str) -> int | None:
+    """The number above 0 that a template gives where no input, state or output is there."""
+    try:
+        text = render(template, input={}, state={}, outputs={}, where="", is_lenient=True)
+        return max(1, int(float(text)))
+    except (ContextError, ValueError, OverflowError):
+        return None
 
 
 def foreign_keys(reading: ParsedText) -> Iterator[Mistake]:

@@ -16,6 +16,7 @@ from windlass.cascade.inputs_schema import fields_of, inputs_in_words
 from windlass.cascade.model import Phase
 from windlass.cascade.model_names import model_names, wrong_model_names
 from windlass.cascade.needs import flags
+from windlass.cascade.unset_names import unset_names
 from windlass.cascade.warnings import Warned, flow_warnings, model_warnings, prompt_warnings
 from windlass.cli.output import out, printed_as_json, progress
 from windlass.cli.untrusted import list_unchecked, print_unchecked
@@ -60,10 +61,15 @@ def _check_cascade(
     Warnings are about what costs and is no mistake. Code is loaded only where the user trusts it,
     by the word of `how` or by a mark; a note lists what was left unchecked.
     """
-    ready = load_cascade(file, settings, how=how)
+    try:
+        ready = load_cascade(file, settings, how=how)
+    except CascadeError:
+        print_unchecked(list_unchecked(settings), settings)
+        raise
     cascade = ready.cascade
     family = read_cascade(file, settings, how=how)
     misread = [Warned(each) for part in family.walk() for each in perhaps_misread(part.loaded)]
+    misread += map(Warned, unset_names(family))
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]
     left_out = list_unchecked(settings, *(each.registry for each in ready.walk()))
     if strict and (mistakes := [each.mistake for each in warned if not each.mended]):
@@ -95,7 +101,7 @@ def _check_cascade(
         out.print(f"model {model['name']}: {model['asked']}")
     for each in warned:
         out.print(f"warning: {each.mistake}")
-    print_unchecked(left_out)
+    print_unchecked(left_out, settings)
 
 
 def _warnings(ready: ReadyCascade, settings: Settings) -> Iterable[Warned]:
@@ -163,7 +169,7 @@ def _check_task(file: Path, *, strict: bool, trust: bool, explain: bool) -> None
     }
     if printed_as_json({key: value for key, value in fields.items() if value or key == "warnings"}):
         return
-    print_unchecked(left_out)
+    print_unchecked(left_out, settings)
     for warning in warned:
         progress.print(f"warning: {warning}")
     if explained is not None:
