@@ -295,3 +295,45 @@ def test_every_command_that_reads_a_cascade_is_lenient_where_it_is_told(
     for flags in ((), ("--lenient",)):
         said = windlass("fork", "s1", "--at", "1", *flags)
         assert said.code == 0, said.err
+
+
+# ---- what is different here ----------------------------------------------------------------------
+
+
+def test_check_says_what_is_different_here(windlass: CommandLine) -> None:
+    windlass.write("child.json", {**cascade(phase("k")), "cascade_id": "child"})
+    judged = {"good": {"instructions": "Good? {{ input.content }}"}}
+    windlass.write(
+        "c.json",
+        cascade(
+            phase("look", tackle=["list_files"], handoffs=["ask"]),
+            phase("ask", sub_cascades=[{"ref": "child.json"}], handoffs=["work"]),
+            phase(
+                "work",
+                instructions="{{ outputs.look }}",
+                context={"from": []},
+                rules={"loop_until": "good", "max_attempts": 2},
+            ),
+            validators=judged,
+        ),
+    )
+    told = windlass("check", "c.json", "--json").json["differences"]
+    assert all(each["file"] == "c.json" and each["line"] for each in told)
+    said = {each["message"].split(": ", 1)[0]: each["message"] for each in told}
+    assert set(said) == {
+        "phase 'ask'",
+        "phase 'ask', sub_cascades",
+        "phase 'work', rules.loop_until",
+        "phase 'work', instructions",
+    }
+    assert "'context_strategy': 'fresh'" in said["phase 'ask'"]
+    assert "'on_exhausted': 'continue'" in said["phase 'work', rules.loop_until"]
+    assert "outputs.look.tool_results" in said["phase 'work', instructions"]
+    assert windlass("check", "c.json").out.count("different here: c.json:") == 4
+    assert windlass("check", "c.json", "--strict").code == 0
+
+
+def test_a_cascade_of_our_own_is_told_no_differences(windlass: CommandLine) -> None:
+    windlass.write("c.json", cascade(phase("a"), phase("b")))
+    assert "different here" not in windlass("check", "c.json").out
+    assert "different here" in windlass("check", "c.json", "--lenient").out

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple, TypeGuard
 
+from windlass.caching.rates import many
 from windlass.cascade._idle_keys import idle_decision_keys, idle_sounding_keys
 from windlass.cascade._sentences import shown
 from windlass.cascade._tool_checks import idle_keys
 from windlass.cascade.callout_rules import FILTER, MESSAGES
+from windlass.cascade.flow import is_graph
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.memory_banks import REMEMBER, SEARCH
 from windlass.cascade.model import Phase, own_tackle, tool_names
@@ -20,6 +22,7 @@ from windlass.cascade.needs import undeclared_inputs
 from windlass.cascade.source import Path
 from windlass.cascade.unused_rules import unused_rules
 from windlass.errors import Mistake, did_you_mean
+from windlass.text.templates import TemplateError, find_names
 
 
 class _Misread(NamedTuple):
@@ -165,3 +168,54 @@ def _turns(partial: PartialCascade, path: Path, phase: Phase) -> Iterator[_Misre
         " result, and the phase ends incomplete (turns); elsewhere that is one turn. Write 2"
     )
     yield _Misread(partial.mistake(path, text), fails=False)
+
+
+# ---- what is no mistake anywhere, and means something else here -------------------------------
+
+
+def differences(partial: PartialCascade) -> Iterator[Mistake]:
+    """What the runner that the language comes from does in another way, where a cascade has it.
+
+    Only of cascades as they are written there: with `handoffs`, or read leniently.
+    """
+    cascade = partial.cascade
+    if not (is_graph(cascade.phases) or cascade.is_lenient):
+        return
+    tackles = {phase.name: own_tackle(phase) for phase in cascade.phases}
+    for index, phase in enumerate(cascade.phases):
+        base: Path = ("phases", index)
+        chosen = phase.context or phase.inject_from is not None or phase.context_strategy
+        if index and phase.instructions is not None and not chosen:
+            text = (
+                "sees all that was said before it; a clean slate, as elsewhere, is"
+                " 'context_strategy': 'fresh'"
+            )
+            yield partial.mistake(base, text)
+        if phase.sub_cascades:
+            text = "each has a session of its own, and the phase fails where one fails"
+            yield partial.mistake((*base, "sub_cascades"), text)
+        if (
+            phase.rules.loop_until is not None
+            and "on_exhausted" not in phase.rules.model_fields_set
+        ):
+            tries = phase.rules.max_attempts
+            text = (
+                f"after {many(tries, 'refused attempt')} the phase fails; to go on with the last"
+                " output, as elsewhere, write 'on_exhausted': 'continue'"
+            )
+            yield partial.mistake((*base, "rules", "loop_until"), text)
+        for name in _whole_outputs(phase.instructions or ""):
+            if tackles.get(name):
+                text = (
+                    f"outputs.{name} is what the model said last; results of tools are in"
+                    f" outputs.{name}.tool_results"
+                )
+                yield partial.mistake((*base, "instructions"), text)
+
+
+def _whole_outputs(template: str) -> list[str]:
+    """The phases of which a template uses outputs. A template that cannot be read uses none."""
+    try:
+        return list(dict.fromkeys(each.name for each in find_names(template) if each.of))
+    except TemplateError:
+        return []

@@ -11,7 +11,7 @@ from windlass.api.loading import ReadingOptions, load_cascade, load_program, rea
 from windlass.caching.rates import many
 from windlass.cascade.children import ReadyCascade, family_needs
 from windlass.cascade.compile import explain_defaults as explain_cascade
-from windlass.cascade.dialects import perhaps_misread
+from windlass.cascade.dialects import differences, perhaps_misread
 from windlass.cascade.inputs_schema import fields_of, inputs_in_words
 from windlass.cascade.model import Phase
 from windlass.cascade.model_names import model_names, wrong_model_names
@@ -82,8 +82,15 @@ def _check_cascade(
     names = [phase.name for phase in cascade.phases]
     needs = family_needs(family)
     models = _models_of(ready, settings)
+    other = [
+        each
+        for part in family.walk()
+        if part.loaded.partial is not None
+        for each in differences(part.loaded.partial)
+    ]
     lists = {
         "models": models,
+        "differences": _plain(other),
         "warnings": _plain(each.mistake for each in warned),
         "needs": [need.name for need in needs],
         "inputs": {name: dict(each) for name, each in fields_of(cascade.inputs_schema).items()},
@@ -101,6 +108,8 @@ def _check_cascade(
         out.print(f"model {model['name']}: {model['asked']}")
     for each in warned:
         out.print(f"warning: {each.mistake}")
+    for told in other:
+        out.print(f"different here: {told}")
     print_unchecked(left_out, settings)
 
 
