@@ -134,3 +134,32 @@ def test_parts_for_aliases_stand_under_keys_of_nobody(windlass: CommandLine) -> 
     windlass.write("c.yaml", f"{common}{ONE}<<: *common\n    instructions: Go.\n")
     assert windlass("run", "c.yaml").code == 0
     assert [tool.name for tool in windlass.requests[-1].tools] == ["read_file"]
+
+
+@pytest.mark.parametrize("written", ["12:30", "00501", "no"])
+def test_an_input_file_in_which_yaml_reads_another_value(
+    windlass: CommandLine, written: str
+) -> None:
+    windlass.write("c.yaml", f'{ONE}instructions: "{{{{ input.port }}}}"\n')
+    windlass.write("in.yaml", f"port: {written}\n")
+    said = windlass("run", "c.yaml", "-i", "in.yaml")
+    assert said.code == 2
+    assert said.complaint.startswith(f"windlass: in.yaml:1: port: YAML reads {written} as ")
+    windlass.write("in.yaml", f"port: '{written}'\n")
+    assert windlass("run", "c.yaml", "-i", "in.yaml").code == 0
+    assert windlass.requests[-1].messages[-1].text == written
+
+
+@pytest.mark.parametrize("written", ["1.10", "1.0e+3"])
+def test_a_number_is_the_text_that_was_written_where_text_is_declared(
+    windlass: CommandLine, written: str
+) -> None:
+    schema = "inputs_schema:\n  v: {type: string}\n  w: {type: number}\n  x: any\n"
+    asks = 'instructions: "{{ input.v }} {{ input.w + 1 }} {{ input.x + 1 }}"'
+    windlass.write("c.yaml", f"{schema}{ONE}{asks}\n")
+    windlass.write("in.yaml", "".join(f"{name}: {written}\n" for name in "vwx"))
+    number = float(written) + 1
+    for given in (["in.yaml"], [f"{name}={written}" for name in "vwx"]):
+        said = windlass("run", "c.yaml", *(word for each in given for word in ("-i", each)))
+        assert said.code == 0, said.err
+        assert windlass.requests[-1].messages[-1].text == f"{written} {number} {number}"

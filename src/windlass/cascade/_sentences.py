@@ -280,13 +280,6 @@ def _about_choice(expected: str, value: Any, part: str) -> str:
     return f"expected one of {', '.join(choices)}, not {shown(value)}"
 
 
-def misread(value: Any, written: str) -> str:
-    """What is said of a number that YAML made of what is meant as another one, or as text."""
-    return (
-        f"YAML reads {written} as {json.dumps(value)}; put it in quotes ('{written}') if it is text"
-    )
-
-
 def not_as_written(value: Any, written: str) -> str:
     """What is said of a text of which YAML made something else."""
     return f"expected text, not {shown(value)}{_quote(value, written)}"

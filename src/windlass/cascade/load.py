@@ -20,7 +20,6 @@ from pydantic_core import ErrorDetails
 
 from windlass.cascade import _sentences as sentences
 from windlass.cascade._included import with_included_texts
-from windlass.cascade._quoting import quoted_line
 from windlass.cascade.deterministic import bodies_in
 from windlass.cascade.inputs_schema import in_our_words
 from windlass.cascade.model import Cascade, FileLines
@@ -30,6 +29,7 @@ from windlass.cascade.other_products import (
     not_a_cascade,
     without_foreign_keys,
 )
+from windlass.cascade.quoting import misread, quoted_line
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
 from windlass.safety.files import HERE, Folders, UnreadableError, read_bytes
@@ -265,7 +265,7 @@ def _read_as_others(reading: ParsedText, refused: Iterable[Path]) -> Iterator[Mi
     """
     at, wrong = set(refused), dict[Path, str]()
     for path in reading.misread:
-        wrong[path] = sentences.misread(value_at(reading.data, path), reading.texts[path])
+        wrong[path] = misread(value_at(reading.data, path), reading.texts[path])
     declared = value_at(reading.data, ("inputs_schema",))
     for name, field_ in declared.items() if isinstance(declared, dict) else ():
         path = ("inputs_schema", name, "default")

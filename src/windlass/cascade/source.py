@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
-from windlass.cascade._quoting import in_quotes, is_misread
+from windlass.cascade.quoting import in_quotes, is_misread
 from windlass.errors import CascadeError, Mistake
 from windlass.safety.files import HERE, Folders
 from windlass.safety.foreign import DEPTH, TOO_DEEP

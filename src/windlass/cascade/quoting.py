@@ -5,6 +5,7 @@ A rewriting is proposed only where it helps: the text with it is read once more.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -33,6 +34,13 @@ def is_misread(written: str) -> bool:
     (True, True, False, False)
     """
     return bool(_SIXTIETHS.fullmatch(written) or _LEADING_ZERO.fullmatch(written))
+
+
+def misread(value: Any, written: str) -> str:
+    """What is said of a number that YAML made of what is meant as another one, or as text."""
+    return (
+        f"YAML reads {written} as {json.dumps(value)}; put it in quotes ('{written}') if it is text"
+    )
 
 
 def in_quotes(text: str, *lines: int) -> str:
