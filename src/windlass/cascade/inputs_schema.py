@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
@@ -46,7 +46,8 @@ class WrittenNumber(float):
 
     written: str
 
-    def __new__(cls, value: float, written: str) -> WrittenNumber:
+    def __new__(cls, value: float, written: str) -> Self:
+        """Make one of a number and its text."""
         made = super().__new__(cls, value)
         made.written = written
         return made
