@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +292,9 @@ def test_every_command_that_reads_a_cascade_is_lenient_where_it_is_told(
         assert windlass(*command).code == 2
         said = windlass(*command, "--lenient")
         assert said.code == 0, said.err
+    windlass.patch.setattr(sys, "stdin", io.StringIO("/exit\n"))
+    assert windlass("chat", "c.json").code == 2
+    assert windlass("chat", "c.json", "--lenient").code == 0
     windlass.script = by_phase({"a": ["one", "two", "three"]})  # type: ignore[assignment]
     assert windlass("run", "c.json", "--lenient", "--session", "s1").code == 0
     for flags in ((), ("--lenient",)):

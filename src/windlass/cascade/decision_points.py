@@ -40,7 +40,7 @@ class DecisionPoints(Model):
     """How a page looks that asks; Windlass asks in text, and warns."""
 
 
-class Choice(Model):
+class AnswerOption(Model):
     """An answer to choose from. Keys of a page are passed over."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
@@ -55,8 +55,8 @@ class Choice(Model):
     """What is said of it."""
 
 
-def _as_choices(options: Sequence[str | Choice]) -> tuple[Choice, ...]:
-    return tuple(Choice(label=each) if isinstance(each, str) else each for each in options)
+def _as_choices(options: Sequence[str | AnswerOption]) -> tuple[AnswerOption, ...]:
+    return tuple(AnswerOption(label=each) if isinstance(each, str) else each for each in options)
 
 
 class HumanInput(Model):
@@ -74,7 +74,7 @@ class HumanInput(Model):
     question: Text | None = Field(default=None, validation_alias=AliasChoices("question", "prompt"))
     """The question (default: what there is to say to the output)."""
 
-    options: Annotated[Sequence[WordOr[Choice]], AfterValidator(_as_choices)] = ()
+    options: Annotated[Sequence[WordOr[AnswerOption]], AfterValidator(_as_choices)] = ()
     """The answers to choose from: texts, or objects with `label` and `value` (default: any)."""
 
     max_rating: Count = 5
@@ -95,7 +95,7 @@ class HumanInput(Model):
     """The answer where nobody gave one, with `on_timeout: default`."""
 
     @property
-    def choices(self) -> tuple[Choice, ...]:
+    def choices(self) -> tuple[AnswerOption, ...]:
         """The answers to choose from; none: any."""
         if self.options:
             return _as_choices(self.options)
