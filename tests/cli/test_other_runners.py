@@ -269,6 +269,13 @@ def test_a_condition_that_does_not_hold_asks_nobody(windlass: CommandLine) -> No
     assert windlass.requests[-1].messages[-1].text == "nobody"
 
 
+def test_a_condition_that_cannot_be_read_is_found_before(windlass: CommandLine) -> None:
+    windlass.write("c.json", human(prompt="Why?", condition="'x' in outptu"))
+    said = windlass("check", "c.json")
+    assert said.code == 2
+    assert "human_input.condition: a template cannot use 'outptu'" in said.complaint
+
+
 def test_an_answer_that_is_none_of_a_persons_choices_is_refused(windlass: CommandLine) -> None:
     windlass.write("c.json", human(type="confirmation", prompt="Approve?"))
     assert windlass("run", "c.json", "--answer", "perhaps").code != 0

@@ -13,7 +13,14 @@ from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
 from windlass.cascade._tools_at_hand import CHOICES, ToolsAtHand
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
-from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, DecisionPoints
+from windlass.cascade.decision_points import (
+    ABORTS,
+    ACTIONS,
+    AGAIN,
+    GOES_ON,
+    DecisionPoints,
+    HumanInput,
+)
 from windlass.cascade.deterministic import SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
@@ -427,6 +434,10 @@ class _Checker:
                 if getattr(phase, key):
                     text = "this phase runs a tool; 'routing' says where its result leads"
                     yield self.mistake(("phases", index, key), text)
+        after = phase.human_input
+        if isinstance(after, HumanInput) and after.asks_if is not None:
+            place: Path = ("phases", index, "human_input", "condition")
+            yield from self.template(place, after.asks_if, index, names=(*NAMES, "output"))
         known = {*self.names, *GOES_ON, *ABORTS, *AGAIN}
         points = phase.decision_points
         for key, action in points.routing.items() if isinstance(points, DecisionPoints) else ():
