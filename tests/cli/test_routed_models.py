@@ -87,10 +87,15 @@ def test_a_child_goes_the_way_of_its_parent(windlass: CommandLine, asked: list[s
     assert {*asked} == {"openrouter/x-ai/grok-4", "openrouter/qwen/qwen3-8b"}
 
 
-def test_the_model_of_the_command_line_reaches_soundings_and_judges(
+def test_the_model_of_the_command_line_reaches_soundings(
     windlass: CommandLine, asked: list[str]
 ) -> None:
-    windlass.write("c.json", everywhere())
+    tried = {
+        "factor": 2,
+        "models": ["x-ai/grok-4", "openai/gpt-4o"],
+        "evaluator_instructions": "B.",
+    }
+    windlass.write("c.json", cascade(phase("a", soundings=tried)))
     said = windlass("run", "c.json", "--model", "openai/gpt-4o-mini")
     assert said.code == 0, said.err
     assert {*asked} == {"openai/gpt-4o-mini"}
@@ -102,9 +107,10 @@ def test_the_model_of_the_command_line_goes_through_it_too(
     windlass.write("c.json", everywhere(models={"through": "openrouter"}))
     said = windlass("run", "c.json", "--model", "x-ai/grok-4", "--session", "s1")
     assert said.code == 0, said.err
-    assert {*asked} == {"openrouter/x-ai/grok-4"}
+    judges = {f"openrouter/{name}" for name in (NAMES["judge"], "cohere/c")}
+    assert {*asked} == {"openrouter/x-ai/grok-4", *judges}
     assert windlass("fork", "s1", "--at", "1").code == 0
-    assert {*asked} == {"openrouter/x-ai/grok-4"}
+    assert {*asked} == {"openrouter/x-ai/grok-4", *judges}
 
 
 @pytest.mark.parametrize("command", [("run", "--resume", "s1"), ("fork", "s1", "--at", "2")])

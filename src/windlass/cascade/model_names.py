@@ -15,9 +15,6 @@ from windlass.settings.settings import Settings
 _KEYS: Final = frozenset({"model", "aggregator_model", "selector_model", "helper_model"})
 """The keys under which parts of a cascade name a model."""
 
-_JUDGES: Final = ("soundings", "validators")
-"""The keys of parts whose models are not those of phases."""
-
 
 def model_names(cascade: Cascade, settings: Settings) -> list[str]:
     """All models that a cascade's run asks by its phases, soundings, judges and selectors."""
@@ -32,7 +29,7 @@ def with_model_names(cascade: Cascade, settings: Settings) -> Cascade:
     """The cascade with the names by which its models are asked.
 
     Each goes through the provider that `models.through` names, and in the place of those of
-    soundings and judges stands the model that a flag names.
+    soundings stands the model that a flag names. Judges keep the model that they name.
     """
     flag = settings.layers["flags"].get("model")
     if settings.models.through is None and flag is None:
@@ -41,15 +38,15 @@ def with_model_names(cascade: Cascade, settings: Settings) -> Cascade:
     if flag is None:
         return routed
 
-    def flagged(_: str) -> str:
-        return settings.model_for(None)
+    def tried(part: Phase | Cascade) -> dict[str, Any]:
+        soundings = part.soundings
+        if soundings is None or not soundings.models:
+            return {}
+        models = _in_value(soundings.models, lambda _: settings.model_for(None))
+        return {"soundings": soundings.model_copy(update={"models": models})}
 
-    def judges(part: Phase | Cascade) -> dict[str, Any]:
-        held = {key: _in_value(getattr(part, key, None), flagged) for key in _JUDGES}
-        return {key: each for key, each in held.items() if each}
-
-    phases = tuple(phase.model_copy(update=judges(phase)) for phase in routed.phases)
-    return routed.model_copy(update={**judges(routed), "phases": phases})
+    phases = tuple(phase.model_copy(update=tried(phase)) for phase in routed.phases)
+    return routed.model_copy(update={**tried(routed), "phases": phases})
 
 
 def _with_names(part: Any, name_of: Callable[[str], str]) -> Any:
