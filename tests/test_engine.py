@@ -209,6 +209,7 @@ def shortened(house: House, ended: Any) -> None:
 
 OPTIONS: Final[dict[str, tuple[Callable[[House], Any], Callable[[House, Any], None]]]] = {
     "model": (lambda _: "nobody/x", raised("there is no provider 'nobody'")),
+    "through": (lambda _: "nobody", raised("there is no provider 'nobody'")),
     "store": (lambda house: house.folder / "t.xml", raised("is a file")),
     "root": (lambda house: house.folder / "gone", raised("gone")),
     "search_folder": (lambda house: house.folder / "texts", shown("needle")),

@@ -100,6 +100,7 @@ class TestPriority:
             "providers": "default",
             "prices": "default",
             "headings": "default",
+            "models": "default",
             "otel": "default",
             "mcp_servers": "default",
         }
@@ -130,7 +131,7 @@ class TestDefaults:
         rows = read(here).rows()
         assert all(isinstance(row, SettingValue) and row.help for row in rows)
         assert [row.name for row in rows] == list(SettingFields.model_fields)
-        plain = [row for row in rows if row.name not in {"cards", "headings"}]
+        plain = [row for row in rows if row.name not in {"cards", "headings", "models"}]
         assert [getattr(read(here), row.name) for row in plain] == [row.value for row in plain]
 
     def test_what_is_read_cannot_be_changed(self, here: Path) -> None:

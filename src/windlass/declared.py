@@ -199,6 +199,15 @@ ModelOrNone: TypeAlias = Annotated[
     Expected("a model as provider/name, or 'none'"),
 ]
 
+
+class ModelNames(Model):
+    """What the names of models mean."""
+
+    through: Line | None = None
+    """The provider through which all models of a cascade are asked: `openrouter` for names of its
+    kind (`x-ai/grok-4`). Default: the first part of each name."""
+
+
 SERVER_NAME: Final = "^[A-Za-z][A-Za-z0-9_-]{0,31}$"
 """What an MCP server may be called: it stands before the dot in the names of its tools."""
 

@@ -137,7 +137,9 @@ class TestSelective:
     @pytest.mark.req("CI-4", "CI-7")
     async def test_sources_stand_in_the_order_written(self, house: House) -> None:
         wanted = [{"phase": "b", "include": ["output"]}, "a"]
-        ran = await house.run(cascade(phase("a"), phase("b"), phase("c", context={"from": wanted})))
+        ran = await house.run(
+            cascade(phase("a"), phase("b"), phase("c", context={"from": wanted})), None, {"x": 1}
+        )
         texts = [text for _, text in ran.seen("c")]
         assert texts[1:] == ["[Output from b]:\nok b", "[Output from a]:\nok a", "Do c."]
 
@@ -156,6 +158,7 @@ class TestSelective:
         ran = await house.run(
             cascade(drawing(), phase("b", context={"from": [source]})),
             {"a": draws("red", "blue")},
+            {"x": 1},
             tools=TOOLS,
         )
         assert [text for _, text in ran.seen("b")][1:-1] == heads
@@ -204,6 +207,7 @@ class TestSelective:
                 phase("b", context={"from": [{"phase": "a", "include": ["messages"]}]}),
             ),
             {"a": [calls(call("look_up", '{"word": "keel"}', id_="c1"), text="Hm."), "A beam."]},
+            {"x": 1},
             tools=TOOLS,
         )
         function = {"name": "look_up", "arguments": '{"word": "keel"}'}
@@ -230,6 +234,7 @@ class TestSelective:
                 phase("c", context={"from": [{"phase": "b", "include": ["state"]}]}),
             ),
             {"a": sets("one"), "b": sets("two")},
+            {"x": 1},
             tools=TOOLS,
         )
         assert ran.seen("c")[1] == ("user", '[State from b]:\n{\n  "two": "TWO"\n}')
@@ -252,6 +257,7 @@ class TestSelective:
         ran = await house.run(
             cascade(drawing(), phase("b", context={"from": [source]})),
             {"a": draws("red", "blue", "green")},
+            {"x": 1},
             tools=TOOLS,
         )
         assert ran.chat("b")[1]["content"][1:] == [url(data) for data in shown]
@@ -626,6 +632,7 @@ class TestTheRecord:
                 phase("b", context={"from": ["a"]}),
             ),
             {"a": [calls(call("look_up")), "bad", calls(call("look_up")), "good"]},
+            {"x": 1},
             tools=[look_up, good],
         )
         told = ran.store.query(

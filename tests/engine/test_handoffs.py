@@ -183,7 +183,7 @@ class TestVisits:
         )
         assert order(ran) == ["write", "judge", "write", "judge"]
         assert ran.result.outputs == {"write": "two", "judge": "Good."}
-        assert ran.seen("judge", 2)[1] == ("user", "[Output from write]:\ntwo")
+        assert ran.seen("judge", 2)[0] == ("user", "[Output from write]:\ntwo")
         # All that was said stays in a snowball, in the order in which it was said.
         said = [text for role, text in ran.seen("write", 2) if role == "assistant"]
         assert said == ["one", "More."]

@@ -589,7 +589,7 @@ class TestExtraction:
         assert ("tool", LONG) not in last[:4]
         assert said not in [text for _, text in last]
         assert ran.result.state == {"x": ("kept " * 50).strip()}
-        seen = [text for _, text in ran.seen("c")][1:]
+        seen = [text for _, text in ran.seen("c")]
         assert seen[:2] == ["[Conversation from b]:", said]
         assert seen[2].startswith("[State from b]:\n")
         assert len(seen) == 4

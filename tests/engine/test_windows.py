@@ -277,6 +277,7 @@ class TestOverPhases:
                 phase("b", tackle=["build_log"], context=sources, intra_context={}),
             ),
             {**reading("1", "2"), "b": [asks("3"), asks("4"), "ok"]},
+            {"x": 1},
             tools=[logs()],
         )
         # Between phases: what `b` takes of `a`, its output with its last log, is a row of its own.

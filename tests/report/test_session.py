@@ -186,6 +186,7 @@ async def test_what_all_soundings_are_sent_is_one_message(house: House) -> None:
     result = await house.run(
         cascade(phase("a", tackle=["look"]), phase("b", soundings=three, **brought)),
         {"a": [calls(call("look")), "found " * 400], "b": ["x", "y", "z", '{"winner": 0}']},
+        {"x": 1},
         tools=[look],
     )
     report = session_report(result.store, result.session, PRICED)

@@ -71,7 +71,7 @@ async def run_resumed(
     start = start_to_resume(store, session)
     ran = start.cascade[RAN]
     model = options["model"] or ran["model"]
-    settings = call.settings_with(model)
+    settings = call.settings_with(model, ran.get("through"))
     warn_of_other_root(session, ran["root"], settings, call.warn)
     loading: dict[str, Any] = {
         "auto": options["auto"],
@@ -131,7 +131,11 @@ async def run_forked(
     setup = RunSetup.of(call, answers, settings=settings)
     cascade = change_definition(start.cascade, changes)
     ready = RecordedWork.of(call, session, settings).load_cascade(
-        cascade, auto=options["auto"], input=start.input, warn=call.warn
+        cascade,
+        auto=options["auto"],
+        how=ReadingOptions(lenient=options["lenient"] or ran.get("lenient", False)),
+        input=start.input,
+        warn=call.warn,
     )
     setup.check(ready.walk())
     run = setup.prepare(ready, start.input, call.open_session(name))

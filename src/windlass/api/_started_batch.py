@@ -77,7 +77,7 @@ async def start_batch(
             rows = await asyncio.to_thread(read_inputs, inputs, family_needs(family))
             yield StartedBatch(
                 call,
-                make_ready(family, auto=auto),
+                make_ready(family, call.settings, auto=auto),
                 [definition_of(each.loaded.cascade) for each in family.walk()],
                 rows,
                 out,

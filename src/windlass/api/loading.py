@@ -126,7 +126,7 @@ def load_cascade(
     from windlass.cascade.needs import not_given
 
     family, warnings = load_family(cascade, settings, tools, how)
-    checked = make_ready(family, auto=auto)
+    checked = make_ready(family, settings, auto=auto)
     if input is not None:
         missing = not_given(family_needs(family), input)
         if mistakes := (*sources_without_parent(family.loaded), *missing):
@@ -235,6 +235,7 @@ def load_program(
     Raises UsageError (TaskFileError with every mistake at once).
     """
     from windlass.cascade.layers import load_own_injectors
+    from windlass.cascade.model_names import with_model_names
     from windlass.cascade.needs import not_given
     from windlass.tasks.compile import compile_task, outside_root
     from windlass.tasks.parse import load_task
@@ -249,6 +250,7 @@ def load_program(
         beside = Path()
     folders = folders_of(beside, settings)
     program = compile_task(source, tools=registry, servers=servers, strict=strict, folders=folders)
+    program = replace(program, cascade=with_model_names(program.cascade, settings))
     load_own_injectors(program.cascade, registry.modules)
     outside = outside_root(program, settings.root, with_inputs=input is None)
     if mistakes := (*outside, *(() if input is None else not_given(program.needs, input))):

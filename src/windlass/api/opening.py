@@ -45,6 +45,7 @@ _MODULES: Final = (
 
 _DEFAULTS: Final[EngineOptions] = {
     "model": None,
+    "through": None,
     "store": None,
     "root": None,
     "search_folder": None,
@@ -61,7 +62,7 @@ _DEFAULTS: Final[EngineOptions] = {
     "on_question": None,
 }
 
-_SETTINGS: Final = ("model", "store", "root", "search_folder", "otel")
+_SETTINGS: Final = ("model", "through", "store", "root", "search_folder", "otel")
 """The options that are settings."""
 
 OnEvent: TypeAlias = "Callable[[Event], None]"
@@ -159,11 +160,17 @@ class EngineCall:
         """The settings of the engine."""
         return self.resources.settings
 
-    def settings_with(self, model: str | None) -> Settings:
-        """The settings of a run with this model (None: what the engine's settings say)."""
-        if model is None or model == self.options["model"]:
+    def settings_with(self, model: str | None, through: str | None = None) -> Settings:
+        """The settings of a run with this model, and models asked through this provider.
+
+        None: what the engine's settings say.
+        """
+        options = self.options
+        through = None if options["through"] else through
+        if (model is None or model == options["model"]) and through is None:
             return self.settings
-        flags = {**self.engine.flags, "model": model}
+        given = {"model": model, "through": through}
+        flags = {**self.engine.flags, **{key: each for key, each in given.items() if each}}
         trust = self.options["trust"]
         return Settings.read(flags, folder=self.settings.folder, trust=trust)
 

@@ -44,6 +44,10 @@ class EngineOptions(TypedDict, total=False):
     """`provider/model` for every phase, whatever the cascade says. A session that is gone on with
     keeps the model that it was started with where none is given."""
 
+    through: str | None
+    """The provider through which all models of a cascade are asked, such as `openrouter`. Default:
+    the setting `models.through`."""
+
     store: str | Path | None
     """The folder of the history, or its address (`clickhouse://…`). Default: `WINDLASS_STORE`, else
     `./.windlass`."""

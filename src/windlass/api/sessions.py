@@ -170,11 +170,11 @@ class Session:
                 source = recorded_cascade(start.cascade, opened.session_id)
         elif source is None:
             source = chat_cascade(self._model)
-        auto = options["auto"]
+        auto, ran = options["auto"], {} if start is None else start.cascade.get(RAN, {})
+        how = ReadingOptions(lenient=options["lenient"] or ran.get("lenient", False))
         if self._by_record and opened is not None:
             record = RecordedWork.of(call, opened.session_id, settings)
-            return given, record.load_cascade(source, auto=auto)
-        how = ReadingOptions(lenient=options["lenient"])
+            return given, record.load_cascade(source, auto=auto, how=how)
         ready = load_cascade(source, settings, options["tools"], auto=auto, how=how)
         if opened is not None and start is not None:
             check_same_cascade(ready.cascade, opened.session_id, start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from windlass.cascade.decision_points import HumanInput
 from windlass.cascade.evaluators import HumanEval
 from windlass.cascade.load import PartialCascade
 from windlass.cascade.sounding_options import Soundings
@@ -29,6 +30,12 @@ def idle_sounding_keys(partial: PartialCascade) -> Iterator[Mistake]:
 def idle_decision_keys(partial: PartialCascade) -> Iterator[Mistake]:
     """A warning for each key of decision points that is about a page, or never acts."""
     for index in range(len(partial.cascade.phases)):
+        asked: Path = ("phases", index, "human_input")
+        says = partial.written(asked)
+        known = {*HumanInput.model_fields, "prompt"}
+        if isinstance(says, Mapping) and (page := sorted({*map(str, says)} - known)):
+            text = f"{', '.join(page)}: not part of Windlass, which asks a person in text"
+            yield partial.mistake(asked, text)
         path: Path = ("phases", index, "decision_points")
         written = partial.written(path)
         if not isinstance(written, Mapping):

@@ -11,6 +11,7 @@ from typing import Any
 from windlass.cascade.source import ParsedText, Path, path_text
 from windlass.errors import Mistake, did_you_mean
 from windlass.safety.files import PROMPT_BYTES, Folders, MissingFileError, UnreadableError
+from windlass.settings.trust import is_trusted
 
 
 def with_included_texts(data: Any, reading: ParsedText) -> tuple[Any, list[Mistake]]:
@@ -32,6 +33,16 @@ def with_included_texts(data: Any, reading: ParsedText) -> tuple[Any, list[Mista
         if len(named.split()) != 1 and not _is_file(file):
             return holder  # somebody is spoken to
         text, problem = _text_of(named, reading.folders)
+        here = FilePath.cwd()
+        if problem and not _is_file(file) and _is_file(here / named):
+            if is_trusted(here):
+                file = here / named
+                text, problem = _text_of(named, Folders((here,)))
+            else:
+                problem = (
+                    f"'@{named}' is not beside the cascade; it is in the current folder, from which"
+                    " it is taken where you trust that (windlass trust .)"
+                )
         if problem:
             place = f"phase {name!r}, {path_text((*path[2:], 'instructions'))}: {problem}"
             line = reading.line((*path, "instructions"))

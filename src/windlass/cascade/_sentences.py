@@ -243,7 +243,7 @@ def _about_value(error: ErrorDetails, path: Path, written: str | None) -> str:
         return f"expected a list, not {shown(value)}{example}"
     if kind in {"model_type", "dict_type"}:
         expected = _OBJECTS.get(part) or _keys(part)
-        return f"expected {expected}, not {shown(value)}"
+        return f"expected {expected}, not {shown(value)}{_quote(value, written)}"
     if kind == "string_too_short" or (kind == "too_short" and part != "phases"):
         return "must not be empty"
     if kind == "too_short":
@@ -278,6 +278,11 @@ def _about_choice(expected: str, value: Any, part: str) -> str:
     if near.startswith("did"):
         return f"{shown(value)} is not known here; {near}"
     return f"expected one of {', '.join(choices)}, not {shown(value)}"
+
+
+def not_as_written(value: Any, written: str) -> str:
+    """What is said of a text of which YAML made something else."""
+    return f"expected text, not {shown(value)}{_quote(value, written)}"
 
 
 def _quote(value: Any, written: str | None) -> str:

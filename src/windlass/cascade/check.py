@@ -13,7 +13,14 @@ from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
 from windlass.cascade._tools_at_hand import CHOICES, ToolsAtHand
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
-from windlass.cascade.decision_points import ABORTS, ACTIONS, AGAIN, GOES_ON, DecisionPoints
+from windlass.cascade.decision_points import (
+    ABORTS,
+    ACTIONS,
+    AGAIN,
+    GOES_ON,
+    DecisionPoints,
+    HumanInput,
+)
 from windlass.cascade.deterministic import INPUTS, SQL
 from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
@@ -40,11 +47,13 @@ from windlass.text.templates import (
     RULES,
     SOUNDING,
     TemplateError,
+    Used,
     find_names,
     is_constant,
 )
 from windlass.tools.registry import Registry
 
+_NO_TEMPLATE: Final = "put text that is no template between {% raw %} and {% endraw %}"
 _WORDS_FOR_TRUTH: Final = frozenset({"true", "false", "yes", "no", "0", "1", "none"})
 
 
@@ -401,15 +410,20 @@ class _Checker:
         try:
             used = find_names(template)
         except TemplateError as error:
-            yield self.in_template(path, template, error.line, f"bad template: {error.text}")
+            wrong = f"bad template: {error.text}; {_NO_TEMPLATE}"
+            yield self.in_template(path, template, error.line, wrong)
             return
         names = names or _names_at(path)
         for name in used:
+            if name.of != "outputs" and self.cascade.is_lenient:
+                continue  # it prints nothing, and is told
             if name.of != "outputs":
                 if (text := foreign_name(name.name)) is not None:
                     yield self.in_template(path, template, name.line, text)
                 elif name.name not in names:
-                    text = f"a template cannot use {name.name!r}; {did_you_mean(name.name, names)}"
+                    near = did_you_mean(name.name, names)
+                    near = near if near.startswith("did") else f"{near}; {_NO_TEMPLATE}"
+                    text = f"a template cannot use {name.name!r}; {near}"
                     yield self.in_template(path, template, name.line, text)
             elif path[0] == "validators":  # any phase may name it
                 every = [*self.known(), *(each for them in self.children.values() for each in them)]
@@ -448,6 +462,10 @@ class _Checker:
                 if getattr(phase, key):
                     text = "this phase runs a tool; 'routing' says where its result leads"
                     yield self.mistake(("phases", index, key), text)
+        after = phase.human_input
+        if isinstance(after, HumanInput) and after.asks_if is not None:
+            place: Path = ("phases", index, "human_input", "condition")
+            yield from self.template(place, after.asks_if, index, names=(*NAMES, "output"))
         known = {*self.names, *GOES_ON, *ABORTS, *AGAIN}
         points = phase.decision_points
         for key, action in points.routing.items() if isinstance(points, DecisionPoints) else ():
@@ -460,6 +478,14 @@ class _Checker:
         """Where `key` of soundings stands, also where its holder is written as a word."""
         path: Path = (*base, *key.split("."))
         return path if self.written(path) is not None else path[: len(base) + 1]
+
+
+def unknown_names(path: Path, template: str) -> list[Used]:
+    """The names of a template that nothing at its place gives. Raises TemplateError."""
+    names = _names_at(path)
+    if path[2:3] == ("inputs",):
+        names = (*NAMES, *RECORDED)
+    return [each for each in find_names(template) if not each.of and each.name not in names]
 
 
 def _names_at(path: Path) -> tuple[str, ...]:

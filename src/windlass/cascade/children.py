@@ -20,6 +20,7 @@ from windlass.cascade.flow import certain, may_have_run
 from windlass.cascade.layers import injector_folders, load_own_injectors
 from windlass.cascade.load import Loaded, PartialCascade, sort_mistakes
 from windlass.cascade.model import PARENT, Cascade, Phase, SubCascade
+from windlass.cascade.model_names import with_model_names
 from windlass.cascade.needs import InputNeed, input_needs, names_of
 from windlass.cascade.source import Path
 from windlass.cascade.state_keys import keys_set
@@ -31,10 +32,12 @@ from windlass.cascade.tool_cascades import (
 )
 from windlass.cascade.tools_named import judges_at, place_of_tool, tools_named
 from windlass.cascade.validators import GIVEN
+from windlass.declared import ModelNames
 from windlass.errors import CascadeError, Mistake, UsageError, did_you_mean
 from windlass.injectors.markdown import folder_in
 from windlass.injectors.matched import Knowledge
 from windlass.safety.files import HERE, Folders, UnreadableError
+from windlass.settings.settings import Settings
 from windlass.text.templates import TemplateError
 from windlass.tools.registry import Registry
 
@@ -99,7 +102,9 @@ class CascadeFamily:
     def changed(self, change: Callable[[Loaded, Registry], Loaded]) -> CascadeFamily:
         """The same, with what each file holds changed."""
         children = {place: child.changed(change) for place, child in self.children.items()}
-        return replace(self, loaded=change(self.loaded, self.tools), children=children)
+        tools = {file: each.changed(change) for file, each in self.tool_cascades.items()}
+        held = change(self.loaded, self.tools)
+        return replace(self, loaded=held, children=children, tool_cascades=tools)
 
     def walk(self) -> Iterator[CascadeFamily]:
         """It, and all below it, in the order of the file; then the cascades that are tools."""
@@ -525,12 +530,19 @@ def sources_without_parent(loaded: Loaded) -> tuple[Mistake, ...]:
     return tuple(mistakes)
 
 
-def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -> ReadyCascade:
-    """A family without mistakes as it is run.
+def make_ready(
+    family: CascadeFamily,
+    settings: Settings,
+    *,
+    auto: bool,
+    model: str | None = None,
+    names: ModelNames | None = None,
+) -> ReadyCascade:
+    """A family without mistakes as it is run, with models by the names that they are asked by.
 
     `auto`: a cascade that says nothing of `auto_context` gets it. `model` is the one of the phase
-    that runs it, for a cascade that names none. Raises CascadeError for an injector of its own
-    that is not there.
+    that runs it, for a cascade that names none, and `names` what the cascade that runs it says of
+    names. Raises CascadeError for an injector of its own that is not there.
     """
     cascade = family.loaded.cascade
     load_own_injectors(cascade, family.tools.modules)
@@ -539,15 +551,18 @@ def make_ready(family: CascadeFamily, *, auto: bool, model: str | None = None) -
         over["auto_context"] = True
     if model is not None and cascade.model is None:
         over["model"] = model
+    if names is not None and cascade.models is None:
+        over["models"] = names
     if over:
         cascade = cascade.model_copy(update=over)
+    cascade = with_model_names(cascade, settings.of_models(cascade.models, cascade.cascade_id))
     models = [cascade.settings_for(phase).model for phase in cascade.phases]
     children = {
-        place: make_ready(child, auto=auto, model=models[place[0]])
+        place: make_ready(child, settings, auto=auto, model=models[place[0]], names=cascade.models)
         for place, child in family.children.items()
     }
     tool_cascades = {
-        file: make_ready(each, auto=auto, model=cascade.model)
+        file: make_ready(each, settings, auto=auto, model=cascade.model, names=cascade.models)
         for file, each in family.tool_cascades.items()
     }
     folders = family.loaded.reading.folders

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, AliasChoices, Field, Tag
+from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, Tag
 
 from windlass.cascade.evaluators import Wait
-from windlass.declared import Model, Text, YesNo, by_form
+from windlass.declared import Count, Model, Text, WordOr, YesNo, by_form
 
 GOES_ON: Final = frozenset({"_continue", "continue", "next", "_next"})
 ABORTS: Final = frozenset({"_abort", "abort"})
@@ -46,17 +46,77 @@ class DecisionPoints(Model):
     """How a page looks that asks; Windlass asks in text, and warns."""
 
 
+class AnswerOption(Model):
+    """An answer to choose from. Keys of a page are passed over."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
+
+    label: Text
+    """What the person sees."""
+
+    value: Text | None = Field(default=None, validation_alias=AliasChoices("value", "id"))
+    """What the state gets (default: the label)."""
+
+    description: str = ""
+    """What is said of it."""
+
+
+def _as_choices(options: Sequence[str | AnswerOption]) -> tuple[AnswerOption, ...]:
+    return tuple(AnswerOption(label=each) if isinstance(each, str) else each for each in options)
+
+
 class HumanInput(Model):
-    """A person is asked something after the phase; the answer is in the state by its name."""
+    """A person is asked something after the phase; the answer is in the state by its name.
+
+    Keys of a page are passed over.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="ignore")
+
+    type: Text | None = None
+    """`confirmation` is answered yes or no, `rating` by a number up to `max_rating`, all others by
+    one of the `options` or by any text."""
 
     question: Text | None = Field(default=None, validation_alias=AliasChoices("question", "prompt"))
     """The question (default: what there is to say to the output)."""
 
-    options: Annotated[Sequence[Text], AfterValidator(tuple)] = ()
-    """The answers to choose from (default: any answer)."""
+    options: Annotated[Sequence[WordOr[AnswerOption]], AfterValidator(_as_choices)] = ()
+    """The answers to choose from: texts, or objects with `label` and `value` (default: any)."""
+
+    max_rating: Count = 5
+    """The best of a `rating`."""
+
+    condition: Text | None = None
+    """A template, or an expression such as `'x' in output`: where it does not hold, nobody is
+    asked."""
 
     timeout_seconds: Wait | None = None
-    """Seconds after which the run goes on without an answer (default: it waits)."""
+    """Seconds after which `on_timeout` holds (default: the question waits)."""
+
+    on_timeout: Text = "continue"
+    """What follows then: `continue` (without an answer), `default` (`default_value` is the answer),
+    or `abort` (the phase fails)."""
+
+    default_value: Text | None = None
+    """The answer where nobody gave one, with `on_timeout: default`."""
+
+    @property
+    def choices(self) -> tuple[AnswerOption, ...]:
+        """The answers to choose from; none: any."""
+        if self.options:
+            return _as_choices(self.options)
+        if self.type == "confirmation":
+            return _as_choices(("yes", "no"))
+        if self.type == "rating":
+            return _as_choices([str(number) for number in range(1, self.max_rating + 1)])
+        return ()
+
+    @property
+    def asks_if(self) -> str | None:
+        """The condition as a template."""
+        if self.condition is None or "{" in self.condition:
+            return self.condition
+        return f"{{{{ {self.condition} }}}}"
 
 
 def _as_points(value: bool | DecisionPoints) -> DecisionPoints | None:

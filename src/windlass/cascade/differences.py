@@ -10,7 +10,9 @@ from typing import Final
 
 from jinja2 import nodes
 
+from windlass.caching.rates import many
 from windlass.cascade._tool_checks import input_templates
+from windlass.cascade.flow import is_graph
 from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.source import Path
@@ -41,6 +43,31 @@ def differences(loaded: Loaded) -> Iterator[Mistake]:
                 text = f"takes the phase's text; {_ELSEWHERE}"
                 yield partial.mistake((*base, *place), text)
         yield from _of_children(partial, base, phase)
+    if is_graph(partial.cascade.phases) or partial.cascade.is_lenient:
+        yield from _of_graphs(partial)
+
+
+def _of_graphs(partial: PartialCascade) -> Iterator[Mistake]:
+    """What a cascade with `handoffs`, or one that is read leniently, may be written for."""
+    for index, phase in enumerate(partial.cascade.phases):
+        base: Path = ("phases", index)
+        chosen = phase.context or phase.inject_from is not None or phase.context_strategy
+        if index and phase.instructions is not None and not chosen:
+            text = (
+                "sees all that was said before it; a clean slate, as elsewhere, is"
+                " 'context_strategy': 'fresh'"
+            )
+            yield partial.mistake(base, text)
+        if phase.sub_cascades:
+            text = "each has a session of its own, and the phase fails where one fails"
+            yield partial.mistake((*base, "sub_cascades"), text)
+        written = phase.rules.model_fields_set
+        if phase.rules.loop_until is not None and "on_exhausted" not in written:
+            text = (
+                f"after {many(phase.rules.max_attempts, 'refused attempt')} the phase fails; to go"
+                " on with the last output, as elsewhere, write 'on_exhausted': 'continue'"
+            )
+            yield partial.mistake((*base, "rules", "loop_until"), text)
 
 
 def _of_children(partial: PartialCascade, base: Path, phase: Phase) -> Iterator[Mistake]:

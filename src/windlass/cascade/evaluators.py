@@ -70,6 +70,9 @@ class CostAware(Model):
     enabled: YesNo = True
     """Whether they are told."""
 
+    show_costs_to_evaluator: YesNo = True
+    """Another spelling of `enabled`."""
+
     quality_weight: Weight = 0.7
     """How much quality counts, beside the other weight."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
@@ -41,14 +41,30 @@ _KINDS: Final[Mapping[InputType, tuple[type, ...]]] = {
 }
 
 
-def _in_our_words(value: Any) -> Any:
+class WrittenNumber(float):
+    """A number and its text, which holds where the input is declared as text: `1.10`, `1e3`."""
+
+    written: str
+
+    def __new__(cls, value: float, written: str) -> Self:
+        """Make one of a number and its text."""
+        made = super().__new__(cls, value)
+        made.written = written
+        return made
+
+    def __getnewargs__(self) -> tuple[float, str]:  # type: ignore[override]
+        return float(self), self.written
+
+
+def in_our_words(value: Any) -> Any:
+    """A type by its name here, whatever another runner calls it."""
     return _OTHER_WORDS.get(value, value) if isinstance(value, str) else value
 
 
 class InputField(Model):
     """What is said of one name of the input."""
 
-    type: Annotated[InputType, BeforeValidator(_in_our_words)] = "any"
+    type: Annotated[InputType, BeforeValidator(in_our_words)] = "any"
     """What its value is; a text that is given for something else is read as JSON."""
 
     default: Any = None
@@ -125,6 +141,8 @@ def fill_input(schema: Written, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_as(value: Any, kind: InputType) -> Any:
     """A value as one of a type where it can be: a text read as JSON, a number as text."""
+    if kind == "string" and isinstance(value, WrittenNumber):
+        return value.written
     if kind == "string" and isinstance(value, int | float):  # `-i year=2026` reads a number
         return json.dumps(value)
     if fits(value, kind) or not isinstance(value, str):

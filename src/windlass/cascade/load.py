@@ -8,7 +8,8 @@ are left out, so that `check` can go on and say everything at once.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path as FilePath
@@ -20,8 +21,15 @@ from pydantic_core import ErrorDetails
 from windlass.cascade import _sentences as sentences
 from windlass.cascade._included import with_included_texts
 from windlass.cascade.deterministic import bodies_in
+from windlass.cascade.inputs_schema import in_our_words
 from windlass.cascade.model import Cascade, FileLines
-from windlass.cascade.other_products import foreign_keys, without_foreign_keys
+from windlass.cascade.other_products import (
+    foreign_keys,
+    lenient_values,
+    not_a_cascade,
+    without_foreign_keys,
+)
+from windlass.cascade.quoting import misread, quoted_line
 from windlass.cascade.source import ParsedText, Path, path_text, read_json, read_yaml, value_at
 from windlass.errors import CascadeError, Mistake, UsageError
 from windlass.safety.files import HERE, Folders, UnreadableError, read_bytes
@@ -182,7 +190,8 @@ def parse(
         problem = (
             "the file is empty"
             if empty
-            else f"expected an object at the top, not {sentences.shown(reading.data)}"
+            else not_a_cascade(reading.data)
+            or f"expected an object at the top, not {sentences.shown(reading.data)}"
         )
         raise CascadeError([Mistake(name, reading.lines.get(()), f"{problem}; {needs}")])
     reading.folders = folders
@@ -204,8 +213,12 @@ def from_python(
 
 def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     """What data that was read holds: a cascade, or what keeps it from being one."""
+    if (other := not_a_cascade(reading.data)) is not None:
+        return Loaded(reading, (Mistake(reading.file, reading.line(()), other),), None)
     data, warnings = without_foreign_keys(reading.data), list(foreign_keys(reading))
     if lenient:
+        data, changed = lenient_values(data)
+        warnings += [_mistake(reading, path, reading.line(path), text) for path, text in changed]
         data, unknown = _without_unknown_keys(data)
         warnings += [_in_file(error, reading, "; it is left out") for error in unknown]
     data, unread = with_included_texts(data, reading)
@@ -230,6 +243,7 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     if reading.lines:
         mistakes += _pythons_spelling(reading)
     mistakes += [_in_file(error, reading) for error in errors]
+    mistakes += _read_as_others(reading, [sentences.path_of(error) for error in errors])
     return Loaded(reading, sort_mistakes(mistakes), partial, sort_mistakes(warnings))
 
 
@@ -237,7 +251,31 @@ def _in_file(error: ErrorDetails, reading: ParsedText, then: str = "") -> Mistak
     """What pydantic found, in words and with its line; `then` is what became of it."""
     place = sentences.path_of(error)
     words = sentences.sentence(error, reading.data, reading.texts.get(place))
-    return Mistake(reading.file, reading.line(place), words + then)
+    line, value = reading.line(place), error["input"]
+    is_entry = error["type"] == "string_type" and isinstance(value, dict) and len(value) == 1
+    if reading.yaml and is_entry and line and (meant := quoted_line(reading.yaml, line)):
+        words += f"; put the text in quotes: {meant}"
+    return Mistake(reading.file, line, words + then)
+
+
+def _read_as_others(reading: ParsedText, refused: Iterable[Path]) -> Iterator[Mistake]:
+    """A mistake for each value that YAML made of another text than is meant.
+
+    Those that are refused already are told.
+    """
+    at, wrong = set(refused), dict[Path, str]()
+    for path in reading.misread:
+        wrong[path] = misread(value_at(reading.data, path), reading.texts[path])
+    declared = value_at(reading.data, ("inputs_schema",))
+    for name, field_ in declared.items() if isinstance(declared, dict) else ():
+        path = ("inputs_schema", name, "default")
+        value, written = value_at(reading.data, path), reading.texts.get(path)
+        is_text = isinstance(field_, dict) and in_our_words(field_.get("type")) == "string"
+        if is_text and written and value is not None and json.dumps(value) != written:
+            wrong[path] = sentences.not_as_written(value, written)
+    for path, text in wrong.items():
+        if path not in at and path[:2] not in at:
+            yield _mistake(reading, path, reading.line(path), text)
 
 
 def sort_mistakes(mistakes: Iterable[Mistake]) -> tuple[Mistake, ...]:

@@ -49,6 +49,7 @@ from windlass.declared import (
     Count,
     McpServers,
     Model,
+    ModelNames,
     Name,
     Names,
     Switchable,
@@ -448,6 +449,9 @@ class Cascade(GenerationSettings, WithInjectors):
     description: str | None = None
     """What the cascade does, for people."""
 
+    tags: Annotated[Sequence[Text], AfterValidator(tuple)] = ()
+    """Words by which people find it."""
+
     system: Text | None = None
     """The system prompt of every phase; a template over input, state and outputs."""
 
@@ -463,6 +467,10 @@ class Cascade(GenerationSettings, WithInjectors):
 
     use_native_tools: YesNo = True
     """As in a phase."""
+
+    models: ModelNames | None = None
+    """What the names of its models mean: the provider that all of them are asked through. A
+    sub-cascade that says nothing of it has what the cascade that runs it says."""
 
     http_allow: Names = ()
     """Hosts that the tool http_get may ask: `example.org`, `*.example.org`, or `*`."""
@@ -522,8 +530,11 @@ class Cascade(GenerationSettings, WithInjectors):
 
     def mistake_at(self, place: str, text: str) -> Mistake:
         """What is wrong at `place`, as `where` takes it."""
-        file = self._origin.file or f"cascade {self.cascade_id!r}"
-        return Mistake(file, self._origin.lines.get(place), f"{place}: {text}")
+        file, lines = self._origin.file or f"cascade {self.cascade_id!r}", self._origin.lines
+        above = place
+        while above and above not in lines:  # a short form stands where its holder does
+            above = above[: max(above.rfind("."), above.rfind("["), 0)]
+        return Mistake(file, lines.get(above), f"{place}: {text}" if place else text)
 
     def settings_for(self, phase: Phase) -> GenerationSettings:
         """The generation settings of `phase`: its own, else the cascade's.

@@ -37,6 +37,7 @@ def json_schema() -> dict[str, Any]:
         "$id": ID,
         **schema,
         "title": "Windlass cascade",
+        "patternProperties": {"^x-": {}},  # parts for YAML's aliases
     }
 
 

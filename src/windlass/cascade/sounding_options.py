@@ -135,7 +135,7 @@ def _as_evaluator(value: str | Evaluator) -> Evaluator:
 def _as_cost_aware(value: bool | CostAware) -> CostAware | None:
     if isinstance(value, bool):
         return CostAware() if value else None
-    return value if value.enabled else None
+    return value if value.enabled and value.show_costs_to_evaluator else None
 
 
 def _as_threshold(value: str | Ward) -> str:

@@ -13,6 +13,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn, TypeAlias
 
+from windlass.cascade.quoting import in_quotes, is_misread
 from windlass.errors import CascadeError, Mistake
 from windlass.safety.files import HERE, Folders
 from windlass.safety.foreign import DEPTH, TOO_DEEP
@@ -62,7 +63,8 @@ class ParsedText:
     """What a text holds.
 
     `lines` has the line of each key and list item, `texts` the text behind a value
-    that YAML did not take for text, `blocks` the line before the first line of a
+    that YAML did not take for text, `misread` those places of which it made another number than
+    is meant, `yaml` the whole text where it is YAML, `blocks` the line before the first line of a
     literal block (`|`), where the lines of a text are lines of the file. `repeated` are
     the keys that occur twice. `included` are the files whose texts stand in places, `folders`
     where the files must lie that it names.
@@ -72,6 +74,8 @@ class ParsedText:
     data: Any = None
     lines: dict[Path, int] = field(default_factory=dict[Path, int])
     texts: dict[Path, str] = field(default_factory=dict[Path, str])
+    misread: list[Path] = field(default_factory=list[Path])
+    yaml: str = field(default="", repr=False)
     blocks: dict[Path, int] = field(default_factory=dict[Path, int])
     repeated: list[Repeated] = field(default_factory=list[Repeated])
     included: dict[Path, str] = field(default_factory=dict[Path, str])
@@ -215,14 +219,18 @@ def read_yaml(text: str, file: str) -> ParsedText:
     """The values of a YAML text: plain ones only, aliases and merge keys written out."""
     import yaml
 
-    reading = ParsedText(file)
+    reading = ParsedText(file, yaml=text)
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
+        if error.context_mark and str(error.problem).endswith("end of stream"):
+            mark = error.context_mark  # where the quotes are opened
         line = mark.line + 1 if mark else None
         column = f" at column {mark.column + 1}" if mark else ""
-        reading.stop(line, f"not valid YAML{column}: {_yaml_fault(error)}")
+        lines = [each.line for each in (error.problem_mark, error.context_mark) if each]
+        way = in_quotes(text, *lines, *(each - 1 for each in lines))
+        reading.stop(line, f"not valid YAML{column}: {_yaml_fault(error)}{way}")
     except yaml.reader.ReaderError as error:
         line = 1 + text.count("\n", 0, error.position)
         reading.stop(
@@ -244,6 +252,8 @@ def _yaml_fault(error: Any) -> str:
         return "a tab; YAML is indented with spaces"
     if error.context == "expected a single document in the stream":
         return "a second document begins here; one file holds one"
+    if problem == "mapping values are not allowed here":
+        return "a colon and a space make a key, and none can stand here"
     return f"{error.context}, {problem}" if error.context else problem
 
 
@@ -293,6 +303,8 @@ class _Nodes:
         if isinstance(value, float) and not math.isfinite(value):
             text = f"{node.value[:20]} is not a number that JSON can hold"
             self.reading.stop(node.start_mark.line + 1, text)
+        if kind in {"int", "float"} and is_misread(node.value):
+            self.reading.misread.append(path)
         return value
 
     def mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
@@ -305,7 +317,9 @@ class _Nodes:
         for key, value in entries:
             line = key.start_mark.line + 1
             if not isinstance(key, ScalarNode):
-                self.reading.stop(line, "a key must be text")
+                way = in_quotes(self.reading.yaml, line - 1)
+                what = "YAML reads this as an object" if way else "a key must be text"
+                self.reading.stop(line, what + way)
             if key.tag.endswith(":merge"):
                 merged = self.merge(value, path) | merged
                 continue

@@ -69,7 +69,7 @@ def show_forecast(
             run_interruptibly(providers.close())
     if printed_as_json({**to_plain(forecast), **({"unchecked": left_out} if left_out else {})}):
         return
-    print_unchecked(left_out)
+    print_unchecked(left_out, settings)
     with override(settings.prices):
         _print_forecast(forecast, settings.addresses())
 

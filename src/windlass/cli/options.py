@@ -29,6 +29,13 @@ Trust: TypeAlias = Annotated[
         "--trust", help="Trust the code, commands and addresses that this folder names, this once."
     ),
 ]
+Through: TypeAlias = Annotated[
+    str | None,
+    Option(
+        metavar="PROVIDER",
+        help="Ask all models of a cascade through this provider, such as openrouter.",
+    ),
+]
 Auto: TypeAlias = Annotated[
     bool, Option("--auto", help="Shorten calls as they grow, as `auto_context: {}` does.")
 ]
@@ -83,6 +90,7 @@ class SettingOptions:
     model: Annotated[str | None, Option("--model", "-m", help="provider/model for every call.")] = (
         None
     )
+    through: Through = None
     store: StoreOption = None
     root: Annotated[
         str | None, Option(help="The only folder that tools and inputs may touch (default: .).")

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from windlass.cascade.source import read_yaml
+from windlass.cascade.inputs_schema import WrittenNumber
+from windlass.cascade.quoting import misread
+from windlass.cascade.source import path_text, read_yaml, value_at
 from windlass.cli.output import shorten
-from windlass.errors import UsageError
+from windlass.errors import FileError, Mistake, UsageError
 from windlass.safety.foreign import DeepValueError, parse_json
 
 
@@ -51,11 +53,12 @@ def _value(text: str) -> Any:
     if text.startswith("@"):
         return _file(text[1:])
     try:
-        return parse_json(text)
+        value = parse_json(text)
     except DeepValueError as error:
         raise UsageError(f"--input: {error}") from error
     except ValueError:
         return text
+    return WrittenNumber(value, text.strip()) if isinstance(value, float) else value
 
 
 def _file(name: str) -> str:
@@ -71,9 +74,26 @@ def _file(name: str) -> str:
         ) from error
 
 
+def _yaml(text: str, where: str) -> Any:
+    """The values of a YAML text, numbers with their texts. Raises FileError."""
+    reading = read_yaml(text, where)
+    wrong = list[Mistake]()
+    for path, written in reading.texts.items():
+        value = value_at(reading.data, path)
+        is_word = isinstance(value, bool) and written.lower() not in ("true", "false")
+        if path in reading.misread or is_word:
+            told = f"{path_text(path)}: {misread(value, written)}"
+            wrong.append(Mistake(where, reading.line(path), told))
+        elif isinstance(value, float) and path:
+            value_at(reading.data, path[:-1])[path[-1]] = WrittenNumber(value, written)
+    if wrong:
+        raise FileError(wrong)
+    return reading.data
+
+
 def _object(text: str, where: str) -> dict[str, Any]:
     if where.endswith((".yaml", ".yml")):
-        value = read_yaml(text, where).data
+        value = _yaml(text, where)
     else:
         try:
             value = parse_json(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, TypeVar
 
 from windlass.cascade.children import ReadyCascade
@@ -69,12 +70,15 @@ def list_unchecked(
     return list(dict.fromkeys(names))
 
 
-def print_unchecked(names: list[str]) -> None:
+def print_unchecked(names: list[str], settings: Settings) -> None:
     """Print what was left unchecked, and how to have it checked."""
     if names:
+        folder = "FOLDER"
+        if settings.untrusted:
+            folder = quote(str(settings.folder.resolve()))
         progress.print(
             f"left unchecked, because the folder is not trusted: {', '.join(names)};"
-            " --trust checks it, windlass trust FOLDER marks a folder",
+            f" --trust checks it, windlass trust {folder} marks the folder",
         )
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from windlass.cascade.compile import compile_rule, phase_in_words
 from windlass.cascade.flow import is_graph
-from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade, Phase
-from windlass.cascade.tools_named import all_soundings, asking_phases, servers_named
+from windlass.cascade.model_names import model_names
+from windlass.cascade.tools_named import servers_named
 from windlass.engine._subcascades import (
     add_up_child,
     open_child,
@@ -260,9 +260,7 @@ async def add_server_tools(run: CascadeRun, servers: Servers) -> None:
 
 def models_seeing(run: CascadeRun, *others: str) -> tuple[str, ...]:
     """The models that will see content: those of the phases, the one that searches, others."""
-    models = [run.generation_of(phase).model for phase in asking_phases(run.cascade)]
-    models += [name for each in all_soundings(run.cascade).values() for name in each.helpers]
-    models += [name for each in run.cascade.validators.values() if (name := each.model)]
+    models = model_names(run.cascade, run.settings)
     models += [run.search.model] if run.search else []  # it sees what is searched for
     return tuple(dict.fromkeys([*models, *others]))
 
@@ -273,7 +271,7 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
     children = (*run.children.values(), *run.tool_cascades.values())
     below = [each.cascade for child in children for each in child.walk()]
     others = [name for each in below for name in _models_of(each, settings)]
-    models = models_seeing(run, *_models_beside(cascade, settings), *others)
+    models = models_seeing(run, *models_beside(cascade, settings), *others)
     data = definition_of(cascade)
     if cascade.mcp_servers:
         servers = cascade.mcp_servers.items()
@@ -299,12 +297,5 @@ def start_session(run: CascadeRun) -> tuple[str, ...]:
 
 def _models_of(cascade: Cascade, settings: Settings) -> list[str]:
     """The models that will see content of a cascade that runs below another."""
-    asking = asking_phases(cascade)
-    models = [settings.model_for(cascade.settings_for(each).model) for each in asking]
-    models += [name for each in cascade.validators.values() if (name := each.model)]
-    return [*models, *_models_beside(cascade, settings)]
-
-
-def _models_beside(cascade: Cascade, settings: Settings) -> list[str]:
-    """The models that see content beside those of the phases: of cards, and those that choose."""
-    return [*models_beside(cascade, settings), *selector_models(cascade, settings)]
+    settings = settings.of_models(cascade.models, cascade.cascade_id)
+    return [*model_names(cascade, settings), *models_beside(cascade, settings)]

@@ -74,8 +74,13 @@ class CascadeRun(Run):
     """How the first phase is asked where it is a sounding."""
 
     def template_values(self) -> dict[str, Any]:
-        """What templates see; of phases that may have run and have not, outputs print nothing."""
+        """What templates see; of phases that may have run and have not, outputs print nothing.
+
+        Where the cascade was read leniently, so does what else is not there.
+        """
         values, session = Run.template_values(self), self.session
+        if self.cascade.is_lenient:
+            values["is_lenient"] = True
         phases = self.cascade.phases
         if not may_jump(phases):
             return values

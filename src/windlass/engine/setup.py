@@ -12,10 +12,10 @@ from typing import Any
 from windlass.caching.rates import split_model
 from windlass.cascade.children import ReadyCascade
 from windlass.cascade.inputs_schema import fill_input
-from windlass.cascade.layers import selector_models
 from windlass.cascade.model import Cascade
+from windlass.cascade.model_names import model_names
 from windlass.cascade.tool_caching import ToolCaching
-from windlass.cascade.tools_named import all_soundings, asking_phases, has_tool
+from windlass.cascade.tools_named import asking_phases, has_tool
 from windlass.engine._session_state import SessionState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Event, MessageAdded, MessageEdited
@@ -47,6 +47,7 @@ def prepare(
 
     Raises UsageError.
     """
+    settings = settings.of_models(ready.cascade.models, ready.cascade.cascade_id)
     given = check_input(ready.cascade, input, settings)
     record = Recorder(session.store, session.session_id, time.time, lambda: secrets.token_hex(8))
     emit = on_event or (lambda _: None)
@@ -103,18 +104,14 @@ def _tell(
 
 def check_models(cascade: Cascade, settings: Settings, resolve: Resolve) -> None:
     """Raise UsageError for a model that is not there, before the first phase is paid for."""
+    settings = settings.of_models(cascade.models, cascade.cascade_id)
     if cascade.limits is not None:
         resolve = Allowance("the run", **dict(cascade.limits)).resolving(resolve)
     for phase in asking_phases(cascade):
         of_phase = Allowance(f"phase {phase.name!r}", **phase.rules.limits).resolving(resolve)
         of_phase(settings.model_for(cascade.settings_for(phase).model))
-    for helper in (name for each in all_soundings(cascade).values() for name in each.helpers):
-        resolve(helper)
-    for helper in selector_models(cascade, settings):
-        resolve(helper)
-    for validator in cascade.validators.values():
-        if validator.model is not None:
-            resolve(validator.model)
+    for name in model_names(cascade, settings):
+        resolve(name)
     web_search_of(cascade, settings, resolve)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
+from urllib.parse import urlsplit
 
 from windlass.caching.rates import UNKNOWN_WINDOW, Rate, split_model
 from windlass.errors import UsageError, did_you_mean
@@ -16,6 +17,9 @@ from windlass.settings.fields import KEYS, ProviderSettings
 
 LITELLM: Final = "litellm"
 """The provider whose models are reached through the package litellm."""
+
+THIS_MACHINE: Final = "this machine"
+"""The host of local models."""
 
 _LARGEST_REPLY: Final = 4_096
 """The reply limit in tokens if the user sets none: every current hosted model allows it."""
@@ -39,6 +43,13 @@ _BEHIND: Final[Mapping[str, str]] = {
     "zai": "openrouter/z-ai",
 }
 """Names of clouds and vendors in recordings, and how to reach these here."""
+
+_DOTTED: Final = re.compile(r"^claude-.*\d\.\d")
+"""Names of Claude as OpenRouter has them; Anthropic's own have no dots."""
+
+_ALL_THROUGH: Final = (
+    ", or for all names of a cascade models: {through: openrouter} in it (--through openrouter)"
+)
 
 _SEEING: Final = re.compile(
     r"claude-(?!2|instant|v1)|gpt-4o|gpt-4\.[1-9]|gpt-4-turbo|gpt-[5-9]|chatgpt-4o"
@@ -162,6 +173,7 @@ def find(
     """
     provider, model = split_model(name)
     if provider in table:
+        _refuse_other_spelling(provider, model, table[provider])
         return table[provider]
     if provider not in _VENDORS and provider not in _BEHIND:
         names = {*table, *more}
@@ -174,9 +186,31 @@ def find(
     routed = f"{_BEHIND[provider]}/{model}" if provider in _BEHIND else f"openrouter/{name}"
     raise UsageError(
         f"model {name!r}: {provider!r} is a vendor, not a provider here; write"
-        f" {routed!r}{direct}, or define it in windlass.toml"
+        f" {routed!r}{direct}{_ALL_THROUGH}, or define it in windlass.toml"
         f" ([providers.{provider}] base_url = ...)"
     )
+
+
+def _refuse_other_spelling(provider: str, model: str, entry: ProviderEntry) -> None:
+    """Raise UsageError for a name that OpenRouter has for a model, and its vendor has not.
+
+    Servers at other addresses may take any name.
+    """
+    is_vendors = entry.base_url in {each.base_url for each in _KNOWN}
+    if provider == "anthropic" and is_vendors and _DOTTED.search(model):
+        name, own = f"{provider}/{model}", f"{provider}/{model.replace('.', '-')}"
+        raise UsageError(
+            f"model {name!r} is a name at OpenRouter, not at {host_of(entry)}; write"
+            f" {f'openrouter/{name}'!r}{_ALL_THROUGH}, or {own!r}, which is asked at"
+            f" {host_of(entry)}"
+        )
+
+
+def host_of(entry: ProviderEntry) -> str:
+    """The host that the models of a provider are asked at, in words."""
+    if entry.name == "local":
+        return THIS_MACHINE
+    return urlsplit(entry.base_url).netloc if entry.base_url else "the host that litellm knows"
 
 
 def sees_pictures(model: str) -> bool:

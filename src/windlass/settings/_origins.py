@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from windlass.declared import Model, ModelNames
 from windlass.errors import FileError, Mistake, UsageError
 from windlass.safety.files import MissingFileError, UnreadableError, read_text
 from windlass.safety.foreign import TOML_BYTES, parse_toml, toml_statements
@@ -74,7 +75,7 @@ def _keys_in(value: Any) -> Iterator[Keys]:
 
 
 def read_variables(environ: Mapping[str, str], folder: Path) -> dict[str, SettingValue]:
-    """What `WINDLASS_NAME` sets, and for the table `cards` `WINDLASS_CARDS_KEY`.
+    """What `WINDLASS_NAME` sets, and for tables such as `cards` `WINDLASS_CARDS_KEY`.
 
     An empty variable is not set. Raises FileError.
     """
@@ -83,8 +84,10 @@ def read_variables(environ: Mapping[str, str], folder: Path) -> dict[str, Settin
         texts = {name: environ.get(prefix + name.upper(), "").strip() for name in names}
         return {name: text for name, text in texts.items() if text}
 
-    values = given(SettingFields.model_fields.keys() - {"cards"}, "WINDLASS_")
-    values["cards"] = given(CardOptions.model_fields, "WINDLASS_CARDS_") or None
+    tables: dict[str, type[Model]] = {"cards": CardOptions, "models": ModelNames}
+    values = given(SettingFields.model_fields.keys() - tables.keys(), "WINDLASS_")
+    for name, table in tables.items():
+        values[name] = given(table.model_fields, f"WINDLASS_{name.upper()}_") or None
     return read_layer(values, folder, lambda keys: (f"WINDLASS_{keys[0].upper()}", None))
 
 

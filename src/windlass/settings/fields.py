@@ -28,6 +28,7 @@ from windlass.declared import (
     Line,
     McpServers,
     Model,
+    ModelNames,
     ModelOrNone,
     Whole,
     YesNo,
@@ -252,6 +253,9 @@ class SettingFields(Model):
 
     model: Line = "local/smollm2"
     """Model used where none is named, as provider/name."""
+
+    models: ModelNames = ModelNames()
+    """What names of models mean: the provider that all of them go through."""
 
     price_as: Line = "anthropic/claude-sonnet-5-5"
     """Hosted model at whose prices the tokens of the local model are valued."""

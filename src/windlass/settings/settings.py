@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ConfigDict
 
+from windlass.declared import ModelNames
 from windlass.errors import TrustNeeded
 from windlass.safety.redaction import redacted_url
 from windlass.settings import trust as trusting
@@ -27,7 +28,7 @@ from windlass.settings._checked_sources import (
     read_layer,
 )
 from windlass.settings._origins import read_file, read_variables, with_vendor_addresses
-from windlass.settings.fields import SettingFields
+from windlass.settings.fields import KEYS, SettingFields
 from windlass.settings.modules import SETTINGS
 
 __all__ = ["SettingValue", "Settings"]
@@ -65,13 +66,16 @@ class Settings(SettingFields):
     ) -> Settings:
         """The settings of one command that runs in `folder` (default: the current one).
 
-        A flag that is None was not given; an empty variable is not set; variables
-        that are no settings are left alone. `user_folder` holds the user's own
+        A flag that is None was not given; `through` is the one of `models`; an empty variable is
+        not set; variables that are no settings are left alone. `user_folder` holds the user's own
         `windlass.toml` (by default where the platform keeps settings).
         `trust`: the folder's own file is trusted, whether or not the folder carries a mark.
 
         Raises UsageError where a file, a flag or a variable is wrong.
         """
+        flags = dict(flags)
+        if (through := flags.pop("through", None)) is not None:
+            flags["models"] = {"through": through}
         folder = folder or Path.cwd()
         user_folder = user_folder or trusting.user_folder()
         users, here = read_file(user_folder / SETTINGS), read_file(folder / SETTINGS)
@@ -165,6 +169,7 @@ class Settings(SettingFields):
         """Every setting with its value and origin, as `windlass config` prints them."""
         shown: dict[str, Any] = {
             "cards": self.cards.model_dump(exclude_unset=True),
+            "models": self.models.model_dump(exclude_unset=True),
             "headings": self.headings.model_dump(exclude_unset=True),
             "providers": {
                 name: provider.model_dump() | {"base_url": self.addresses().get(name)}
@@ -189,7 +194,25 @@ class Settings(SettingFields):
         the local one.
         """
         flag = self.layers["flags"].get("model")
-        return str(flag.value) if flag else written or self.model
+        return self.routed(str(flag.value)) if flag else written or self.model
+
+    def routed(self, name: str) -> str:
+        """The name of a model as it is asked: by the provider that `models.through` names.
+
+        Models on this machine, of providers of one's own and of litellm stay where they are.
+        """
+        through, (provider, slash, model) = self.models.through, name.partition("/")
+        own = {*self.providers} - {*KEYS}
+        if through is None or not slash or provider in {through, "local", "litellm", *own}:
+            return name
+        vendor = "google" if provider == "gemini" else provider
+        return f"{through}/{vendor}/{model}"
+
+    def of_models(self, models: ModelNames | None, origin: str) -> Settings:
+        """These settings with what a cascade says of `models`, or one that runs it."""
+        if models is None or models.through is None:
+            return self
+        return self.with_cascade({"models": models.model_dump()}, origin)
 
     def addresses(self) -> dict[str, str]:
         """The addresses that a file or a variable gives providers: not always the vendors' own."""

@@ -245,6 +245,18 @@ class NotRun(jinja2.ChainableUndefined):
         return f"{other}{self}"
 
 
+class _Nothing(jinja2.ChainableUndefined):
+    """A name that is not there where names that are not there print nothing."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> str:  # type: ignore[override]
+        return f"{other}"
+
+    def __radd__(self, other: Any) -> str:  # type: ignore[override]
+        return f"{other}"
+
+
 class _State(dict[str, Any]):
     """The state as a template sees it: `state.output_PHASE` is the output of that phase, too.
 
@@ -267,7 +279,7 @@ class _State(dict[str, Any]):
         if key == LAST_ERROR:
             return jinja2.ChainableUndefined(name=key)
         if self._is_lenient:
-            return jinja2.ChainableUndefined(name=key)
+            return _Nothing(name=key)
         raise KeyError(key)
 
 
@@ -285,7 +297,7 @@ def _to_json(value: Any, indent: int | None = None) -> str:
     def other(item: Any) -> Any:
         if isinstance(item, PhaseOutput):
             return str(item)
-        if isinstance(item, NotRun):
+        if isinstance(item, jinja2.Undefined):
             return None
         if isinstance(item, Mapping):
             return dict(item)
@@ -317,15 +329,18 @@ def _finalize(value: Any) -> Any:
     return value
 
 
-def _make_environment(finalize: Callable[[Any], Any] = _finalize) -> TemplateEnvironment:
+def _make_environment(
+    undefined: type[jinja2.Undefined], finalize: Callable[[Any], Any] = _finalize
+) -> TemplateEnvironment:
     made = TemplateEnvironment(
-        undefined=_Missing, autoescape=False, keep_trailing_newline=True, finalize=finalize
+        undefined=undefined, autoescape=False, keep_trailing_newline=True, finalize=finalize
     )
     made.filters["tojson"] = _to_json
     return made
 
 
-_ENVIRONMENT: Final = _make_environment()
+_ENVIRONMENT: Final = _make_environment(_Missing)
+_LENIENT: Final = _make_environment(_Nothing)
 
 
 class TemplateError(ContextError):
@@ -338,20 +353,22 @@ class TemplateError(ContextError):
 
 
 @lru_cache(maxsize=512)
-def _compile(template: str) -> jinja2.Template:
+def _compile(template: str, *, is_lenient: bool = False) -> jinja2.Template:
     try:
         for node in _ENVIRONMENT.parse(template).find_all(
             (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends)
         ):
             raise TemplateError(node.lineno, "a template cannot take in other templates")
-        return _ENVIRONMENT.from_string(template)
+        return (_LENIENT if is_lenient else _ENVIRONMENT).from_string(template)
     except jinja2.TemplateSyntaxError as error:
         raise TemplateError(error.lineno, _fault(error.message or "not a template")) from error
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise TemplateError(1, f"too long or too deeply nested: {error}") from error
 
 
-def _with_stand_ins(template: str, stand_in: Callable[[Any], str]) -> jinja2.Template:
+def _with_stand_ins(
+    template: str, stand_in: Callable[[Any], str], *, is_lenient: bool
+) -> jinja2.Template:
     """The template, which prints `stand_in(value)` in the place of each value."""
 
     def finalize(value: Any) -> str:
@@ -360,8 +377,8 @@ def _with_stand_ins(template: str, stand_in: Callable[[Any], str]) -> jinja2.Tem
         check_containers(value)
         return stand_in(value)
 
-    _compile(template)
-    return _make_environment(finalize).from_string(template)
+    undefined = _Nothing if is_lenient else _Missing
+    return _make_environment(undefined, finalize).from_string(template)
 
 
 def _fault(message: str) -> str:
@@ -383,24 +400,27 @@ def render(
     where: str,
     moments: Mapping[str, object] | None = None,
     missing_state_is_false: bool = False,
+    is_lenient: bool = False,
     stand_in: Callable[[Any], str] | None = None,
 ) -> str:
     """The text of a template. `where` names the template's place in messages.
 
-    With `missing_state_is_false` (for conditions) a state key that was never set
-    renders to nothing instead of failing. `stand_in` gives what is printed in the place of each
-    value.
+    `is_lenient`: what is not there prints nothing. With `missing_state_is_false` (for conditions)
+    a state key that was never set renders to nothing instead of failing. `stand_in` gives what is
+    printed in the place of each value.
 
     Raises:
         ContextError: the template is wrong, uses what is not there, or grows too long.
     """
-    readable = _State(state, outputs, is_lenient=missing_state_is_false)
+    readable = _State(state, outputs, is_lenient=missing_state_is_false or is_lenient)
     values = {"input": input, "state": readable, "outputs": outputs, **(moments or {})}
     pieces: list[str] = []
     length = 0
     start_counting()
     try:
-        compiled = _with_stand_ins(template, stand_in) if stand_in else _compile(template)
+        compiled = _compile(template, is_lenient=is_lenient)
+        if stand_in is not None:
+            compiled = _with_stand_ins(template, stand_in, is_lenient=is_lenient)
         for piece in compiled.generate(values):
             length += len(piece)
             if length > LONGEST:
@@ -423,6 +443,8 @@ def holds(
     state: Mapping[str, Any],
     outputs: Mapping[str, Any],
     where: str,
+    moments: Mapping[str, object] | None = None,
+    is_lenient: bool = False,
 ) -> bool:
     """Whether a condition renders to anything but nothing, false, 0, no or none."""
     return is_true(
@@ -432,7 +454,9 @@ def holds(
             state=state,
             outputs=outputs,
             where=where,
+            moments=moments,
             missing_state_is_false=True,
+            is_lenient=is_lenient,
         )
     )
 

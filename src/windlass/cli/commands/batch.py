@@ -5,13 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 from windlass.cli.command import command
-from windlass.cli.options import Auto, CascadeFile, InputsFile, RowOptions
+from windlass.cli.options import Auto, CascadeFile, InputsFile, Lenient, RowOptions
 from windlass.cli.output import out, printed_as_json
 
 
 @command(has_verbose=True)
 def batch(
-    cascade: CascadeFile, inputs: InputsFile, *, auto: Auto = False, shared: RowOptions
+    cascade: CascadeFile,
+    inputs: InputsFile,
+    *,
+    auto: Auto = False,
+    lenient: Lenient = False,
+    shared: RowOptions,
 ) -> None:
     """Run a cascade on many inputs side by side, and go on where it ended."""
     from windlass.api import functions
@@ -19,7 +24,7 @@ def batch(
     from windlass.cli.many_runs import WrittenCommand, describe_unfinished, print_troubles, run_rows
     from windlass.cli.untrusted import read_trusted_settings
 
-    options = {**shared.for_library(), "auto": auto}
+    options = {**shared.for_library(), "auto": auto, "lenient": lenient}
     settings = read_trusted_settings(shared.settings.flags(), trusted=shared.trust)
     line = WrittenCommand(["batch", str(cascade), str(inputs)], options)
     result = run_rows(partial(functions.batch, cascade, inputs, **options), settings, line)

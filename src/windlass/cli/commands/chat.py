@@ -12,6 +12,7 @@ from windlass.cli.options import (
     ApprovalOptions,
     Budget,
     Input,
+    Lenient,
     MaxTokens,
     SettingOptions,
     Trust,
@@ -31,6 +32,7 @@ def chat(
     max_tokens: MaxTokens = None,
     setting: SettingOptions,
     approvals: ApprovalOptions,
+    lenient: Lenient = False,
     trust: Trust = False,
 ) -> None:
     """Talk with a model, or go on with a session: one line, one reply.
@@ -61,6 +63,7 @@ def chat(
         **flags,
         "allowances": [Allowance("the chat", budget=budget, max_tokens=max_tokens)],
         "approve": approvals.by_tool(),
+        "lenient": lenient,
         "trust": trust,
     }
     retry_with_trust(

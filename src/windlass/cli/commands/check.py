@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from windlass.cli.command import command
-from windlass.cli.options import Lenient, Trust
+from windlass.cli.options import Lenient, Through, Trust
 
 
 @command()
@@ -22,9 +22,12 @@ def check(
     ] = False,
     strict: Annotated[bool, Option("--strict", help="Treat warnings as mistakes.")] = False,
     lenient: Lenient = False,
+    through: Through = None,
     trust: Trust = False,
 ) -> None:
     """Find every mistake in a cascade or task, with file and line."""
+    from windlass.api.loading import ReadingOptions
     from windlass.cli.checking import check_file
 
-    check_file(file, strict=strict, trust=trust, explain=explain_defaults, lenient=lenient)
+    how = ReadingOptions(trust=trust, lenient=lenient)
+    check_file(file, how, strict=strict, explain=explain_defaults, through=through)

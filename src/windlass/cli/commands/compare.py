@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from windlass.cli.command import command
-from windlass.cli.options import CascadeFile, InputsFile, RowOptions
+from windlass.cli.options import CascadeFile, InputsFile, Lenient, RowOptions
 from windlass.cli.output import printed_as_json
 
 
@@ -35,6 +35,7 @@ def compare(
     margin: Annotated[
         float, Option(help="The smallest difference of rates or scores that matters.")
     ] = 0.05,
+    lenient: Lenient = False,
     shared: RowOptions,
 ) -> None:
     """Compare policies on the same inputs: do answers get worse, and what is saved?"""
@@ -45,7 +46,13 @@ def compare(
     from windlass.cli.untrusted import read_trusted_settings
 
     named = policies or []
-    options = {**shared.for_library(), "judge": judge, "repeat": repeat, "margin": margin}
+    options = {
+        **shared.for_library(),
+        "judge": judge,
+        "repeat": repeat,
+        "margin": margin,
+        "lenient": lenient,
+    }
     settings = read_trusted_settings(shared.settings.flags(), trusted=shared.trust)
     words = [word for name in named for word in ("--policy", name)]
     line = WrittenCommand(["compare", str(cascade), str(inputs), *words], options)

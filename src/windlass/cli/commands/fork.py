@@ -8,7 +8,7 @@ from typing import Annotated
 from typer import Option
 
 from windlass.cli.command import command
-from windlass.cli.options import PriceAs, RunOptions, Session
+from windlass.cli.options import Lenient, PriceAs, RunOptions, Session
 
 
 @command(has_verbose=True)
@@ -25,6 +25,7 @@ def fork(
     ] = None,
     message: Annotated[str, Option(help="One more message of the user before that call.")] = "",
     price_as: PriceAs = None,
+    lenient: Lenient = False,
     shared: RunOptions,
 ) -> None:
     """Run a session again from one of its calls on, as a new session."""
@@ -42,6 +43,7 @@ def fork(
         changes=read_changes(changes or ()),
         message=message,
         session_id=shared.session_name,
+        lenient=lenient,
         **shared.for_library(),
     )
     again = resume_command("run", None)

@@ -30,6 +30,7 @@ from windlass.history.decisions import DecisionUnread, LayoutLeftOut, PersonDeci
 from windlass.messages import user
 from windlass.safety.foreign import parse_json
 from windlass.text.prompts import decision_text
+from windlass.text.templates import holds
 
 _BLOCK: Final = re.compile(r"<decision>(.*?)(?:</decision>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCE: Final = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
@@ -172,11 +173,27 @@ async def _ask_after(
     run: CascadeRun, phase: Phase, after: HumanInput, phase_run: PhaseRun, output: str
 ) -> list[StateChange]:
     """Ask a person about the phase that ended."""
+    where = f"phase {phase.name!r}, human_input.condition"
+    values, seen = run.template_values(), {"output": output}
+    if after.asks_if is not None and not holds(after.asks_if, **values, where=where, moments=seen):
+        return []
     wording = after.question or f"What is there to say to the output of {phase.name!r}?"
-    options, seconds = tuple(after.options), after.timeout_seconds
-    question = Question(phase.name, wording, options, context=output, timeout_s=seconds)
+    choices = after.choices
+    value_of = {each.label: each.value or each.label for each in choices}
+    told = [f"{each.label}: {each.description}" for each in choices if each.description]
+    context, seconds = "\n".join((output, *told)), after.timeout_seconds
+    ids = tuple(value_of.values())
+    question = Question(
+        phase.name, wording, tuple(value_of), context=context, ids=ids, timeout_s=seconds
+    )
     answer = await ask_person(run, question, "human_input", phase_run.now.turn)
-    return [] if answer is None else _say(run, phase_run, question, answer, answer)
+    if answer is None and after.on_timeout == "abort":
+        raise PhaseFailed(f"phase {phase.name!r}: nobody answered in time ({wording})")
+    if answer is None and after.on_timeout == "default":
+        answer = after.default_value
+    if answer is None:
+        return []
+    return _say(run, phase_run, question, answer, value_of.get(answer, answer))
 
 
 def _say(

@@ -67,7 +67,7 @@ def gather(
     """
     record = run.record
     before: tuple[Entry, ...] = ()
-    if rule.mode == "selective" and rule.include_input:
+    if rule.mode == "selective" and rule.include_input and run.input:
         metadata = FromSource("input", "input").as_json()
         message = Message("user", (Text(input_text(run.input)),))
         item = record.add(

@@ -39,10 +39,11 @@ def describe_run(run: CascadeRun, definition: Mapping[str, Any]) -> dict[str, An
 
 def describe_setup(run: CascadeRun, definition: Any, rules: Sequence[Rule]) -> dict[str, Any]:
     """The root and the model of a run, and what its steps depend on."""
-    flag = run.settings.layers["flags"].get("model")
+    flag, through = run.settings.layers["flags"].get("model"), run.settings.models.through
     return {
+        **({"through": through} if through else {}),
         "root": str(run.settings.root.resolve()),
-        "model": flag.value if flag else None,
+        "model": run.settings.routed(flag.value) if flag else None,
         "depends_on": _depends_on(run, definition, rules),
     }
 
