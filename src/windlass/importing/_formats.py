@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from windlass.importing import claude_code
+from windlass.importing import claude_code, cline, gemini_cli, opencode
 from windlass.importing.base import CODEX_HEADER, MALFORMED, Answers, text_of
 from windlass.importing.exchanges import exchange_of, form_of_request
 from windlass.importing.json_files import RecordedFile
@@ -28,6 +29,8 @@ class FileFormat:
     """The module of this room whose `read` gives the recordings of a file."""
     recognises: Callable[[Records], bool]
     """Whether these are the first records of such a file."""
+    beside: Callable[[RecordedFile], list[Path]] = lambda file: []  # noqa: ARG005
+    """The files of its side chains, which are read with a file."""
     scan: Callable[[RecordedFile, Answers], None] = lambda file, answers: None  # noqa: ARG005
     """Notes the answers of a file before it is read, if one may stand in several records."""
 
@@ -80,6 +83,14 @@ def _is_request_log(records: Records) -> bool:
     )
 
 
+def _is_codex_exec(records: Records) -> bool:
+    return any(text_of(one, "type") in ("thread.started", "turn.started") for one in records)
+
+
+def _is_gemini_cli(records: Records) -> bool:
+    return any(one.keys() >= {"sessionId", "projectHash"} for one in records)
+
+
 def _is_chat_list(records: Records) -> bool:
     return any(
         isinstance(listed := one.get("messages"), list)
@@ -95,8 +106,16 @@ FORMATS: Final[Mapping[str, FileFormat]] = {
     one.name: one
     for one in (
         BODIES,
-        FileFormat("claude-code", "claude_code", claude_code.recognises, claude_code.scan),
+        FileFormat(
+            *("claude-code", "claude_code", claude_code.recognises),
+            beside=claude_code.side_chains,
+            scan=claude_code.scan,
+        ),
         FileFormat("codex", "codex", _is_codex),
+        FileFormat("codex-exec", "codex_exec", _is_codex_exec),
+        FileFormat("gemini-cli", "gemini_cli", _is_gemini_cli, gemini_cli.beside),
+        FileFormat("opencode", "opencode", opencode.recognises),
+        FileFormat("cline", "cline", cline.recognises),
         FileFormat("mini-swe-agent", "mini_swe_agent", _is_mini_swe_agent),
         FileFormat("swe-agent", "swe_agent", _is_swe_agent),
         FileFormat("otel", "otel", _is_otel),

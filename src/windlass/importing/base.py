@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
 from typing import Any, Final, cast
 
 from windlass.errors import SequenceError
 from windlass.importing.json_files import MemoryLimit, RecordedFile
-from windlass.importing.recording import Grade, RecordedCall, Recording, RecordingFormat
+from windlass.importing.recording import Grade, Kind, RecordedCall, Recording, RecordingFormat
 from windlass.messages import Message, ToolSpec
 from windlass.wire.base import Usage
+from windlass.wire.calls import count
 from windlass.wire.forms import LIST_MODULES, FormName, ListForm
 from windlass.wire.openai import from_openai
 from windlass.wire.openai_responses import joined
-from windlass.wire.usage import read_usage
+from windlass.wire.usage import possible, read_usage
 
 MALFORMED: Final = (
     *(AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError),
@@ -52,6 +53,8 @@ class Answers:
 
     _answers: dict[str, _Answer] = field(default_factory=dict[str, _Answer])
     _requests: dict[str, str] = field(default_factory=dict[str, str])
+    _sessions: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """The answers of each session, by their names, and their models."""
 
     def _key(self, ident: str, request: str) -> str:
         """The key of an answer, whether or not a record names its request, too."""
@@ -72,6 +75,17 @@ class Answers:
         elif usage and (answer.usage is None or usage.tokens_out > answer.usage.tokens_out):
             answer.usage = usage
 
+    def note_session(self, session: str, ident: str, model: str) -> None:
+        """Note of which session an answer is."""
+        self._sessions.setdefault(session, {})[ident] = model
+
+    def of_session(self, session: str) -> Iterator[tuple[str, str, Usage]]:
+        """The name, model and usage of each answer of a session, whatever file has it."""
+        for ident, model in self._sessions.get(session, {}).items():
+            answer = self._answers.get(self._key(ident, ""))
+            if answer is not None and answer.usage is not None:
+                yield ident, model, answer.usage
+
     def claim(self, ident: str, request: str = "") -> _Answer | None:
         """The answer, for the first caller; None for later ones: it is counted already."""
         answer = self._answers.setdefault(self._key(ident, request), _Answer(None))
@@ -81,33 +95,87 @@ class Answers:
         return answer
 
 
-def trajectory(
-    file: RecordedFile,
-    name: str,
-    form: RecordingFormat,
-    model: str,
-    messages: Sequence[Message],
-    *,
-    calls: Sequence[RecordedCall],
-    grade: Grade = "C",
-) -> Recording:
-    """A run of an agent that wrote commands, either as calls of tools or in its text.
+class Transcript:
+    """A conversation that is read message by message, with the calls that its answers were."""
 
-    In the second case results are words of the user, and it is known that there were no tools. In
-    the first the definitions of tools are not recorded.
-    """
-    has_calls = any(message.tool_calls for message in messages)
+    def __init__(
+        self, file: RecordedFile, answers: Answers, form: FormName, recorded: RecordingFormat
+    ) -> None:
+        self._file = file
+        self._answers = answers
+        self._recorded: RecordingFormat = recorded
+        self._listed = ListOfForm(form, file.skipped, MemoryLimit(file.path))
+        self.calls: list[RecordedCall] = []
+
+    @property
+    def messages(self) -> list[Message]:
+        """What was read so far."""
+        return self._listed.messages
+
+    def add(self, item: object, call: RecordedCall | None = None) -> None:
+        """Read the next message; `call` made it, wherever that says it stands.
+
+        An answer of which nothing can be read was paid for: a word stands in its place.
+        """
+        before, _ = self._listed.last
+        self._listed.close()  # two answers in a row are two calls
+        self._listed.add(item)
+        if call is None:
+            return
+        if call.id and self._answers.claim(call.id) is None:
+            self._file.skipped[COUNTED] += 1
+            return
+        if self._listed.last[0] == before:
+            self._listed.add({"role": "assistant", "content": UNRECORDED, "parts": [_NO_WORDS]})
+        self.calls.append(replace(call, at=self._listed.last[0] - 1))
+
+    def recordings(
+        self,
+        name: str,
+        *,
+        grade: Grade = "C",
+        kind: Kind = "session",
+        parent: str | None = None,
+        project: str = "",
+        writes_commands: bool = False,
+    ) -> Iterator[Recording]:
+        """The recording, unless no call was made in it.
+
+        An agent that `writes_commands` calls tools, or has its commands in its text. In the second
+        case results are words of the user, and it is known that there were no tools.
+        """
+        if not self.calls:
+            return
+        messages = tuple(self.messages)
+        as_words = writes_commands and not any(message.role == "tool" for message in messages)
+        is_known = writes_commands and not any(message.tool_calls for message in messages)
+        yield Recording(
+            name,
+            self._recorded,
+            grade if is_known else "C",
+            self.calls[0].model,
+            messages,
+            tuple(self.calls),
+            tools=() if is_known else None,
+            kind=kind,
+            parent=parent,
+            skipped=self._file.take_skipped(),
+            source=str(self._file.path),
+            project=project,
+            results_as_words=as_words,
+        )
+
+
+UNRECORDED: Final = "[not recorded]"
+"""What stands in the place of words that a program did not record."""
+_NO_WORDS: Final = {"text": UNRECORDED}
+
+
+def unseen(recorded: RecordingFormat, call: RecordedCall, of: str, source: str) -> Recording:
+    """Calls that a file bills without telling what they said: one call, of the session `of`."""
+    name = f"{of}/{call.id}"
     return Recording(
-        name,
-        form,
-        grade,
-        model,
-        tuple(messages),
-        tuple(calls),
-        tools=None if has_calls else (),
-        skipped=file.take_skipped(),
-        source=str(file.path),
-        results_as_words=not any(message.role == "tool" for message in messages),
+        name, recorded, "C", call.model, (), (call,), kind="side chain", parent=of, source=source
     )
 
 
@@ -203,9 +271,14 @@ def read_tools(definitions: object) -> tuple[ToolSpec, ...]:
         more = one.get("functionDeclarations")
         for definition in [one.get("function", one), *(more if isinstance(more, list) else ())]:
             if isinstance(definition, Mapping) and isinstance(name := definition.get("name"), str):
-                schema = object_of(definition.get("parameters") or definition.get("input_schema"))
-                tools.append(ToolSpec(name, str(definition.get("description") or ""), schema))
+                schema = next((definition[key] for key in _SCHEMAS if definition.get(key)), None)
+                tools.append(
+                    ToolSpec(name, str(definition.get("description") or ""), object_of(schema))
+                )
     return tuple(tools)
+
+
+_SCHEMAS: Final = ("parameters", "input_schema", "inputSchema")
 
 
 # ---- fields -------------------------------------------------------------------------
@@ -222,6 +295,24 @@ def usage_of(value: object) -> Usage | None:
         return read_usage(value)
     except ValueError:
         return None
+
+
+def usage_of_counts(
+    sent: object, out: object, read: object, written: object, *, is_all: bool = True
+) -> Usage | None:
+    """A usage of four counts, as a file has them; None where none of them is a number above 0.
+
+    `is_all`: what was read from a cache and written to it is among what was `sent`.
+    """
+    told = {"sent": sent, "out": out, "read": read, "written": written}
+    try:
+        counts = {key: count(told, key) for key in told}
+    except ValueError:
+        return None
+    if not any(counts.values()):
+        return None
+    all_ = counts["sent"] + (0 if is_all else counts["read"] + counts["written"])
+    return possible(Usage(all_, counts["out"], counts["read"], counts["written"]))
 
 
 def time_of(value: object) -> float | None:

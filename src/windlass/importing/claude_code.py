@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from windlass.importing import claude_sums
 from windlass.importing.base import (
     COUNTED,
     MALFORMED,
@@ -38,6 +40,9 @@ SIDE_CHAINS: Final = "subagents"
 
 Record: TypeAlias = Mapping[str, Any]
 
+_COMPACTING: Final = "agent-acompact-*.jsonl"
+"""The files of side chains that wrote the summary of a session."""
+_UNTOLD: Final = "calls that wrote a summary, of which transcripts without sums say nothing"
 _LOCAL: Final = "<synthetic>"
 """The model that the client names for words of its own."""
 _UNSENT: Final[Mapping[str, str]] = {
@@ -52,8 +57,6 @@ _UNSENT: Final[Mapping[str, str]] = {
     "permission-mode": "notes of settings",
     "mode": "notes of settings",
     "stream_event": "pieces of answers, which stand whole beside them",
-    "result": "sums at the end of a run",
-    "cost-state": "sums of costs",
     **dict.fromkeys(
         (
             *("file-history-delta", "relocated", "continued-in", "fork-context-ref", "frame-link"),
@@ -77,9 +80,17 @@ def recognises(records: Sequence[Record]) -> bool:
             and one["message"].get("role") in ("user", "assistant")
         )
         or (one.get("type") == "system" and "claude_code_version" in (one.get("message") or one))
-        or (text_of(one, "type") in _UNSENT and ("sessionId" in one or "messageId" in one))
+        or (
+            text_of(one, "type") in (*_UNSENT, *claude_sums.TYPES)
+            and ("sessionId" in one or "messageId" in one)
+        )
         for one in records
     )
+
+
+def side_chains(file: RecordedFile) -> list[Path]:
+    """The files of a session's side chains."""
+    return sorted((file.path.with_suffix("") / SIDE_CHAINS).glob("*.jsonl"))
 
 
 def scan(file: RecordedFile, answers: Answers) -> None:
@@ -95,6 +106,8 @@ def scan(file: RecordedFile, answers: Answers) -> None:
                 and message.get("model") != _LOCAL
             ):
                 answers.note(ident, text_of(inner, "requestId"), usage_of(message.get("usage")))
+                session = text_of(record, "sessionId", "session_id")
+                answers.note_session(session, ident, text_of(message, "model"))
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -180,7 +193,8 @@ class _Tree:
         self._records = 0
         self._session = ""
         self._project = ""
-        self._compacted: set[str] = set()
+        self._sums = claude_sums.ClosingSums()
+        self._compactions = 0
 
     # ---- in -------------------------------------------------------------------------
 
@@ -209,6 +223,9 @@ class _Tree:
                 node = parser(self, record)
             except MALFORMED:
                 self._skipped[f"records of type {kind!r} that are malformed"] += 1
+        elif kind in claude_sums.TYPES:
+            if not self._sums.take(record):
+                self._skipped["sums at the end of a run"] += 1
         elif kind in _UNSENT:
             self._skipped[_UNSENT[kind]] += 1
         else:
@@ -353,6 +370,7 @@ class _Tree:
         kind = text_of(note, "subtype") or "without a subtype"
         if kind == "compact_boundary":
             self._tails.pop("", None)
+            self._compactions += 1
         self._skipped[f"notes of the client ({kind})"] += 1
         return None
 
@@ -446,7 +464,11 @@ class _Tree:
             main = main or own
         if elsewhere and not has_main:
             self._skipped[COUNTED] += elsewhere
-        yield from recordings
+        has_summaries = any(one.match(_COMPACTING) for one in side_chains(self._file))
+        if self._compactions and not self._sums and not has_summaries:
+            self._skipped[_UNTOLD] += self._compactions
+        begun = {node.answer for node in self._nodes if node.answer and not node.stopped}
+        yield from self._sums.complete(recordings, answers, self._session, begun)
 
     def _path(self, end: int) -> list[int]:
         path: list[int] = []

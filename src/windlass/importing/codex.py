@@ -21,7 +21,7 @@ from windlass.importing.base import (
     model_of,
     text_of,
     time_of,
-    usage_of,
+    usage_of_counts,
 )
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
@@ -75,20 +75,16 @@ def _is_lost(part: object) -> bool:
     return isinstance(address, str) and not address.startswith(("data:", "http:", "https:"))
 
 
-def _usage_of(counts: object) -> Usage | None:
+def usage_of_codex(counts: object) -> Usage | None:
     """A usage in Codex's words; like OpenAI's, its input includes what was cached."""
-    if not isinstance(counts, Mapping):
+    if not isinstance(counts, Mapping) or "input_tokens" not in counts:
         return None
-    return usage_of(
-        {
-            "prompt_tokens": counts.get("input_tokens"),
-            "completion_tokens": counts.get("output_tokens"),
-            "prompt_tokens_details": {
-                "cached_tokens": counts.get("cached_input_tokens"),
-                "cache_write_tokens": counts.get("cache_write_input_tokens"),
-            },
-        }
-    )
+    return usage_of_counts(*(counts.get(key) for key in _COUNTS))
+
+
+_COUNTS: Final = (
+    *("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens"),
+)
 
 
 class _Rollout:
@@ -161,7 +157,7 @@ class _Rollout:
 
     def take_usage(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
         """What an answer used."""
-        self._count(text_of(payload, "response_id"), _usage_of(payload.get("usage")), at)
+        self._count(text_of(payload, "response_id"), usage_of_codex(payload.get("usage")), at)
         yield from ()
 
     def take_event(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
@@ -170,7 +166,7 @@ class _Rollout:
         if kind == "token_count" and isinstance(info, Mapping):
             total = info.get("total_token_usage")
             if self._open is not None and total != self._total:
-                self._count("", _usage_of(info.get("last_token_usage")), at)
+                self._count("", usage_of_codex(info.get("last_token_usage")), at)
             self._total = total
         self._file.skipped["events of the screen"] += 1
         yield from ()

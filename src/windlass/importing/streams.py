@@ -7,9 +7,9 @@ from pathlib import Path
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.importing._formats import BODIES, FORMATS, FileFormat, recognise
+from windlass.importing._unread import unread
 from windlass.importing.base import Answers
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
-from windlass.importing.claude_code import SIDE_CHAINS
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 
@@ -23,7 +23,7 @@ def recordings(
     several records or files is counted once.
 
     Args:
-        path: A file, with the side chains that Claude Code keeps beside it, or a folder.
+        path: A file, with the side chains that its program keeps beside it, or a folder.
         form: The name of the format; default: it is recognised by content.
         on_skip: Gets a sentence for each file of a folder that is not read.
 
@@ -36,9 +36,8 @@ def recordings(
     if not place.is_dir():
         if not place.exists():
             raise UsageError(f"there is no file or folder {str(path)!r}")
-        # The side chains of a session are in a folder with the name of its file.
-        beside = place.with_suffix("") / SIDE_CHAINS
-        more = sorted(beside.glob("*.jsonl"), key=str) if beside.is_dir() else []
+        file = _open(place)
+        more = _format_of(file, form).beside(file)
         yield from _read(place, [place, *more], form, on_skip)
         return
     everything = [place, *place.rglob("*")]
@@ -48,8 +47,8 @@ def recordings(
         for one in everything
         if one.is_file() and not one.name.startswith(".") and one.parent not in bodies
     )
-    # Sorted as text, a session comes before the folder of its side chains.
-    paths = sorted((*bodies, *files), key=str)
+    # Its side chains are in a folder below that of a session, which comes first.
+    paths = sorted((*bodies, *files), key=lambda one: (len(one.parts), str(one)))
     readable: list[Path] = []
     for one in paths:
         try:
@@ -65,7 +64,12 @@ def recordings(
 
 
 def _open(path: Path) -> RecordedFile:
-    return BodyFolder(path) if path.is_dir() else RecordedFile(path)
+    if path.is_dir():
+        return BodyFolder(path)
+    try:
+        return RecordedFile(path)
+    except UsageError as error:
+        raise UsageError(unread(path) or str(error)) from error
 
 
 def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
@@ -75,6 +79,8 @@ def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
     known = recognise(file.head) if form is None else FORMATS[form]
     if known is not None:
         return known
+    if named := unread(file.path, file.head):
+        raise UsageError(named)
     keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
     raise UsageError(
         f"{str(file.path)!r} is not a recording of a known format: its first object has {keys};"

@@ -1,0 +1,157 @@
+"""Sessions of opencode, as `opencode export` writes them: one JSON text with all messages.
+
+An answer of older versions holds several steps; each is a call. Where a session was compacted, what
+follows the summary is a recording of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    Transcript,
+    dollars_of,
+    model_of,
+    object_of,
+    text_of,
+    time_of,
+    usage_of_counts,
+)
+from windlass.importing.json_files import RecordedFile
+from windlass.importing.recording import RecordedCall, Recording
+from windlass.messages import canonical_json
+from windlass.wire.base import Usage
+
+_ASKED: Final = "What did we do so far?"
+"""What opencode sends in front of a summary."""
+
+
+def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether this is an exported session."""
+    messages = records[0].get("messages")
+    return isinstance(messages, list) and all(
+        isinstance(object_of(one).get("info"), Mapping) and "parts" in one for one in messages
+    )
+
+
+def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
+    """The session, and another recording after each compaction."""
+    for session in file.records():
+        info = object_of(session.get("info"))
+        name = own = text_of(info, "id") or file.path.stem
+        parent, number = text_of(info, "parentID"), 1
+        transcript = Transcript(file, answers, "openai", "opencode")
+        for message in session["messages"]:
+            try:
+                told, parts = message["info"], [object_of(one) for one in message["parts"]]
+                if told.get("role") == "assistant":
+                    _take_answer(transcript, told, parts)
+                elif content := _content(parts):
+                    transcript.add({"role": "user", "content": content})
+            except MALFORMED:
+                file.skipped["messages that are malformed"] += 1
+                continue
+            if told.get("summary") is True and told.get("role") == "assistant":
+                yield from _recordings(transcript, name, own, parent, info)
+                number += 1
+                name = f"{own}/{number}"
+                transcript = Transcript(file, answers, "openai", "opencode")
+                transcript.add({"role": "user", "content": _ASKED})
+                transcript.add({"role": "assistant", "content": _content(parts)})
+        yield from _recordings(transcript, name, own, parent, info)
+
+
+def _recordings(
+    transcript: Transcript, name: str, own: str, parent: str, info: Mapping[str, Any]
+) -> Iterator[Recording]:
+    yield from transcript.recordings(
+        name,
+        kind="after compaction" if name != own else "side chain" if parent else "session",
+        parent=own if name != own else parent or None,
+        project=text_of(info, "directory"),
+    )
+
+
+def _take_answer(
+    transcript: Transcript, info: Mapping[str, Any], parts: list[Mapping[str, Any]]
+) -> None:
+    """Each step of an answer, and the results of its calls."""
+    model = model_of(info.get("modelID"), text_of(info, "providerID") or "opencode")
+    ident, when = text_of(info, "id"), time_of(object_of(info.get("time")).get("created"))
+    step: list[Mapping[str, Any]] = []
+    steps = 0
+    for part in [*parts, {}]:
+        is_end = part.get("type") == "step-finish"
+        if not is_end and part:
+            step.append(part)
+            continue
+        told = part if is_end else info
+        usage = _usage_of(told.get("tokens"))
+        if is_end or (usage and not steps) or any("tool" in one or "text" in one for one in step):
+            cost = dollars_of(told.get("cost"))
+            known = is_end or not steps  # what the sum of the answer says, its steps have said
+            call = RecordedCall(
+                0,
+                model,
+                usage if known else None,
+                cost if known else None,
+                when,
+                f"{ident}/{steps}" if ident and steps else ident,
+            )
+            steps += 1
+            _take_step(transcript, step, call)
+        step = []
+
+
+def _take_step(transcript: Transcript, step: list[Mapping[str, Any]], call: RecordedCall) -> None:
+    tools = [(one, object_of(one.get("state"))) for one in step if one.get("type") == "tool"]
+    calls = [
+        {
+            "id": text_of(one, "callID"),
+            "type": "function",
+            "function": {
+                "name": text_of(one, "tool"),
+                "arguments": canonical_json(object_of(state.get("input"))),
+            },
+        }
+        for one, state in tools
+    ]
+    answer = {"role": "assistant", "content": _content(step)}
+    transcript.add({**answer, "tool_calls": calls} if calls else answer, call)
+    for one, state in tools:
+        result = {"role": "tool", "tool_call_id": text_of(one, "callID")}
+        if state.get("status") == "completed":
+            transcript.add({**result, "content": text_of(state, "output")})
+        else:
+            error = text_of(state, "error") or "[Tool execution was interrupted]"
+            transcript.add({**result, "content": error, "is_error": True})
+
+
+def _content(parts: list[Mapping[str, Any]]) -> Any:
+    """The texts and pictures of a message; what only people see is left out."""
+    content: list[dict[str, Any]] = []
+    for part in parts:
+        if part.get("type") == "text" and part.get("text") and not part.get("ignored"):
+            content.append({"type": "text", "text": part["text"]})
+        elif part.get("type") == "compaction":
+            content.append({"type": "text", "text": _ASKED})
+        elif part.get("type") == "file" and text_of(part, "mime").startswith("image/"):
+            content.append({"type": "image_url", "image_url": {"url": text_of(part, "url")}})
+    if len(content) == 1 and content[0]["type"] == "text":
+        return content[0]["text"]
+    return content or ""
+
+
+def _usage_of(told: Any) -> Usage | None:
+    """A usage in opencode's words; its kinds of tokens have nothing in common."""
+    tokens = object_of(told)
+    cache = object_of(tokens.get("cache"))
+    thought, out = tokens.get("reasoning"), tokens.get("output")
+    if isinstance(thought, int) and isinstance(out, int):
+        out += thought
+    return usage_of_counts(
+        tokens.get("input"), out, cache.get("read"), cache.get("write"), is_all=False
+    )

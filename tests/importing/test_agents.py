@@ -1,0 +1,362 @@
+"""Files of other agents, made small after what the programs write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import windlass
+from tests.importing.making import write_lines
+from windlass.importing.recording import Recording
+from windlass.importing.streams import recordings
+from windlass.wire.base import Usage
+
+
+def write(path: Path, value: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value), encoding="utf-8")
+    return path
+
+
+def said(recording: Recording) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in recording.messages]
+
+
+def stored_costs(path: Path, store: Path) -> tuple[float | None, ...]:
+    """What the sessions of a file or folder cost, by the store."""
+    return tuple(one.cost for one in windlass.import_sessions(path, store=store).sessions)
+
+
+# ---- Gemini CLI -----------------------------------------------------------------------------
+
+HEADER = {"sessionId": "g-1", "projectHash": "ab12", "startTime": "2026-10-02T09:00:00.000Z"}
+
+
+def gemini_user(ident: str, words: Any) -> dict[str, Any]:
+    return {"id": ident, "timestamp": "2026-10-02T09:00:00Z", "type": "user", "content": words}
+
+
+def gemini(ident: str, words: str, *calls: str, **tokens: int) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        **gemini_user(ident, words),
+        "type": "gemini",
+        "model": "gemini-2.5-pro",
+        "thoughts": [{"subject": "Plan", "description": "list"}],
+        "tokens": {"input": 0, "output": 0, "cached": 0, "thoughts": 0, "tool": 0} | tokens,
+    }
+    if calls:
+        answer["toolCalls"] = [
+            {
+                **{"id": one, "name": "ls", "args": {"path": "."}, "status": "success"},
+                "result": [
+                    {"functionResponse": {"id": one, "name": "ls", "response": {"output": "b1"}}}
+                ],
+            }
+            for one in calls
+        ]
+    return answer
+
+
+class TestGeminiCLI:
+    ANSWERS = (
+        gemini("m2", "I look.", "ls-1", input=9_000, output=40, cached=3_000, thoughts=200),
+        gemini("m3", "One berth.", input=9_500, output=10, cached=9_000, tool=100),
+    )
+
+    def test_a_session_of_either_kind(self, tmp_path: Path) -> None:
+        messages = [gemini_user("m1", [{"text": "list"}]), *self.ANSWERS]
+        old = write(tmp_path / "old" / "session-a.json", {**HEADER, "messages": messages})
+        grown = {**self.ANSWERS[0], "toolCalls": []}  # written again when its calls have ended
+        new = write_lines(
+            tmp_path / "new" / "session-a.jsonl",
+            [HEADER, messages[0], grown, *self.ANSWERS, {"$set": {"summary": "berths"}}],
+        )
+        for path in (old, new):
+            (one,) = recordings(path)
+            assert (one.format, one.grade, one.name) == ("gemini-cli", "C", "g-1")
+            assert [message.role for message in one.messages] == [
+                *("user", "assistant", "tool", "assistant")
+            ]
+            assert one.messages[2].tool_call_id == one.messages[1].tool_calls[0].id
+            assert "b1" in one.messages[2].text
+            assert [call.at for call in one.calls] == [1, 3]
+            assert [call.usage for call in one.calls] == [
+                *(Usage(9_000, 240, 3_000), Usage(9_600, 10, 9_000))
+            ]
+        # 1.25, 0.125 and 10 dollars a million
+        first = 6_000 * 1.25e-6 + 3_000 * 0.125e-6 + 240 * 10e-6
+        second = 600 * 1.25e-6 + 9_000 * 0.125e-6 + 10 * 10e-6
+        assert stored_costs(new, tmp_path / "store") == (pytest.approx(first + second),)
+
+    def test_what_was_cut_or_taken_back_was_paid_for(self, tmp_path: Path) -> None:
+        first, second = self.ANSWERS
+        third = gemini("m5", "Two.", input=100, output=5)
+        fourth = gemini("m7", "Short.", input=50, output=6)
+        short = [gemini_user("s1", [{"text": "A summary."}])]
+        path = write_lines(
+            tmp_path / "session-a.jsonl",
+            [
+                *(HEADER, gemini_user("m1", "list"), first, second),
+                *({"$rewindTo": "m3"}, gemini_user("m4", "again"), third),
+                *({"$set": {"messages": short}}, gemini_user("m6", "go on"), fourth),
+            ],
+        )
+        read = list(recordings(path))
+        assert [(one.name, one.kind, one.parent) for one in read] == [
+            ("g-1", "session", None),
+            ("g-1/2", "branch", "g-1"),
+            ("g-1/3", "branch", "g-1"),
+        ]
+        assert [said(one)[-1][1] for one in read] == ["One berth.", "Two.", "Short."]
+        assert [one.usage.tokens_in for one in read] == [18_600, 100, 50]
+
+    def test_results_are_read_once(self, tmp_path: Path) -> None:
+        """The client writes them as words of the user, too, once its history was masked."""
+        masked = {"functionResponse": {"id": "ls-1", "name": "ls", "response": {"output": "-"}}}
+        messages = [gemini_user("m1", "list"), self.ANSWERS[0], gemini_user("m9", [masked])]
+        path = write(tmp_path / "session-a.json", {**HEADER, "messages": messages})
+        (one,) = recordings(path)
+        assert [message.role for message in one.messages] == ["user", "assistant", "tool"]
+
+    def test_subagents_are_of_their_session(self, tmp_path: Path) -> None:
+        first = gemini("m2", "I look.", input=10, output=1)
+        path = write_lines(
+            tmp_path / "chats" / "session-a.jsonl", [HEADER, gemini_user("m1", "list"), first]
+        )
+        sub = {**HEADER, "sessionId": "g-2", "kind": "subagent"}
+        write_lines(
+            tmp_path / "chats" / "g-1" / "g-2.jsonl",
+            [sub, gemini_user("n1", "find"), gemini("n2", "Here.", input=20, output=2)],
+        )
+        for place in (path, path.parent):
+            read = list(recordings(place))
+            assert [(one.name, one.kind, one.parent) for one in read] == [
+                ("g-1", "session", None),
+                ("g-2", "side chain", "g-1"),
+            ]
+
+
+# ---- Cline ----------------------------------------------------------------------------------
+
+
+def cline_user(*content: dict[str, Any], ts: int | None = None) -> dict[str, Any]:
+    return {"role": "user", "content": list(content), **({} if ts is None else {"ts": ts})}
+
+
+def cline_answer(words: str, *content: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    blocks = [{"type": "text", "text": words}, *content]
+    return {"role": "assistant", "content": blocks, **keys}
+
+
+TASK = {"type": "text", "text": "<task>\nlist\n</task>"}
+CLINE_CALL = {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a"}}
+CLINE_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "b1"}
+SONNET = {"modelId": "claude-sonnet-4-5", "providerId": "anthropic", "mode": "act"}
+
+
+def request(ts: int, kind: str = "api_req_started", **told: Any) -> dict[str, Any]:
+    return {"ts": ts, "type": "say", "say": kind, "text": json.dumps({"request": "…", **told})}
+
+
+class TestCline:
+    def test_messages_with_their_metrics(self, tmp_path: Path) -> None:
+        metrics = {"tokens": {"prompt": 900, "completion": 40, "cached": 100}, "cost": 0.02}
+        path = write(
+            tmp_path / "1795600000000" / "api_conversation_history.json",
+            [
+                cline_user(TASK, ts=1_795_600_000_000),
+                cline_answer(
+                    "I look", CLINE_CALL, ts=1_795_600_001_000, modelInfo=SONNET, metrics=metrics
+                ),
+                cline_user(CLINE_RESULT),
+            ],
+        )
+        (one,) = recordings(path)
+        assert (one.format, one.name) == ("cline", "1795600000000")
+        assert one.model == "anthropic/claude-sonnet-4-5"
+        assert [message.role for message in one.messages] == ["user", "assistant", "tool"]
+        (call,) = one.calls
+        assert call.usage == Usage(1_000, 40, 100)
+        assert (call.cost, call.time) == (0.02, 1_795_600_001)
+
+    def test_every_request_that_people_saw_is_in_the_bill(self, tmp_path: Path) -> None:
+        path = write(
+            tmp_path / "7" / "api_conversation_history.json",
+            [
+                cline_user(TASK, ts=1_000_000_000_000),
+                cline_answer("one", ts=1_000_000_020_000, modelInfo=SONNET),
+                cline_user({"type": "text", "text": "more"}, ts=1_000_000_030_000),
+                cline_answer("two", ts=1_000_000_040_000, modelInfo=SONNET),
+            ],
+        )
+        counts = {"tokensIn": 10, "tokensOut": 5, "cacheReads": 100, "cacheWrites": 20}
+        write(
+            path.with_name("ui_messages.json"),
+            [
+                request(1_000_000_001_000, **counts, cost=0.5, cancelReason="streaming_failed"),
+                request(1_000_000_010_000, **counts, cost=0.25),
+                request(1_000_000_030_000, **counts, cost=0.125),
+                request(1_000_000_045_000, "deleted_api_reqs", totalTokensIn=7, totalCost=1.0),
+                request(1_000_000_050_000, "subagent_usage", tokensIn=3, cost=2.0),
+                request(1_000_000_060_000),  # not answered yet
+            ],
+        )
+        main, *others = recordings(path)
+        assert [(call.at, call.cost) for call in main.calls] == [(1, 0.25), (3, 0.125)]
+        assert main.calls[0].usage == Usage(130, 5, 100, 20)
+        assert {one.parent for one in others} == {"7"}
+        assert sum(one.dollars or 0 for one in others) == 3.5
+        costs = stored_costs(path, tmp_path / "store")
+        assert sum(cost or 0 for cost in costs) == 3.875
+
+    def test_older_tasks_and_those_of_its_kin(self, tmp_path: Path) -> None:
+        """They have neither times nor models; Roo Code counts what was cached as input."""
+        path = write(
+            tmp_path / "8" / "api_conversation_history.json",
+            [cline_user(TASK), cline_answer("<read_file>"), cline_user(TASK), cline_answer("ok")],
+        )
+        told = {"tokensIn": 130, "tokensOut": 5, "cacheReads": 100, "cacheWrites": 20}
+        write(
+            path.with_name("ui_messages.json"),
+            [request(1, **told, apiProtocol="anthropic", cost=0.1), request(2, **told)],
+        )
+        (one,) = recordings(path)
+        assert [call.usage for call in one.calls] == [
+            *(Usage(130, 5, 100, 20), Usage(250, 5, 100, 20))
+        ]
+        assert one.results_as_words
+        assert one.tools == ()
+
+    def test_the_messages_of_version_4(self, tmp_path: Path) -> None:
+        counts = {"inputTokens": 121, "outputTokens": 8, "cacheReadTokens": 100}
+        metrics = {**counts, "cacheWriteTokens": 20, "cost": 0.13}
+        info = {"id": "claude-sonnet-4-5", "provider": "anthropic", "family": "claude"}
+        messages = [
+            cline_user(TASK),
+            cline_answer("I look", CLINE_CALL, id="a1", modelInfo=info),
+            cline_user(CLINE_RESULT),
+            cline_answer("Done.", id="a2", modelInfo=info, metrics=metrics),
+        ]
+        session = {"version": 1, "agent": "lead", "sessionId": "s-4", "messages": messages}
+        path = write(tmp_path / "s-4.messages.json", {**session, "system_prompt": "Be."})
+        (one,) = recordings(path)
+        assert said(one)[0] == ("system", "Be.")
+        assert [call.usage for call in one.calls] == [None, Usage(121, 8, 100, 20)]
+        assert one.calls[1].cost == 0.13
+
+
+# ---- opencode -------------------------------------------------------------------------------
+
+
+def opencode(role: str, *parts: dict[str, Any], **info: Any) -> dict[str, Any]:
+    return {"info": {"role": role, "time": {"created": 1_795_600_000_000}, **info}, "parts": parts}
+
+
+def step(cost: float, sent: int, out: int, thought: int = 0, read: int = 0) -> dict[str, Any]:
+    cache = {"read": read, "write": 0}
+    tokens = {"input": sent, "output": out, "reasoning": thought, "cache": cache}
+    return {"type": "step-finish", "reason": "stop", "cost": cost, "tokens": tokens}
+
+
+def opencode_call(ident: str, **state: Any) -> dict[str, Any]:
+    return {"type": "tool", "tool": "read", "callID": ident, "state": {"input": {}, **state}}
+
+
+def words(text: str, **keys: Any) -> dict[str, Any]:
+    return {"type": "text", "text": text, **keys}
+
+
+CLAUDE = {"providerID": "anthropic", "modelID": "claude-sonnet-4-5"}
+START = {"type": "step-start"}
+
+
+class TestOpencode:
+    def test_each_step_is_a_call(self, tmp_path: Path) -> None:
+        answer = opencode(
+            "assistant",
+            *(START, words("I look."), opencode_call("t1", status="completed", output="b1")),
+            *(opencode_call("t2", status="error", error="no"), step(0.5, 10, 5, 2, 100)),
+            *(START, words("Done."), step(0.25, 20, 6)),
+            **{"id": "msg_2", **CLAUDE, "cost": 0.75, "tokens": step(0, 20, 6)["tokens"]},
+        )
+        asked = opencode("user", words("list"), words("hidden", ignored=True))
+        info = {"id": "ses_1", "directory": "/w", "title": "t", "version": "1.0.0"}
+        path = write(tmp_path / "x.json", {"info": info, "messages": [asked, answer]})
+        (one,) = recordings(path)
+        assert (one.format, one.name, one.project) == ("opencode", "ses_1", "/w")
+        assert said(one) == [
+            *(("user", "list"), ("assistant", "I look."), ("tool", "b1"), ("tool", "no")),
+            ("assistant", "Done."),
+        ]
+        assert [message.failed for message in one.messages] == [False, False, False, True, False]
+        assert [(call.at, call.cost) for call in one.calls] == [(1, 0.5), (4, 0.25)]
+        assert [call.usage for call in one.calls] == [Usage(110, 7, 100), Usage(20, 6)]
+        assert stored_costs(path, tmp_path / "store") == (0.75,)
+
+    def test_after_a_compaction_another_recording_begins(self, tmp_path: Path) -> None:
+        tokens = step(0, 10, 5)["tokens"]
+        told = {**CLAUDE, "cost": 0.5, "tokens": tokens}
+        messages = [
+            opencode("user", words("list")),
+            opencode("assistant", words("I look."), id="m1", **told),
+            opencode("user", {"type": "compaction", "auto": True}),
+            opencode("assistant", words("A summary."), id="m2", summary=True, **told),
+            opencode("user", words("go on")),
+            opencode("assistant", words("Done."), id="m3", **told),
+        ]
+        info = {"id": "ses_1", "parentID": "ses_0"}
+        first, second = recordings(write(tmp_path / "x.json", {"info": info, "messages": messages}))
+        assert (first.kind, first.parent) == ("side chain", "ses_0")
+        assert (second.kind, second.parent) == ("after compaction", "ses_1")
+        assert [said(one)[-1][1] for one in (first, second)] == ["A summary.", "Done."]
+        assert said(second)[:2] == [
+            *(("user", "What did we do so far?"), ("assistant", "A summary.")),
+        ]
+        assert (first.dollars, second.dollars) == (1.0, 0.5)
+
+
+# ---- codex exec -----------------------------------------------------------------------------
+
+
+def item(kind: str, ident: str, event: str = "item.completed", **told: Any) -> dict[str, Any]:
+    return {"type": event, "item": {"id": ident, "type": kind, **told}}
+
+
+def turn_end(sent: int, cached: int, out: int) -> dict[str, Any]:
+    usage = {"input_tokens": sent, "cached_input_tokens": cached, "output_tokens": out}
+    return {"type": "turn.completed", "usage": usage}
+
+
+def test_events_of_codex_exec(tmp_path: Path) -> None:
+    ran = {"command": "ls", "status": "completed", "exit_code": 0, "aggregated_output": "b1"}
+    called = {"server": "docs", "tool": "find", "arguments": {"q": 1}, "status": "failed"}
+    events = [
+        {"type": "thread.started", "thread_id": "t-1"},
+        {"type": "turn.started"},
+        item("reasoning", "item_0", text="**Plan**"),
+        item("command_execution", "item_1", "item.started", command="ls", status="in_progress"),
+        item("mcp_tool_call", "item_2", "item.started", **called),
+        item("command_execution", "item_1", **ran),
+        item("mcp_tool_call", "item_2", **called, error={"message": "no"}),
+        item("agent_message", "item_3", text="One berth."),
+        turn_end(1_001, 600, 51),
+        {"type": "turn.started"},
+        item("agent_message", "item_0", text="Still one."),
+        turn_end(3_001, 1_600, 71),  # of the whole thread
+    ]
+    path = write_lines(tmp_path / "run.jsonl", events)
+    (one,) = recordings(path)
+    assert (one.format, one.name) == ("codex-exec", "t-1")
+    assert [message.role for message in one.messages] == [
+        *("user", "assistant", "tool", "tool", "assistant", "user", "assistant")
+    ]
+    assert [call.name for call in one.messages[1].tool_calls] == ["shell", "docs__find"]
+    assert said(one)[2:5] == [("tool", "b1"), ("tool", "no"), ("assistant", "One berth.")]
+    assert [message.failed for message in one.messages[2:4]] == [False, True]
+    assert one.usage == Usage(3_001, 71, 1_600)
+    assert one.calls[2].usage == Usage(2_000, 20, 1_000)
+    assert one.dollars is None
+    assert any("do not name" in reason for reason in one.skipped)
