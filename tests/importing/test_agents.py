@@ -50,7 +50,10 @@ def gemini(ident: str, words: str, *calls: str, **tokens: int) -> dict[str, Any]
     if calls:
         answer["toolCalls"] = [
             {
-                **{"id": one, "name": "ls", "args": {"path": "."}, "status": "success"},
+                "id": one,
+                "name": "ls",
+                "args": {"path": "."},
+                "status": "success",
                 "result": [
                     {"functionResponse": {"id": one, "name": "ls", "response": {"output": "b1"}}}
                 ],

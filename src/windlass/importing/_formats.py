@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from windlass.importing import claude_code, cline, gemini_cli, opencode
+from windlass.importing import claude_code, cline, codex, gemini_cli, opencode
 from windlass.importing.base import CODEX_HEADER, MALFORMED, Answers, text_of
 from windlass.importing.exchanges import exchange_of, form_of_request
 from windlass.importing.json_files import RecordedFile
@@ -111,11 +111,11 @@ FORMATS: Final[Mapping[str, FileFormat]] = {
             beside=claude_code.side_chains,
             scan=claude_code.scan,
         ),
-        FileFormat("codex", "codex", _is_codex),
+        FileFormat("codex", "codex", _is_codex, codex.beside),
         FileFormat("codex-exec", "codex_exec", _is_codex_exec),
         FileFormat("gemini-cli", "gemini_cli", _is_gemini_cli, gemini_cli.beside),
         FileFormat("opencode", "opencode", opencode.recognises),
-        FileFormat("cline", "cline", cline.recognises),
+        FileFormat("cline", "cline", cline.recognises, cline.beside),
         FileFormat("mini-swe-agent", "mini_swe_agent", _is_mini_swe_agent),
         FileFormat("swe-agent", "swe_agent", _is_swe_agent),
         FileFormat("otel", "otel", _is_otel),

@@ -100,11 +100,7 @@ def scan(file: RecordedFile, answers: Answers) -> None:
             message = inner.get("message")
             if inner.get("type") != "assistant" or not isinstance(message, Mapping):
                 continue
-            if (
-                isinstance(ident := message.get("id"), str)
-                and ident
-                and message.get("model") != _LOCAL
-            ):
+            if (ident := text_of(message, "id")) and not _is_local(inner, message):
                 answers.note(ident, text_of(inner, "requestId"), usage_of(message.get("usage")))
                 session = text_of(record, "sessionId", "session_id")
                 answers.note_session(session, ident, text_of(message, "model"))
@@ -137,6 +133,14 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             rebuilt.add(exchange)
         yield from rebuilt.recordings("claude-code", "B")
     yield from tree.recordings(answers, tree.name if exchanges else "")
+
+
+def _is_local(record: Record, answer: Record) -> bool:
+    """Whether the client itself wrote an answer, such as an "API Error", which costs nothing."""
+    if answer.get("model") == _LOCAL or record.get("isApiErrorMessage") is True:
+        return True
+    usage = usage_of(answer.get("usage"))
+    return bool(text_of(record, "error")) and (usage is None or not usage.tokens_in)
 
 
 def _of_progress(record: Record) -> Record:
@@ -311,7 +315,7 @@ class _Tree:
         if not isinstance(answer, Mapping):
             self._skipped["answers that say nothing"] += 1
             return None
-        if answer.get("model") == _LOCAL or record.get("isApiErrorMessage"):
+        if _is_local(record, answer):
             self._skipped["words of the client's own"] += 1
             return None
         ident = text_of(answer, "id") or f"{record.get('uuid') or self._records}"

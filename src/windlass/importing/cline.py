@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import UsageError
@@ -28,6 +29,9 @@ from windlass.importing.recording import RecordedCall, Recording
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Usage
 
+_HISTORY: Final = "api_conversation_history.json"
+_MESSAGES: Final = ".messages.json"
+_AGENTS: Final = ("subagent", "teammate")
 _TASK: Final = "<task>"
 """How the user's first words begin: older files say nothing else of their program."""
 _BESIDE: Final = ("ts", "modelInfo", "metrics")
@@ -54,12 +58,22 @@ def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
     )
 
 
+def beside(file: RecordedFile) -> list[Path]:
+    """The files of the agents that a session of version 4 had at work."""
+    first = file.head[0]
+    if "messages" not in first or text_of(first, "agent") in _AGENTS:
+        return []
+    return sorted(one for one in file.path.parent.glob(f"*{_MESSAGES}") if one != file.path)
+
+
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The task, and what it cost besides."""
     records = list(file.records())
     whole = records[0] if "messages" in records[0] else {}
     messages = [object_of(one) for one in whole.get("messages") or records]
-    name = text_of(whole, "sessionId") or file.path.absolute().parent.name
+    folder, name = file.path.absolute().parent.name, file.path.name.removesuffix(_MESSAGES)
+    name = folder if name == _HISTORY else name
+    is_apart = whole.get("agent") in _AGENTS
     transcript = Transcript(file, answers, "anthropic", "cline")
     requests, lost = _requests(file)
     if prompt := text_of(whole, "system_prompt"):
@@ -88,7 +102,12 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             f"{name}:{message.get('id') or number}",
         )
         transcript.add(sent, call)
-    yield from transcript.recordings(name, writes_commands=True)
+    yield from transcript.recordings(
+        name,
+        kind="side chain" if is_apart else "session",
+        parent=folder if is_apart else None,
+        writes_commands=True,
+    )
     for number, call in enumerate([*lost, *requests], 1):
         ident = f"request without its answer {number}"
         if transcript.calls and (call.usage or call.cost) and answers.claim(f"{name}:{ident}"):
@@ -102,7 +121,7 @@ def _requests(file: RecordedFile) -> tuple[list[RecordedCall], list[RecordedCall
     requests: list[RecordedCall] = []
     sums: list[RecordedCall] = []
     path = file.path.with_name("ui_messages.json")
-    if file.path.name != "api_conversation_history.json" or not path.exists():
+    if file.path.name != _HISTORY or not path.exists():
         return requests, sums
     with suppress(UsageError):
         for record in RecordedFile(path).records():

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import astuple, replace
+from pathlib import Path
 from typing import Any, Final
 
 from windlass.importing.base import (
@@ -19,6 +21,7 @@ from windlass.importing.base import (
     Answers,
     ListOfForm,
     model_of,
+    object_of,
     text_of,
     time_of,
     usage_of_counts,
@@ -26,7 +29,44 @@ from windlass.importing.base import (
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.messages import canonical_json
+from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Usage
+
+
+def beside(file: RecordedFile) -> list[Path]:
+    """The rollouts of the session's subagents, which lie in the same folder as it does."""
+    heads: dict[Path, Mapping[str, Any]] = {}
+    for path in sorted(file.path.parent.glob("rollout-*.jsonl")):
+        with suppress(OSError, ValueError), path.open("rb") as other:
+            heads[path] = object_of(object_of(parse_recorded(other.readline(_HEAD))).get("payload"))
+    names = {text_of(object_of(file.head[0].get("payload")), "id")}
+    below: list[Path] = []
+    while more := [
+        path
+        for path, head in heads.items()
+        if path not in below and (above := _parent_of(head)) and above in names
+    ]:
+        below += more
+        names = {text_of(heads[path], "id") for path in more}
+    return [path for path in below if path != file.path]
+
+
+_HEAD: Final = 1 << 20
+"""The most bytes of a file's first line that are read to find its parent."""
+
+
+def _parent_of(meta: Mapping[str, Any]) -> str | None:
+    """The session whose subagent a rollout is, empty where it is not told; None: it is its own."""
+    source = object_of(meta.get("source"))
+    if "subagent" not in source and meta.get("thread_source") != "subagent":
+        return None
+    spawn = object_of(object_of(source.get("subagent")).get("thread_spawn"))
+    named = (
+        text_of(meta, "parent_thread_id"),
+        text_of(spawn, "parent_thread_id"),
+        text_of(meta, "session_id"),
+    )
+    return next((one for one in named if one and one != meta.get("id")), "")
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -100,6 +140,7 @@ class _Rollout:
         self._project = ""
         self._model = ""
         self._kind: Kind = "session"
+        self._parent: str | None = None
         self._number = 0
         self._total: object = None
         self._begin()
@@ -117,7 +158,7 @@ class _Rollout:
         del at
         self._origin = text_of(payload, "id") or text_of(payload, "session_id") or self._origin
         if not self._name:
-            self._project = text_of(payload, "cwd")
+            self._project, self._parent = text_of(payload, "cwd"), _parent_of(payload)
             self._name = (
                 text_of(payload, "id") or text_of(payload, "session_id") or self._file.path.stem
             )
@@ -226,6 +267,7 @@ class _Rollout:
             return
         own = self._name or self._file.path.stem
         self._number += 1
+        first: Kind = "session" if self._parent is None else "side chain"
         yield Recording(
             own if self._number == 1 else f"{own}/{self._number}",
             "codex",
@@ -233,8 +275,8 @@ class _Rollout:
             self._calls[0].model,
             tuple(self._listed.messages),
             tuple(self._calls),
-            kind="session" if self._number == 1 else self._kind,
-            parent=None if self._number == 1 else own,
+            kind=first if self._number == 1 else self._kind,
+            parent=(self._parent or None) if self._number == 1 else own,
             skipped=self._file.skipped if self._number == 1 else {},
             source=str(self._file.path),
             project=self._project,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from windlass.errors import UsageError, did_you_mean
@@ -15,7 +15,10 @@ from windlass.importing.recording import Recording
 
 
 def recordings(
-    path: str | Path, form: str | None = None, on_skip: Callable[[str], None] | None = None
+    path: str | Path,
+    form: str | None = None,
+    on_skip: Callable[[str], None] | None = None,
+    only: Callable[[Path], bool] = lambda path: True,  # noqa: ARG005
 ) -> Iterator[Recording]:
     """The recordings of a file, or of all files in a folder and its folders.
 
@@ -26,6 +29,7 @@ def recordings(
         path: A file, with the side chains that its program keeps beside it, or a folder.
         form: The name of the format; default: it is recognised by content.
         on_skip: Gets a sentence for each file of a folder that is not read.
+        only: Whether a file of a folder is one of those that are meant.
 
     Raises UsageError where there is no such file or format, or the file cannot be read or holds no
     call; for a folder, where that is so of all its files.
@@ -37,7 +41,7 @@ def recordings(
         if not place.exists():
             raise UsageError(f"there is no file or folder {str(path)!r}")
         file = _open(place)
-        more = _format_of(file, form).beside(file)
+        more = _readable(_format_of(file, form).beside(file), form, on_skip)
         yield from _read(place, [place, *more], form, on_skip)
         return
     everything = [place, *place.rglob("*")]
@@ -45,10 +49,20 @@ def recordings(
     files = (
         one
         for one in everything
-        if one.is_file() and not one.name.startswith(".") and one.parent not in bodies
+        if one.is_file() and not one.name.startswith(".") and one.parent not in bodies and only(one)
     )
     # Its side chains are in a folder below that of a session, which comes first.
     paths = sorted((*bodies, *files), key=lambda one: (len(one.parts), str(one)))
+    readable = _readable(paths, form, on_skip)
+    if not readable:
+        raise UsageError(f"no file in {str(path)!r} is a recording that can be read")
+    yield from _read(place, readable, form, on_skip)
+
+
+def _readable(
+    paths: Sequence[Path], form: str | None, on_skip: Callable[[str], None] | None
+) -> list[Path]:
+    """The files of known formats; the others are told."""
     readable: list[Path] = []
     for one in paths:
         try:
@@ -58,9 +72,7 @@ def recordings(
                 on_skip(str(error))
         else:
             readable.append(one)
-    if not readable:
-        raise UsageError(f"no file in {str(path)!r} is a recording that can be read")
-    yield from _read(place, readable, form, on_skip)
+    return readable
 
 
 def _open(path: Path) -> RecordedFile:
@@ -102,9 +114,10 @@ def _read(
                 is_empty = False
                 yield recording
         except UsageError as error:
-            if on_skip is None or len(paths) == 1:
+            if path == place or len(paths) == 1 or (on_skip is None and place.is_dir()):
                 raise
-            on_skip(str(error))
+            if on_skip is not None:
+                on_skip(str(error))
     if is_empty:
         raise UsageError(f"no file of {str(place)!r} holds a call of a model")
 
