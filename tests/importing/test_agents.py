@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 import windlass
+from tests.cli.conftest import CommandLine
+from tests.cli.conftest import windlass as command_line
 from tests.importing.making import write_lines
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
+
+line = command_line
 
 
 def write(path: Path, value: Any) -> Path:
@@ -92,7 +96,8 @@ class TestGeminiCLI:
         # 1.25, 0.125 and 10 dollars a million
         first = 6_000 * 1.25e-6 + 3_000 * 0.125e-6 + 240 * 10e-6
         second = 600 * 1.25e-6 + 9_000 * 0.125e-6 + 10 * 10e-6
-        assert stored_costs(new, tmp_path / "store") == (pytest.approx(first + second),)
+        (cost,) = stored_costs(new, tmp_path / "store")
+        assert cost == pytest.approx(first + second)
 
     def test_what_was_cut_or_taken_back_was_paid_for(self, tmp_path: Path) -> None:
         first, second = self.ANSWERS
@@ -160,7 +165,8 @@ CLINE_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "b1"}
 SONNET = {"modelId": "claude-sonnet-4-5", "providerId": "anthropic", "mode": "act"}
 
 
-def request(ts: int, kind: str = "api_req_started", **told: Any) -> dict[str, Any]:
+def request(ts: int, *kinds: str, **told: Any) -> dict[str, Any]:
+    (kind,) = kinds or ("api_req_started",)
     return {"ts": ts, "type": "say", "say": kind, "text": json.dumps({"request": "…", **told})}
 
 
@@ -324,7 +330,8 @@ class TestOpencode:
 # ---- codex exec -----------------------------------------------------------------------------
 
 
-def item(kind: str, ident: str, event: str = "item.completed", **told: Any) -> dict[str, Any]:
+def item(kind: str, ident: str, *events: str, **told: Any) -> dict[str, Any]:
+    (event,) = events or ("item.completed",)
     return {"type": event, "item": {"id": ident, "type": kind, **told}}
 
 
@@ -334,8 +341,18 @@ def turn_end(sent: int, cached: int, out: int) -> dict[str, Any]:
 
 
 def test_events_of_codex_exec(tmp_path: Path) -> None:
-    ran = {"command": "ls", "status": "completed", "exit_code": 0, "aggregated_output": "b1"}
-    called = {"server": "docs", "tool": "find", "arguments": {"q": 1}, "status": "failed"}
+    ran: dict[str, Any] = {
+        "command": "ls",
+        "status": "completed",
+        "exit_code": 0,
+        "aggregated_output": "b1",
+    }
+    called: dict[str, Any] = {
+        "server": "docs",
+        "tool": "find",
+        "arguments": {"q": 1},
+        "status": "failed",
+    }
     events = [
         {"type": "thread.started", "thread_id": "t-1"},
         {"type": "turn.started"},
@@ -363,3 +380,33 @@ def test_events_of_codex_exec(tmp_path: Path) -> None:
     assert one.calls[2].usage == Usage(2_000, 20, 1_000)
     assert one.dollars is None
     assert any("do not name" in reason for reason in one.skipped)
+
+
+# ---- files that are not read ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "what"),
+    [
+        (".aider.chat.history.md", "\n# aider chat started at 2026-01-01\n\n#### hi\n", "Aider"),
+        ("state.vscdb", "SQLite format 3\0", "Cursor or VS Code"),
+        ("opencode.db", "SQLite format 3\0", "opencode"),
+        ("a.json", '{"requests": [], "responderUsername": "GitHub Copilot"}', "GitHub Copilot"),
+        ("a.jsonl", '{"type": "session.start", "data": {"sessionId": "a"}}', "GitHub Copilot"),
+        ("a.json", '[{"id": 0, "source": "agent", "action": "run", "args": {}}]', "OpenHands"),
+        ("a.jsonl", '{"role": "user", "message": {"content": []}}', "Cursor"),
+        ("ui_messages.json", '[{"ts": 1, "type": "say", "say": "text", "text": "a"}]', "Cline"),
+        ("a.json", '{"id": "msg_1", "sessionID": "ses_1", "role": "user"}', "opencode"),
+    ],
+)
+def test_what_is_not_read_is_named(
+    line: CommandLine, tmp_path: Path, name: str, held: str, what: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(held)
+    said = line("import", str(path))
+    assert said.code == 2
+    complaint = " ".join(said.complaint.split())
+    assert f"{name}': this is " in complaint
+    assert what in complaint
+    assert "which is not read; " in complaint

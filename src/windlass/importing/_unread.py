@@ -1,6 +1,6 @@
 """Files of programs that are known and not read: each is named, with a way out where there is one.
 
-Their records lack what a call saw or cost, or they are databases that programs change as they like.
+Most lack what a call saw or cost; others are databases, which their programs change as they like.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BY_START: Final[Sequence[tuple[bytes, str, str, str]]] = (
     (b"SQLite format 3\0", "opencode", "the database of opencode", _EXPORT),
     (b"SQLite format 3\0", ".vscdb", "a database of Cursor or VS Code", _LOG),
     (b"SQLite format 3\0", "", "an SQLite database", "export its sessions as JSON first"),
-    (b"# aider chat started at", "", "a chat history of Aider, without results and usage", _LOG),
+    (b"# aider chat started at", "", "a chat history of Aider", _LOG),
 )
 """How a file begins, what its name holds, what it is, and what can be read instead."""
 
@@ -57,7 +57,7 @@ _BY_RECORD: Final[Sequence[tuple[Callable[[Mapping[str, Any]], bool], str, str]]
             and "content" in object_of(one.get("message"))
             and "type" not in one
         ),
-        "a transcript of Cursor, without results and usage",
+        "a transcript of Cursor",
         _LOG,
     ),
     (
