@@ -12,6 +12,26 @@ import windlass
 from tests.cli.conftest import CommandLine
 from tests.cli.conftest import windlass as command_line
 from tests.importing.making import write_lines
+from tests.support.importing_agents import (
+    CLAUDE,
+    CLINE_CALL,
+    CLINE_RESULT,
+    HEADER,
+    SONNET,
+    START,
+    TASK,
+    cline_answer,
+    cline_user,
+    gemini,
+    gemini_user,
+    item,
+    opencode,
+    opencode_call,
+    request,
+    step,
+    turn_end,
+    words,
+)
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
@@ -35,36 +55,6 @@ def stored_costs(path: Path, store: Path) -> tuple[float | None, ...]:
 
 
 # ---- Gemini CLI -----------------------------------------------------------------------------
-
-HEADER = {"sessionId": "g-1", "projectHash": "ab12", "startTime": "2026-10-02T09:00:00.000Z"}
-
-
-def gemini_user(ident: str, words: Any) -> dict[str, Any]:
-    return {"id": ident, "timestamp": "2026-10-02T09:00:00Z", "type": "user", "content": words}
-
-
-def gemini(ident: str, words: str, *calls: str, **tokens: int) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        **gemini_user(ident, words),
-        "type": "gemini",
-        "model": "gemini-2.5-pro",
-        "thoughts": [{"subject": "Plan", "description": "list"}],
-        "tokens": {"input": 0, "output": 0, "cached": 0, "thoughts": 0, "tool": 0} | tokens,
-    }
-    if calls:
-        answer["toolCalls"] = [
-            {
-                "id": one,
-                "name": "ls",
-                "args": {"path": "."},
-                "status": "success",
-                "result": [
-                    {"functionResponse": {"id": one, "name": "ls", "response": {"output": "b1"}}}
-                ],
-            }
-            for one in calls
-        ]
-    return answer
 
 
 class TestGeminiCLI:
@@ -120,6 +110,7 @@ class TestGeminiCLI:
         ]
         assert [said(one)[-1][1] for one in read] == ["One berth.", "Two.", "Short."]
         assert [one.usage.tokens_in for one in read] == [18_600, 100, 50]
+        assert [dict(one.skipped) for one in read] == [{}, {}, {}]
 
     def test_results_are_read_once(self, tmp_path: Path) -> None:
         """The client writes them as words of the user, too, once its history was masked."""
@@ -148,26 +139,6 @@ class TestGeminiCLI:
 
 
 # ---- Cline ----------------------------------------------------------------------------------
-
-
-def cline_user(*content: dict[str, Any], ts: int | None = None) -> dict[str, Any]:
-    return {"role": "user", "content": list(content), **({} if ts is None else {"ts": ts})}
-
-
-def cline_answer(words: str, *content: dict[str, Any], **keys: Any) -> dict[str, Any]:
-    blocks = [{"type": "text", "text": words}, *content]
-    return {"role": "assistant", "content": blocks, **keys}
-
-
-TASK = {"type": "text", "text": "<task>\nlist\n</task>"}
-CLINE_CALL = {"type": "tool_use", "id": "t1", "name": "read_file", "input": {"path": "a"}}
-CLINE_RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "b1"}
-SONNET = {"modelId": "claude-sonnet-4-5", "providerId": "anthropic", "mode": "act"}
-
-
-def request(ts: int, *kinds: str, **told: Any) -> dict[str, Any]:
-    (kind,) = kinds or ("api_req_started",)
-    return {"ts": ts, "type": "say", "say": kind, "text": json.dumps({"request": "…", **told})}
 
 
 class TestCline:
@@ -260,28 +231,6 @@ class TestCline:
 # ---- opencode -------------------------------------------------------------------------------
 
 
-def opencode(role: str, *parts: dict[str, Any], **info: Any) -> dict[str, Any]:
-    return {"info": {"role": role, "time": {"created": 1_795_600_000_000}, **info}, "parts": parts}
-
-
-def step(cost: float, sent: int, out: int, thought: int = 0, read: int = 0) -> dict[str, Any]:
-    cache = {"read": read, "write": 0}
-    tokens = {"input": sent, "output": out, "reasoning": thought, "cache": cache}
-    return {"type": "step-finish", "reason": "stop", "cost": cost, "tokens": tokens}
-
-
-def opencode_call(ident: str, **state: Any) -> dict[str, Any]:
-    return {"type": "tool", "tool": "read", "callID": ident, "state": {"input": {}, **state}}
-
-
-def words(text: str, **keys: Any) -> dict[str, Any]:
-    return {"type": "text", "text": text, **keys}
-
-
-CLAUDE = {"providerID": "anthropic", "modelID": "claude-sonnet-4-5"}
-START = {"type": "step-start"}
-
-
 class TestOpencode:
     def test_each_step_is_a_call(self, tmp_path: Path) -> None:
         answer = opencode(
@@ -328,16 +277,6 @@ class TestOpencode:
 
 
 # ---- codex exec -----------------------------------------------------------------------------
-
-
-def item(kind: str, ident: str, *events: str, **told: Any) -> dict[str, Any]:
-    (event,) = events or ("item.completed",)
-    return {"type": event, "item": {"id": ident, "type": kind, **told}}
-
-
-def turn_end(sent: int, cached: int, out: int) -> dict[str, Any]:
-    usage = {"input_tokens": sent, "cached_input_tokens": cached, "output_tokens": out}
-    return {"type": "turn.completed", "usage": usage}
 
 
 def test_events_of_codex_exec(tmp_path: Path) -> None:

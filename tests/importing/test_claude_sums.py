@@ -9,6 +9,7 @@ import pytest
 
 import windlass
 from tests.importing.making import Session, call, result, text, used, write_lines
+from windlass.history.sqlite import SqliteStore
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
@@ -107,6 +108,16 @@ def test_calls_that_no_record_tells_are_in_the_bill(tmp_path: Path, kind: str) -
     assert recorded == pytest.approx(mine + 0.0208)
     again = windlass.import_sessions(path, store=tmp_path / "store").sessions
     assert {one.state for one in again} == {"unchanged"}
+    more = closing(
+        kind,
+        sonnet=model_usage(30, 450, 5_000, 1_000, mine + 0.02),
+        haiku=model_usage(1_400, 40, 0, 0, 0.0016),
+    )
+    write_lines(path, [*session.records, end, more])
+    windlass.import_sessions(path, store=tmp_path / "store")
+    with SqliteStore(tmp_path / "store") as history:
+        stored = history.sessions(limit=None)
+    assert sum(one.tokens_in for one in stored if one.parent_id) == 5_020 + 1_400
 
 
 def test_side_chains_are_among_the_sums(tmp_path: Path) -> None:

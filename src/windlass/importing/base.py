@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from windlass.errors import SequenceError
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Grade, Kind, RecordedCall, Recording, RecordingFormat
-from windlass.messages import Message, ToolSpec
+from windlass.messages import Message, ToolSpec, assistant, user
 from windlass.wire.base import Usage
 from windlass.wire.calls import count
 from windlass.wire.forms import LIST_MODULES, FormName, ListForm
@@ -103,31 +103,30 @@ class Transcript:
     ) -> None:
         self._file = file
         self._answers = answers
+        self._form = form
         self._recorded: RecordingFormat = recorded
-        self._listed = ListOfForm(form, file.skipped, MemoryLimit(file.path))
+        self._limit = MemoryLimit(file.path)
+        self.messages: list[Message] = []
         self.calls: list[RecordedCall] = []
 
-    @property
-    def messages(self) -> list[Message]:
-        """What was read so far."""
-        return self._listed.messages
-
     def add(self, item: object, call: RecordedCall | None = None) -> None:
-        """Read the next message; `call` made it, wherever that says it stands.
+        """Read the next message; `call` made it, wherever that says it stands."""
+        self.extend(read_list(self._form, [item], self._file.skipped, self._limit), call)
+
+    def extend(self, messages: Sequence[Message], call: RecordedCall | None = None) -> None:
+        """Take the next messages, the last of which `call` made.
 
         An answer of which nothing can be read was paid for: a word stands in its place.
         """
-        before, _ = self._listed.last
-        self._listed.close()  # two answers in a row are two calls
-        self._listed.add(item)
+        self.messages += messages
         if call is None:
             return
         if call.id and self._answers.claim(call.id) is None:
             self._file.skipped[COUNTED] += 1
             return
-        if self._listed.last[0] == before:
-            self._listed.add({"role": "assistant", "content": UNRECORDED, "parts": [_NO_WORDS]})
-        self.calls.append(replace(call, at=self._listed.last[0] - 1))
+        if not messages:
+            self.messages.append(assistant(UNRECORDED))
+        self.calls.append(replace(call, at=len(self.messages) - 1))
 
     def recordings(
         self,
@@ -168,14 +167,25 @@ class Transcript:
 
 UNRECORDED: Final = "[not recorded]"
 """What stands in the place of words that a program did not record."""
-_NO_WORDS: Final = {"text": UNRECORDED}
 
 
-def unseen(recorded: RecordingFormat, call: RecordedCall, of: str, source: str) -> Recording:
-    """Calls that a file bills without telling what they said: one call, of the session `of`."""
-    name = f"{of}/{call.id}"
+def unseen(recorded: RecordingFormat, call: RecordedCall, of: Recording) -> Recording:
+    """Calls that a file bills without telling what they said: one call, beside a recording.
+
+    Its answer is another one where the bill has grown: then the import puts it in the old one's
+    place.
+    """
+    times = [one.time for one in of.calls if one.time is not None]
+    told = replace(call, at=1, time=call.time or max(times, default=None))
+    used = call.usage or Usage(0, 0)
+    counts = f"{used.tokens_in:,} tokens in, {used.tokens_out:,} out"
+    messages = (user(f"[{call.id}]"), assistant(f"{UNRECORDED} {counts}"))
     return Recording(
-        name, recorded, "C", call.model, (), (call,), kind="side chain", parent=of, source=source
+        *(f"{of.name}/{call.id}", recorded, "C", call.model, messages, (told,)),
+        kind="side chain",
+        parent=of.name,
+        source=of.source,
+        project=of.project,
     )
 
 

@@ -27,7 +27,7 @@ from windlass.wire.base import Usage
 
 TYPES: Final = ("result", "cost-state")
 """The records with sums: of `stream-json` logs, and of session files."""
-UNSEEN: Final = "calls that the file bills and does not tell"
+UNSEEN: Final = "calls that were not recorded"
 _COUNTS: Final = (
     *("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens"),
 )
@@ -126,7 +126,7 @@ class ClosingSums:
                     id=f"{UNSEEN} ({key})",
                 )
                 if recordings and answers.claim(f"{session}/{call.id}"):
-                    yield unseen("claude-code", call, session, recordings[0].source)
+                    yield unseen("claude-code", call, recordings[0])
 
 
 def _exact(calls: list[RecordedCall], told: _Sum, begun: set[str]) -> list[RecordedCall]:

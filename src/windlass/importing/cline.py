@@ -6,6 +6,7 @@ Until version 4 it is `api_conversation_history.json`, with the requests and the
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -86,9 +87,9 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             continue
         when = time_of(message.get("ts"))
         while len(requests) > 1 and when and requests[1].time and requests[1].time <= when:
-            lost.append(requests.pop(0))  # one that failed, or that the user took back
+            lost.append(requests.popleft())  # one that failed, or that the user took back
         is_later = requests and when and (requests[0].time or 0) > when
-        request = requests.pop(0) if requests and not is_later else RecordedCall(0, "")
+        request = requests.popleft() if requests and not is_later else RecordedCall(0, "")
         metrics = object_of(message.get("metrics"))
         info = object_of(message.get("modelInfo"))
         provider = text_of(info, "providerId", "provider")
@@ -102,23 +103,26 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             f"{name}:{message.get('id') or number}",
         )
         transcript.add(sent, call)
-    yield from transcript.recordings(
-        name,
-        kind="side chain" if is_apart else "session",
-        parent=folder if is_apart else None,
-        writes_commands=True,
+    task = list(
+        transcript.recordings(
+            name,
+            kind="side chain" if is_apart else "session",
+            parent=folder if is_apart else None,
+            writes_commands=True,
+        )
     )
+    yield from task
     for number, call in enumerate([*lost, *requests], 1):
         ident = f"request without its answer {number}"
-        if transcript.calls and (call.usage or call.cost) and answers.claim(f"{name}:{ident}"):
+        if task and (call.usage or call.cost) and answers.claim(f"{name}:{ident}"):
             last = transcript.calls[-1].model
             model = model_of(call.model, last.partition("/")[0]) if call.model else last
-            yield unseen("cline", replace(call, model=model, id=ident), name, str(file.path))
+            yield unseen("cline", replace(call, model=model, id=ident), task[0])
 
 
-def _requests(file: RecordedFile) -> tuple[list[RecordedCall], list[RecordedCall]]:
+def _requests(file: RecordedFile) -> tuple[deque[RecordedCall], list[RecordedCall]]:
     """The requests of the file of what people saw, and sums of others; without messages."""
-    requests: list[RecordedCall] = []
+    requests: deque[RecordedCall] = deque()
     sums: list[RecordedCall] = []
     path = file.path.with_name("ui_messages.json")
     if file.path.name != _HISTORY or not path.exists():

@@ -39,16 +39,13 @@ def beside(file: RecordedFile) -> list[Path]:
     for path in sorted(file.path.parent.glob("rollout-*.jsonl")):
         with suppress(OSError, ValueError), path.open("rb") as other:
             heads[path] = object_of(object_of(parse_recorded(other.readline(_HEAD))).get("payload"))
+    heads.pop(file.path, None)
     names = {text_of(object_of(file.head[0].get("payload")), "id")}
     below: list[Path] = []
-    while more := [
-        path
-        for path, head in heads.items()
-        if path not in below and (above := _parent_of(head)) and above in names
-    ]:
+    while more := [path for path, head in heads.items() if (_parent_of(head) or None) in names]:
         below += more
-        names = {text_of(heads[path], "id") for path in more}
-    return [path for path in below if path != file.path]
+        names = {text_of(heads.pop(path), "id") for path in more}
+    return below
 
 
 _HEAD: Final = 1 << 20

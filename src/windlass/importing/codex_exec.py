@@ -32,8 +32,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             name = text_of(record, "thread_id")
             thread = threads.setdefault(name, _Thread(file, answers))
             continue
-        if thread not in threads.values():
-            threads[""] = thread
+        threads = threads or {"": thread}
         try:
             thread.take(kind, record)
         except MALFORMED:

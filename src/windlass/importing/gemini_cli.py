@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from windlass.importing.base import (
     MALFORMED,
@@ -17,14 +17,18 @@ from windlass.importing.base import (
     Transcript,
     model_of,
     object_of,
+    read_list,
     text_of,
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import RecordedFile
+from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
+from windlass.messages import Message
 
-_COUNTS = {
+_Entry: TypeAlias = tuple[list[Message], RecordedCall | None]
+
+_COUNTS: Final = {
     "promptTokenCount": "input",
     "candidatesTokenCount": "output",
     "thoughtsTokenCount": "thoughts",
@@ -44,29 +48,35 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     session: dict[str, Any] = {}
     messages: dict[str, Mapping[str, Any]] = {}
     lists: list[list[Mapping[str, Any]]] = []
+    limit = MemoryLimit(file.path)
     for record in file.records():
         given = object_of(record.get("$set")) or record
-        kept: dict[str, Mapping[str, Any]] | None = None
+        gone: dict[str, Mapping[str, Any]] = {}
+        before = messages
         if isinstance(end := record.get("$rewindTo"), str):
-            places = [*messages]
-            stays = places[: places.index(end)] if end in messages else []
-            kept = {key: messages[key] for key in stays}
+            while messages and end not in gone:
+                gone.update([messages.popitem()])
+            before = {**messages, **dict(reversed(gone.items()))} if gone else messages
         elif isinstance(listed := given.get("messages"), list):
-            kept = {
-                text_of(one, "id") or str(at): one for at, one in enumerate(map(object_of, listed))
-            }
+            items = map(object_of, listed)
+            messages = {text_of(one, "id") or str(at): one for at, one in enumerate(items)}
+            gone = {key: before[key] for key in before.keys() - messages.keys()}
         elif given is record and "type" in record:
             messages[text_of(record, "id") or str(len(messages))] = record
-        if kept is not None:
-            if any(_is_answer(messages[key]) for key in messages.keys() - kept.keys()):
-                lists.append([*messages.values()])
-            messages = kept
+        if any(map(_is_answer, gone.values())):
+            limit.take_again(len(before))
+            lists.append([*before.values()])
         if "type" not in given:
             session.update(given)
     own = text_of(session, "sessionId") or file.path.stem
     is_apart = session.get("kind") == "subagent"
+    reader = _Reader(file, limit)
     for number, one in enumerate([*lists, list(messages.values())], 1):
-        yield from _transcript(file, answers, one).recordings(
+        transcript = Transcript(file, answers, "gemini", "gemini-cli")
+        for message in one:
+            for read_, call in reader.read(message):
+                transcript.extend(read_, call)
+        yield from transcript.recordings(
             own if number == 1 else f"{own}/{number}",
             kind="side chain" if is_apart else "session" if number == 1 else "branch",
             parent=file.path.parent.name if is_apart else None if number == 1 else own,
@@ -78,58 +88,70 @@ def _is_answer(message: Mapping[str, Any]) -> bool:
     return message.get("type") == "gemini" and bool(message.get("tokens") or message.get("model"))
 
 
-def _transcript(
-    file: RecordedFile, answers: Answers, messages: list[Mapping[str, Any]]
-) -> Transcript:
-    transcript = Transcript(file, answers, "gemini", "gemini-cli")
-    results: set[str] = set()
-    """The ids of the calls whose results were read."""
-    for message in messages:
+class _Reader:
+    """Reads messages, each once: lists that branch have them in common."""
+
+    def __init__(self, file: RecordedFile, limit: MemoryLimit) -> None:
+        self._file = file
+        self._limit = limit
+        self._read: dict[int, list[_Entry]] = {}
+        self._results: set[str] = set()
+        """The ids of the calls whose results were read."""
+        self._answers: set[str] = set()
+
+    def read(self, message: Mapping[str, Any]) -> list[_Entry]:
+        """What a message holds, and the call of its answer, the first time alone."""
+        key = id(message)
+        if key in self._read:
+            return [(messages, None) for messages, _ in self._read[key]]
+        entries: list[_Entry] = []
         try:
             parts = _parts(message.get("content"))
             kind = text_of(message, "type")
             if kind == "user":
+                results = self._results
                 parts = [one for one in parts if _id_of(one, "functionResponse") not in results]
-                if parts:
-                    transcript.add({"role": "user", "parts": parts})
+                entries = [(self._list("user", parts), None)] if parts else []
             elif kind == "gemini":
-                _take_answer(transcript, message, parts, results)
+                entries = self._answer(message, parts)
             else:
-                file.skipped["notes of the client"] += 1
+                self._file.skipped["notes of the client"] += 1
         except MALFORMED:
-            file.skipped["messages that are malformed"] += 1
-    return transcript
+            self._file.skipped["messages that are malformed"] += 1
+        self._read[key] = entries
+        return entries
 
+    def _list(self, role: str, parts: list[Any]) -> list[Message]:
+        content = {"role": role, "parts": parts}
+        return read_list("gemini", [content], self._file.skipped, self._limit)
 
-def _take_answer(
-    transcript: Transcript,
-    message: Mapping[str, Any],
-    parts: list[Mapping[str, Any]],
-    results: set[str],
-) -> None:
-    """An answer, and the results of its calls, which stand in it."""
-    calls = [object_of(one) for one in message.get("toolCalls") or ()]
-    ids = {text_of(one, "id") for one in calls}
-    said = [one for one in parts if _id_of(one, "functionCall") not in ids]
-    asked = [{key: one[key] for key in ("id", "name", "args") if key in one} for one in calls]
-    tokens = object_of(message.get("tokens"))
-    call = RecordedCall(
-        0,
-        model_of(message.get("model"), "gemini"),
-        usage_of({key: tokens.get(name) for key, name in _COUNTS.items()}),
-        time=time_of(message.get("timestamp")),
-        id=text_of(message, "id"),
-    )
-    said = [*said, *({"functionCall": one} for one in asked)]
-    transcript.add({"role": "model", "parts": said}, call if _is_answer(message) else None)
-    for one in calls:
-        response = {"error": f"{text_of(one, 'status') or 'failed'}: no result was recorded"}
-        missing = {"functionResponse": {"name": one.get("name"), "response": response}}
-        for part in _parts(one.get("result")) or [missing]:
-            result = part.get("functionResponse")
-            named = {"functionResponse": {**result, "id": one.get("id")}} if result else part
-            transcript.add({"role": "user", "parts": [named]})
-    results |= ids
+    def _answer(self, message: Mapping[str, Any], parts: list[Mapping[str, Any]]) -> list[_Entry]:
+        """An answer, and the results of its calls, which stand in it."""
+        calls = [object_of(one) for one in message.get("toolCalls") or ()]
+        ids = {text_of(one, "id") for one in calls}
+        self._results |= ids
+        said = [one for one in parts if _id_of(one, "functionCall") not in ids]
+        asked = [{key: one[key] for key in ("id", "name", "args") if key in one} for one in calls]
+        tokens = object_of(message.get("tokens"))
+        call = RecordedCall(
+            0,
+            model_of(message.get("model"), "gemini"),
+            usage_of({key: tokens.get(name) for key, name in _COUNTS.items()}),
+            time=time_of(message.get("timestamp")),
+            id=text_of(message, "id"),
+        )
+        said = [*said, *({"functionCall": one} for one in asked)]
+        is_new = _is_answer(message) and call.id not in self._answers
+        self._answers.add(call.id)
+        entries: list[_Entry] = [(self._list("model", said), call if is_new else None)]
+        for one in calls:
+            response = {"error": f"{text_of(one, 'status') or 'failed'}: no result was recorded"}
+            missing = {"functionResponse": {"name": one.get("name"), "response": response}}
+            for part in _parts(one.get("result")) or [missing]:
+                result = part.get("functionResponse")
+                named = {"functionResponse": {**result, "id": one.get("id")}} if result else part
+                entries.append((self._list("user", [named]), None))
+        return entries
 
 
 def _parts(content: Any) -> list[Mapping[str, Any]]:
