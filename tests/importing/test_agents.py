@@ -120,6 +120,16 @@ class TestGeminiCLI:
         (one,) = recordings(path)
         assert [message.role for message in one.messages] == ["user", "assistant", "tool"]
 
+    def test_calls_without_ids_have_their_results(self, tmp_path: Path) -> None:
+        call = {"name": "ls", "args": {}, "status": "cancelled"}
+        answers = [{**gemini("", "Look."), "toolCalls": [call]} for _ in range(2)]
+        path = write(tmp_path / "a.json", {**HEADER, "messages": answers})
+        (one,) = recordings(path)
+        assert [message.role for message in one.messages] == ["assistant", "tool"] * 2
+        results = {one.messages[at].tool_call_id for at in (1, 3)}
+        assert results == {one.messages[at].tool_calls[0].id for at in (0, 2)}
+        assert len(results) == len(one.calls) == 2
+
     def test_subagents_are_of_their_session(self, tmp_path: Path) -> None:
         first = gemini("m2", "I look.", input=10, output=1)
         path = write_lines(

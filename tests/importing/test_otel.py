@@ -217,8 +217,11 @@ def test_openinference(tmp_path: Path) -> None:
 
 def test_what_was_cached_may_be_told_besides(tmp_path: Path) -> None:
     told = {"llm.token_count.prompt": 10, "llm.token_count.prompt_details.cache_read": 8_000}
-    (one,) = read(write_lines(tmp_path / "x.json", [export(other(1, {**LLM, **told}))]))
-    assert one.usage == Usage(8_010, 0, 8_000)
+    one_span = other(1, {**LLM, **told})
+    out = {"key": "llm.token_count.completion", "value": {"doubleValue": 7.0}}
+    one_span["attributes"].append(out)
+    (one,) = read(write_lines(tmp_path / "x.json", [export(one_span)]))
+    assert one.usage == Usage(8_010, 7, 8_000)
 
 
 AI = {"ai.model.id": "gpt-5", "ai.model.provider": "openai.responses"}

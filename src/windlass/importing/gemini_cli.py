@@ -127,7 +127,10 @@ class _Reader:
 
     def _answer(self, message: Mapping[str, Any], parts: list[Mapping[str, Any]]) -> list[_Entry]:
         """An answer, and the results of its calls, which stand in it."""
-        calls = [object_of(one) for one in message.get("toolCalls") or ()]
+        calls = [
+            {"id": f"call-{len(self._read)}-{at}", **object_of(one)}
+            for at, one in enumerate(message.get("toolCalls") or ())
+        ]
         ids = {text_of(one, "id") for one in calls}
         self._results |= ids
         said = [one for one in parts if _id_of(one, "functionCall") not in ids]
@@ -141,7 +144,7 @@ class _Reader:
             id=text_of(message, "id"),
         )
         said = [*said, *({"functionCall": one} for one in asked)]
-        is_new = _is_answer(message) and call.id not in self._answers
+        is_new = _is_answer(message) and (not call.id or call.id not in self._answers)
         self._answers.add(call.id)
         entries: list[_Entry] = [(self._list("model", said), call if is_new else None)]
         for one in calls:

@@ -209,6 +209,8 @@ def _value(value: Any) -> Any:
             case "kvlistvalue":
                 pairs = _objects(inner, "values")
                 return {str(pair.get("key")): _value(pair.get("value")) for pair in pairs}
+            case "doublevalue" if isinstance(inner, float) and inner.is_integer():
+                return int(inner)  # some programs write counts so
             case "stringvalue" | "boolvalue" | "doublevalue" | "bytesvalue":
                 return inner
     return None
