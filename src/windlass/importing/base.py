@@ -95,7 +95,7 @@ class Answers:
         return answer
 
 
-class Transcript:
+class RecordedList:
     """A conversation that is read message by message, with the calls that its answers were."""
 
     def __init__(

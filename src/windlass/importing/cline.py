@@ -16,7 +16,7 @@ from typing import Any, Final
 from windlass.errors import UsageError
 from windlass.importing.base import (
     Answers,
-    Transcript,
+    RecordedList,
     dollars_of,
     model_of,
     object_of,
@@ -75,7 +75,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     folder, name = file.path.absolute().parent.name, file.path.name.removesuffix(_MESSAGES)
     name = folder if name == _HISTORY else name
     is_apart = whole.get("agent") in _AGENTS
-    transcript = Transcript(file, answers, "anthropic", "cline")
+    transcript = RecordedList(file, answers, "anthropic", "cline")
     requests, lost = _requests(file)
     if prompt := text_of(whole, "system_prompt"):
         transcript.add({"role": "system", "content": prompt})

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, replace
 from typing import Any, Final
 
-from windlass.importing.base import MALFORMED, UNRECORDED, Answers, Transcript, object_of, text_of
+from windlass.importing.base import MALFORMED, UNRECORDED, Answers, RecordedList, object_of, text_of
 from windlass.importing.codex import usage_of_codex
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
@@ -49,7 +49,7 @@ class _Thread:
     """A conversation, as far as its events were read."""
 
     def __init__(self, file: RecordedFile, answers: Answers) -> None:
-        self.transcript = Transcript(file, answers, "openai", "codex-exec")
+        self.transcript = RecordedList(file, answers, "openai", "codex-exec")
         self._file = file
         self._total = Usage(0, 0)
         self._first = 0

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from windlass.importing.base import (
     MALFORMED,
     Answers,
-    Transcript,
+    RecordedList,
     model_of,
     object_of,
     read_list,
@@ -72,7 +72,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     is_apart = session.get("kind") == "subagent"
     reader = _Reader(file, limit)
     for number, one in enumerate([*lists, list(messages.values())], 1):
-        transcript = Transcript(file, answers, "gemini", "gemini-cli")
+        transcript = RecordedList(file, answers, "gemini", "gemini-cli")
         for message in one:
             for read_, call in reader.read(message):
                 transcript.extend(read_, call)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from windlass.importing.base import (
     Answers,
-    Transcript,
+    RecordedList,
     dollars_of,
     model_of,
     object_of,
@@ -31,7 +31,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         settings = object_of(config.get("model_kwargs"))
         model = text_of(config, "model_name") or text_of(settings, "model") or "unknown"
         provider = "openrouter" if "openrouter" in str(info.get("config")) else "openai"
-        transcript = Transcript(file, answers, "openai", "mini-swe-agent")
+        transcript = RecordedList(file, answers, "openai", "mini-swe-agent")
         for item in run["messages"]:
             if not isinstance(item, Mapping) or item.get("role") == "exit":
                 continue  # how the run ended: it was sent to no model

@@ -12,7 +12,7 @@ from typing import Any, Final
 from windlass.importing.base import (
     MALFORMED,
     Answers,
-    Transcript,
+    RecordedList,
     dollars_of,
     model_of,
     object_of,
@@ -43,7 +43,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         info = object_of(session.get("info"))
         name = own = text_of(info, "id") or file.path.stem
         parent, number = text_of(info, "parentID"), 1
-        transcript = Transcript(file, answers, "openai", "opencode")
+        transcript = RecordedList(file, answers, "openai", "opencode")
         for message in session["messages"]:
             try:
                 told, parts = message["info"], [object_of(one) for one in message["parts"]]
@@ -58,14 +58,14 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
                 yield from _recordings(transcript, name, own, parent, info)
                 number += 1
                 name = f"{own}/{number}"
-                transcript = Transcript(file, answers, "openai", "opencode")
+                transcript = RecordedList(file, answers, "openai", "opencode")
                 transcript.add({"role": "user", "content": _ASKED})
                 transcript.add({"role": "assistant", "content": _content(parts)})
         yield from _recordings(transcript, name, own, parent, info)
 
 
 def _recordings(
-    transcript: Transcript, name: str, own: str, parent: str, info: Mapping[str, Any]
+    transcript: RecordedList, name: str, own: str, parent: str, info: Mapping[str, Any]
 ) -> Iterator[Recording]:
     yield from transcript.recordings(
         name,
@@ -76,7 +76,7 @@ def _recordings(
 
 
 def _take_answer(
-    transcript: Transcript, info: Mapping[str, Any], parts: list[Mapping[str, Any]]
+    transcript: RecordedList, info: Mapping[str, Any], parts: list[Mapping[str, Any]]
 ) -> None:
     """Each step of an answer, and the results of its calls."""
     model = model_of(info.get("modelID"), text_of(info, "providerID") or "opencode")
@@ -106,7 +106,7 @@ def _take_answer(
         step = []
 
 
-def _take_step(transcript: Transcript, step: list[Mapping[str, Any]], call: RecordedCall) -> None:
+def _take_step(transcript: RecordedList, step: list[Mapping[str, Any]], call: RecordedCall) -> None:
     tools = [(one, object_of(one.get("state"))) for one in step if one.get("type") == "tool"]
     calls = [
         {

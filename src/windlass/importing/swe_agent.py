@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import Answers, Transcript, model_of, object_of, text_of
+from windlass.importing.base import Answers, RecordedList, model_of, object_of, text_of
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.safety.foreign import parse_recorded
@@ -18,7 +18,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     the whole run are recorded: a transcript.
     """
     for run in file.records():
-        transcript = Transcript(file, answers, "openai", "swe-agent")
+        transcript = RecordedList(file, answers, "openai", "swe-agent")
         call = RecordedCall(0, model_of(_model(run), "openai"))
         for item in run["history"]:
             if not isinstance(item, Mapping):
