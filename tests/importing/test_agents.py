@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -32,7 +32,8 @@ from tests.support.importing_agents import (
     turn_end,
     words,
 )
-from windlass.importing.recording import Recording
+from windlass.errors import UsageError
+from windlass.importing.recording import Recording, RecordingFormat
 from windlass.importing.streams import recordings
 from windlass.wire.base import Usage
 
@@ -140,8 +141,10 @@ class TestGeminiCLI:
             tmp_path / "chats" / "g-1" / "g-2.jsonl",
             [sub, gemini_user("n1", "find"), gemini("n2", "Here.", input=20, output=2)],
         )
+        (tmp_path / ".project_root").write_text("/w/berths\n")
         for place in (path, path.parent):
             read = list(recordings(place))
+            assert {one.project for one in read} == {"/w/berths"}
             assert [(one.name, one.kind, one.parent) for one in read] == [
                 ("g-1", "session", None),
                 ("g-2", "side chain", "g-1"),
@@ -154,10 +157,11 @@ class TestGeminiCLI:
 class TestCline:
     def test_messages_with_their_metrics(self, tmp_path: Path) -> None:
         metrics = {"tokens": {"prompt": 900, "completion": 40, "cached": 100}, "cost": 0.02}
+        env = "<environment_details>\n# Current Working Directory (/w/a (b)) Files\nx.py"
         path = write(
             tmp_path / "1795600000000" / "api_conversation_history.json",
             [
-                cline_user(TASK, ts=1_795_600_000_000),
+                cline_user(TASK, words(env), ts=1_795_600_000_000),
                 cline_answer(
                     "I look", CLINE_CALL, ts=1_795_600_001_000, modelInfo=SONNET, metrics=metrics
                 ),
@@ -165,7 +169,7 @@ class TestCline:
             ],
         )
         (one,) = recordings(path)
-        assert (one.format, one.name) == ("cline", "1795600000000")
+        assert (one.format, one.name, one.project) == ("cline", "1795600000000", "/w/a (b)")
         assert one.model == "anthropic/claude-sonnet-4-5"
         assert [message.role for message in one.messages] == ["user", "assistant", "tool"]
         (call,) = one.calls
@@ -359,3 +363,12 @@ def test_what_is_not_read_is_named(
     assert f"{name}': this is " in complaint
     assert what in complaint
     assert "which is not read; " in complaint
+
+
+@pytest.mark.parametrize("held", ['{"messages": 5, "info": 3}', '{"a": 1}', "[1, 2]", "{}"])
+def test_a_file_of_another_format_is_refused_in_one_sentence(tmp_path: Path, held: str) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(held)
+    for form in set(get_args(RecordingFormat)) - {"session", "messages", "hook"}:
+        with pytest.raises(UsageError, match=r"^[^\n]+$"):
+            list(recordings(path, form))

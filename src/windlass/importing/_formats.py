@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from windlass.errors import UsageError
 from windlass.importing import claude_code, cline, codex, gemini_cli, opencode
 from windlass.importing.base import CODEX_HEADER, MALFORMED, Answers, text_of
 from windlass.importing.exchanges import exchange_of, form_of_request
@@ -35,10 +36,17 @@ class FileFormat:
     """Notes the answers of a file before it is read, if one may stand in several records."""
 
     def read(self, file: RecordedFile, answers: Answers) -> Iterator[Recording]:
-        """The recordings of a file. Raises UsageError where one is too large for the memory."""
+        """The recordings of a file.
+
+        Raises UsageError where one is too large for the memory, or the file is of another format.
+        """
         reader = import_module(f"{__package__}.{self.module}")
-        recordings: Iterator[Recording] = reader.read(file, answers)
-        return recordings
+        try:
+            yield from reader.read(file, answers)
+        except MALFORMED as error:
+            raise UsageError(
+                f"{str(file.path)!r} is not a recording of the format {self.name!r}"
+            ) from error
 
 
 def recognise(records: Records) -> FileFormat | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import UsageError
-from windlass.importing.claude_code import SIDE_CHAINS
+from windlass.importing.claude_code import SIDE_CHAIN, SIDE_CHAINS
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 
@@ -20,8 +20,6 @@ _EXTENSIONS: Final = (
     *("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code"),
 )
 """Cline and its kin, as editors call them."""
-_AGENT: Final = "agent-"
-"""How the name of a side chain's file begins; the session is in the same folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class AgentFolder:
     def files(self) -> Iterator[Path]:
         """The files of sessions, without those of side chains, and the newer one of two forms."""
         for path in self.path.rglob(self.pattern):
-            is_side_chain = path.name.startswith(_AGENT) or SIDE_CHAINS in path.parts
+            is_side_chain = path.name.startswith(SIDE_CHAIN) or SIDE_CHAINS in path.parts
             is_old = path.suffix == ".json" and path.with_suffix(".jsonl").exists()
             if not is_side_chain and not is_old and path.is_file():
                 yield path

@@ -38,9 +38,12 @@ from windlass.wire.openai_responses import joined
 SIDE_CHAINS: Final = "subagents"
 """The folder with a session's side chains; it lies in a folder named as the session's file is."""
 
+SIDE_CHAIN: Final = "agent-"
+"""How the name of a side chain's file begins, which may lie beside that of its session."""
+
 Record: TypeAlias = Mapping[str, Any]
 
-_COMPACTING: Final = "agent-acompact-*.jsonl"
+_COMPACTING: Final = f"{SIDE_CHAIN}acompact-*.jsonl"
 """The files of side chains that wrote the summary of a session."""
 _UNTOLD: Final = "calls that wrote a summary, of which transcripts without sums say nothing"
 _LOCAL: Final = "<synthetic>"

@@ -6,6 +6,7 @@ Until version 4 it is `api_conversation_history.json`, with the requests and the
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -27,12 +28,14 @@ from windlass.importing.base import (
 )
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
+from windlass.messages import Message
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Usage
 
 _HISTORY: Final = "api_conversation_history.json"
 _MESSAGES: Final = ".messages.json"
 _AGENTS: Final = ("subagent", "teammate")
+_FOLDER: Final = re.compile(r"# Current Working Directory \(([^\n]+?)\) Files\n")
 _TASK: Final = "<task>"
 """How the user's first words begin: older files say nothing else of their program."""
 _BESIDE: Final = ("ts", "modelInfo", "metrics")
@@ -108,6 +111,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             name,
             kind="side chain" if is_apart else "session",
             parent=folder if is_apart else None,
+            project=_project_of(transcript.messages),
             writes_commands=True,
         )
     )
@@ -118,6 +122,13 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             last = transcript.calls[-1].model
             model = model_of(call.model, last.partition("/")[0]) if call.model else last
             yield unseen("cline", replace(call, model=model, id=ident), task[0])
+
+
+def _project_of(messages: Sequence[Message]) -> str:
+    """The folder that the first words of the user name; empty where they name none."""
+    first = next((one.text for one in messages if one.role == "user"), "")
+    named = _FOLDER.search(first)
+    return named[1] if named else ""
 
 
 def _requests(file: RecordedFile) -> tuple[deque[RecordedCall], list[RecordedCall]]:

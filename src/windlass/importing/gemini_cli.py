@@ -8,6 +8,7 @@ or the user went back, the list as it stood is a recording of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -25,9 +26,11 @@ from windlass.importing.base import (
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message
+from windlass.safety.files import UnreadableError, read_text
 
 _Entry: TypeAlias = tuple[list[Message], RecordedCall | None]
 
+_LONGEST: Final = 4096
 _COUNTS: Final = {
     "promptTokenCount": "input",
     "candidatesTokenCount": "output",
@@ -80,7 +83,16 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             own if number == 1 else f"{own}/{number}",
             kind="side chain" if is_apart else "session" if number == 1 else "branch",
             parent=file.path.parent.name if is_apart else None if number == 1 else own,
+            project=_project_of(file.path),
         )
+
+
+def _project_of(path: Path) -> str:
+    """The folder that a file above the sessions names; empty where there is none."""
+    for folder in path.parents[1:3]:
+        with suppress(OSError, UnreadableError):
+            return read_text(folder / ".project_root", _LONGEST).strip()
+    return ""
 
 
 def _is_answer(message: Mapping[str, Any]) -> bool:

@@ -280,8 +280,7 @@ def _usage(fields: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _provider_of(model: Any) -> str:
     """The provider of a model that is named without one."""
-    name = str(model)
-    return next((own for start, own in _MAKERS.items() if name.startswith(start)), "openai")
+    return next((own for part, own in _MAKERS.items() if part in str(model)), "openai")
 
 
 _MAKERS: Final = {"claude": "anthropic", "gemini": "gemini"}

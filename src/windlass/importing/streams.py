@@ -10,6 +10,7 @@ from windlass.importing._formats import BODIES, FORMATS, FileFormat, recognise
 from windlass.importing._unread import unread
 from windlass.importing.base import Answers
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
+from windlass.importing.claude_code import SIDE_CHAIN
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 
@@ -51,8 +52,11 @@ def recordings(
         for one in everything
         if one.is_file() and not one.name.startswith(".") and one.parent not in bodies and only(one)
     )
-    # Its side chains are in a folder below that of a session, which comes first.
-    paths = sorted((*bodies, *files), key=lambda one: (len(one.parts), str(one)))
+    # A session comes before its side chains, which are beside it or in a folder below.
+    paths = sorted(
+        (*bodies, *files),
+        key=lambda one: (len(one.parts), one.name.startswith(SIDE_CHAIN), str(one)),
+    )
     readable = _readable(paths, form, on_skip)
     if not readable:
         raise UsageError(f"no file in {str(path)!r} is a recording that can be read")
