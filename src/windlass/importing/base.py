@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from windlass.errors import SequenceError
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Grade, Kind, RecordedCall, Recording, RecordingFormat
-from windlass.messages import Message, ToolSpec, assistant, user
+from windlass.messages import Message, ToolSpec, assistant, canonical_json, user
 from windlass.wire.base import Usage
 from windlass.wire.calls import count
 from windlass.wire.forms import LIST_MODULES, FormName, ListForm
@@ -130,39 +130,54 @@ class RecordedList:
 
     def recordings(
         self,
-        name: str,
+        session: str,
+        number: int = 1,
         *,
-        grade: Grade = "C",
-        kind: Kind = "session",
+        later: Kind = "branch",
         parent: str | None = None,
         project: str = "",
+        grade: Grade = "C",
         writes_commands: bool = False,
     ) -> Iterator[Recording]:
         """The recording, unless no call was made in it.
 
-        An agent that `writes_commands` calls tools, or has its commands in its text. In the second
-        case results are words of the user, and it is known that there were no tools.
+        `number` is which one of the session it is. The first is a side chain of `parent`, if there
+        is one (empty: its name is not known); `later` ones are of that kind. An agent that
+        `writes_commands` calls tools, or has its commands in its text. In the second case results
+        are words of the user, and it is known that there were no tools.
         """
         if not self.calls:
             return
-        messages = tuple(self.messages)
-        as_words = writes_commands and not any(message.role == "tool" for message in messages)
-        is_known = writes_commands and not any(message.tool_calls for message in messages)
+        first: Kind = "session" if parent is None else "side chain"
+        is_known = writes_commands and not any(message.tool_calls for message in self.messages)
+        has_results = any(message.role == "tool" for message in self.messages)
         yield Recording(
-            name,
+            session if number == 1 else f"{session}/{number}",
             self._recorded,
             grade if is_known else "C",
             self.calls[0].model,
-            messages,
+            tuple(self.messages),
             tuple(self.calls),
             tools=() if is_known else None,
-            kind=kind,
-            parent=parent,
+            kind=first if number == 1 else later,
+            parent=(parent or None) if number == 1 else session,
             skipped=self._file.take_skipped(),
             source=str(self._file.path),
             project=project,
-            results_as_words=as_words,
+            results_as_words=writes_commands and not has_results,
         )
+
+
+def chat_call(ident: str, name: str, arguments: object) -> dict[str, Any]:
+    """A call of a tool in OpenAI's chat form; arguments may be text already."""
+    text = arguments if isinstance(arguments, str) else canonical_json(arguments)
+    return {"id": ident, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def chat_result(ident: str, content: str, *, failed: bool = False) -> dict[str, Any]:
+    """The result of a call in OpenAI's chat form, with a mark if it failed."""
+    result = {"role": "tool", "tool_call_id": ident, "content": content}
+    return {**result, "is_error": True} if failed else result
 
 
 UNRECORDED: Final = "[not recorded]"

@@ -109,7 +109,6 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     task = list(
         transcript.recordings(
             name,
-            kind="side chain" if is_apart else "session",
             parent=folder if is_apart else None,
             project=_project_of(transcript.messages),
             writes_commands=True,

@@ -10,7 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import astuple, replace
 from typing import Any, Final
 
-from windlass.importing.base import MALFORMED, UNRECORDED, Answers, RecordedList, object_of, text_of
+from windlass.importing.base import (
+    MALFORMED,
+    UNRECORDED,
+    Answers,
+    RecordedList,
+    chat_call,
+    chat_result,
+    object_of,
+    text_of,
+)
 from windlass.importing.codex import usage_of_codex
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
@@ -90,22 +99,17 @@ class _Thread:
         tool, given = _TOOLS[kind]
         name = tool or "__".join(filter(None, (text_of(item, "server"), text_of(item, "tool"))))
         arguments = item.get("arguments") or {key: item[key] for key in given if key in item}
-        function = {"name": name, "arguments": canonical_json(arguments)}
         result = item.get("aggregated_output")
         if result is None:
             result = item.get("error") or item.get("result") or {"status": item.get("status")}
         if isinstance(result, Mapping):
             texts = [text_of(object_of(one), "text") for one in result.get("content") or ()]
             result = "\n".join(texts) or text_of(result, "message") or canonical_json(result)
-        number = len(self.transcript.messages) + len(self._calls)
-        ident = f"{ident or 'item'}-{number}"  # ids begin anew with each run of a thread
-        answer = {"role": "tool", "tool_call_id": ident, "content": result}
-        failed = item.get("status") in ("failed", "declined") or item.get("exit_code")
+        # Ids begin anew with each run of a thread.
+        ident = f"{ident or 'item'}-{len(self.transcript.messages) + len(self._calls)}"
+        failed = item.get("status") in ("failed", "declined") or bool(item.get("exit_code"))
         self._calls.append(
-            (
-                {"id": ident, "type": "function", "function": function},
-                {**answer, "is_error": True} if failed else answer,
-            )
+            (chat_call(ident, name, arguments), chat_result(ident, result, failed=failed))
         )
 
     def _end_answer(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -76,15 +77,14 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     reader = _Reader(file, limit)
     for number, one in enumerate([*lists, list(messages.values())], 1):
         transcript = RecordedList(file, answers, "gemini", "gemini-cli")
-        for message in one:
-            for read_, call in reader.read(message):
-                transcript.extend(read_, call)
-        yield from transcript.recordings(
-            own if number == 1 else f"{own}/{number}",
-            kind="side chain" if is_apart else "session" if number == 1 else "branch",
-            parent=file.path.parent.name if is_apart else None if number == 1 else own,
-            project=_project_of(file.path),
-        )
+        for before, message in pairwise([{}, *one]):
+            goes_on = before.get("type") == "gemini" and not before.get("toolCalls")
+            is_rest = goes_on and not message.get("tokens")  # of the same answer
+            for entry, call in reader.read(message):
+                transcript.extend(entry, None if is_rest else call)
+        parent = file.path.parent.name if is_apart else None
+        project = _project_of(file.path)
+        yield from transcript.recordings(own, number, parent=parent, project=project)
 
 
 def _project_of(path: Path) -> str:

@@ -13,6 +13,8 @@ from windlass.importing.base import (
     MALFORMED,
     Answers,
     RecordedList,
+    chat_call,
+    chat_result,
     dollars_of,
     model_of,
     object_of,
@@ -22,7 +24,6 @@ from windlass.importing.base import (
 )
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.messages import canonical_json
 from windlass.wire.base import Usage
 
 _ASKED: Final = "What did we do so far?"
@@ -31,48 +32,41 @@ _ASKED: Final = "What did we do so far?"
 
 def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
     """Whether this is an exported session."""
-    messages = records[0].get("messages")
-    return isinstance(messages, list) and all(
-        isinstance(object_of(one).get("info"), Mapping) and "parts" in one for one in messages
-    )
+    listed = records[0].get("messages") or [{}]
+    return "info" in records[0] and all(one.keys() >= {"info", "parts"} for one in listed)
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The session, and another recording after each compaction."""
     for session in file.records():
         info = object_of(session.get("info"))
-        name = own = text_of(info, "id") or file.path.stem
-        parent, number = text_of(info, "parentID"), 1
+        own, number = text_of(info, "id") or file.path.stem, 1
         transcript = RecordedList(file, answers, "openai", "opencode")
-        for message in session["messages"]:
+        for message in map(object_of, [*session["messages"], {}]):
+            told = object_of(message.get("info"))
+            is_answer = told.get("role") == "assistant"
             try:
-                told, parts = message["info"], [object_of(one) for one in message["parts"]]
-                if told.get("role") == "assistant":
+                parts = [object_of(one) for one in message.get("parts") or ()]
+                if is_answer:
                     _take_answer(transcript, told, parts)
                 elif content := _content(parts):
                     transcript.add({"role": "user", "content": content})
             except MALFORMED:
                 file.skipped["messages that are malformed"] += 1
                 continue
-            if told.get("summary") is True and told.get("role") == "assistant":
-                yield from _recordings(transcript, name, own, parent, info)
-                number += 1
-                name = f"{own}/{number}"
-                transcript = RecordedList(file, answers, "openai", "opencode")
-                transcript.add({"role": "user", "content": _ASKED})
-                transcript.add({"role": "assistant", "content": _content(parts)})
-        yield from _recordings(transcript, name, own, parent, info)
-
-
-def _recordings(
-    transcript: RecordedList, name: str, own: str, parent: str, info: Mapping[str, Any]
-) -> Iterator[Recording]:
-    yield from transcript.recordings(
-        name,
-        kind="after compaction" if name != own else "side chain" if parent else "session",
-        parent=own if name != own else parent or None,
-        project=text_of(info, "directory"),
-    )
+            if message and not (is_answer and told.get("summary") is True):
+                continue
+            yield from transcript.recordings(
+                own,
+                number,
+                later="after compaction",
+                parent=text_of(info, "parentID") or None,
+                project=text_of(info, "directory"),
+            )
+            number += 1
+            transcript = RecordedList(file, answers, "openai", "opencode")
+            transcript.add({"role": "user", "content": _ASKED})
+            transcript.add({"role": "assistant", "content": _content(parts)})
 
 
 def _take_answer(
@@ -109,25 +103,16 @@ def _take_answer(
 def _take_step(transcript: RecordedList, step: list[Mapping[str, Any]], call: RecordedCall) -> None:
     tools = [(one, object_of(one.get("state"))) for one in step if one.get("type") == "tool"]
     calls = [
-        {
-            "id": text_of(one, "callID"),
-            "type": "function",
-            "function": {
-                "name": text_of(one, "tool"),
-                "arguments": canonical_json(object_of(state.get("input"))),
-            },
-        }
+        chat_call(text_of(one, "callID"), text_of(one, "tool"), object_of(state.get("input")))
         for one, state in tools
     ]
     answer = {"role": "assistant", "content": _content(step)}
     transcript.add({**answer, "tool_calls": calls} if calls else answer, call)
     for one, state in tools:
-        result = {"role": "tool", "tool_call_id": text_of(one, "callID")}
-        if state.get("status") == "completed":
-            transcript.add({**result, "content": text_of(state, "output")})
-        else:
-            error = text_of(state, "error") or "[Tool execution was interrupted]"
-            transcript.add({**result, "content": error, "is_error": True})
+        failed = state.get("status") != "completed"
+        content = text_of(state, "error" if failed else "output")
+        content = content or ("[Tool execution was interrupted]" if failed else "")
+        transcript.add(chat_result(text_of(one, "callID"), content, failed=failed))
 
 
 def _content(parts: list[Mapping[str, Any]]) -> Any:

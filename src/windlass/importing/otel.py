@@ -20,6 +20,8 @@ from windlass.importing.base import (
     MALFORMED,
     UNRECORDED,
     Answers,
+    chat_call,
+    chat_result,
     dollars_of,
     model_of,
     object_of,
@@ -29,7 +31,6 @@ from windlass.importing.base import (
 from windlass.importing.exchanges import Exchange, Exchanges
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
-from windlass.messages import canonical_json
 from windlass.safety.foreign import parse_recorded
 from windlass.safety.numbers import whole_number
 from windlass.wire.genai_names import ATTRIBUTES, PROVIDERS
@@ -328,20 +329,16 @@ def _chats(message: Mapping[str, Any]) -> list[dict[str, Any]]:
         match part.get("type"):
             case "tool_call" | "tool-call":
                 given = next((part[key] for key in _GIVEN if key in part), None)
-                arguments = given if isinstance(given, str) else canonical_json(given)
-                function = {"name": text_of(part, "name", "toolName"), "arguments": arguments}
                 ident = text_of(part, "id", "toolCallId")
-                calls.append({"id": ident, "type": "function", "function": function})
+                calls.append(chat_call(ident, text_of(part, "name", "toolName"), given))
             case "tool_call_response" | "tool-result":
                 answer = part.get("response", part.get("result"))
                 output = object_of(part.get("output"))
                 answer = output.get("value") if output else answer
                 is_error = part.get("is_error", part.get("isError")) is True
                 is_error = is_error or text_of(output, "type").startswith("error")
-                result = {"role": "tool", "content": _text(answer)}
-                failed = {"is_error": True} if is_error else {}
                 ident = text_of(part, "id", "toolCallId")
-                results.append({**result, **failed, "tool_call_id": ident})
+                results.append(chat_result(ident, _text(answer), failed=is_error))
             case "reasoning" | "thinking":
                 continue  # no provider takes thinking back as text
             case _:
