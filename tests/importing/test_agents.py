@@ -113,6 +113,13 @@ class TestGeminiCLI:
         assert [one.usage.tokens_in for one in read] == [18_600, 100, 50]
         assert [dict(one.skipped) for one in read] == [{}, {}, {}]
 
+    def test_an_answer_in_two_messages_is_one_call(self, tmp_path: Path) -> None:
+        said = gemini("m2", "I look.", input=10, output=5)
+        asked = {**gemini("m3", "", "ls-1"), "tokens": None}
+        messages = [gemini_user("m1", "list"), said, asked]
+        (one,) = recordings(write(tmp_path / "a.json", {**HEADER, "messages": messages}))
+        assert [call.usage for call in one.calls] == [Usage(10, 5)]
+
     def test_results_are_read_once(self, tmp_path: Path) -> None:
         """The client writes them as words of the user, too, once its history was masked."""
         masked = {"functionResponse": {"id": "ls-1", "name": "ls", "response": {"output": "-"}}}

@@ -77,8 +77,8 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     reader = _Reader(file, limit)
     for number, one in enumerate([*lists, list(messages.values())], 1):
         transcript = RecordedList(file, answers, "gemini", "gemini-cli")
-        for before, message in pairwise([{}, *one]):
-            goes_on = before.get("type") == "gemini" and not before.get("toolCalls")
+        for last, message in pairwise([{}, *one]):
+            goes_on = last.get("type") == "gemini" and not last.get("toolCalls")
             is_rest = goes_on and not message.get("tokens")  # of the same answer
             for entry, call in reader.read(message):
                 transcript.extend(entry, None if is_rest else call)
