@@ -288,3 +288,23 @@ def test_the_ai_sdk_keeps_a_providers_own_usage(tmp_path: Path) -> None:
     told = {"ai.response.providerMetadata": json.dumps({"anthropic": {"usage": own}})}
     (one,) = read(write_lines(tmp_path / "x.json", [export(ai_call(1, 0, [], **told))]))
     assert one.usage == Usage(8_110, 7, 8_000, 100, tier="batch")
+
+
+def test_spans_as_the_sdk_for_python_writes_them(tmp_path: Path) -> None:
+    told = {"llm.token_count.prompt": 10, "llm.token_count.completion": 1}
+    asked = {"llm.input_messages.0.message.content": "Go."}
+    listed = [
+        {
+            "name": "ChatCompletion",
+            "context": {"trace_id": "0xt", "span_id": f"0x{number}", "trace_state": "[]"},
+            "parent_id": "0x2" if number == 1 else None,
+            "start_time": f"2026-10-02T09:00:0{number}.000000Z",
+            "attributes": {**LLM, **told, **asked},
+            "events": [],
+        }
+        for number in (1, 2, 3)
+    ]
+    first, second = read(write_lines(tmp_path / "spans.jsonl", listed))
+    assert (first.started, second.started) == (1_790_931_601, 1_790_931_603)
+    assert [one.usage for one in (first, second)] == [Usage(10, 1)] * 2
+    assert _said(first) == [("user", "Go.")]

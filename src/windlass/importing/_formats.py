@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from windlass.errors import UsageError
 from windlass.importing import claude_code, cline, codex, gemini_cli, opencode
-from windlass.importing.base import CODEX_HEADER, MALFORMED, Answers, text_of
+from windlass.importing.base import CODEX_HEADER, MALFORMED, Answers, object_of, text_of
 from windlass.importing.exchanges import exchange_of, form_of_request
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording, RecordingFormat
@@ -80,7 +80,12 @@ def _is_swe_agent(records: Records) -> bool:
 
 
 def _is_otel(records: Records) -> bool:
-    return any("resourceSpans" in one or "resource_spans" in one for one in records)
+    return any(
+        "resourceSpans" in one
+        or "resource_spans" in one
+        or object_of(one.get("context")).keys() >= {"trace_id", "span_id"}
+        for one in records
+    )
 
 
 def _is_request_log(records: Records) -> bool:

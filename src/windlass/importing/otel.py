@@ -113,6 +113,11 @@ def _is_call(operation: str) -> bool:
 
 
 def _spans(record: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The spans of an export; a record may be a span as the SDK for Python writes it."""
+    if context := object_of(record.get("context")):
+        names = {"traceId": context.get("trace_id"), "spanId": context.get("span_id")}
+        above, start = record.get("parent_id"), record.get("start_time")
+        yield {**record, **names, "parentSpanId": above, "startTimeUnixNano": start}
     for resource in _objects(record, "resourceSpans", "resource_spans"):
         for scope in _objects(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
             yield from _objects(scope, "spans")
@@ -174,6 +179,8 @@ def _named(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _attributes(holder: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(told := holder.get("attributes"), Mapping):
+        return {str(key): one for key, one in told.items()}
     pairs = _objects(holder, "attributes")
     return {str(one.get("key")): _value(one.get("value")) for one in pairs}
 
