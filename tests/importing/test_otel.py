@@ -293,7 +293,7 @@ def test_the_ai_sdk_keeps_a_providers_own_usage(tmp_path: Path) -> None:
 def test_spans_as_the_sdk_for_python_writes_them(tmp_path: Path) -> None:
     told = {"llm.token_count.prompt": 10, "llm.token_count.completion": 1}
     asked = {"llm.input_messages.0.message.content": "Go."}
-    listed = [
+    listed: list[dict[str, Any]] = [
         {
             "name": "ChatCompletion",
             "context": {"trace_id": "0xt", "span_id": f"0x{number}", "trace_state": "[]"},
