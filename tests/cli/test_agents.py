@@ -239,3 +239,60 @@ def test_an_agent_without_a_call_does_not_hide_the_bill_of_another(
     assert said.code == 0, said.err
     assert "holds no call of a model" in said.err
     assert "codex" in said.out
+
+
+class TestOtherPrograms:
+    """Gemini CLI's and Cline's folders, and subagents, which are not sessions of their own."""
+
+    @pytest.fixture
+    def home(self, windlass: CommandLine, tmp_path: Path) -> Path:
+        for name in ("HOME", "GEMINI_CLI_HOME"):
+            windlass.patch.setenv(name, str(tmp_path))
+        for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "CLINE_DATA_DIR", "CLINE_DIR"):
+            windlass.patch.delenv(name, raising=False)
+        windlass.patch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+        return tmp_path
+
+    def test_gemini_cli_and_cline_are_listed(self, windlass: CommandLine, home: Path) -> None:
+        chats = home / ".gemini" / "tmp" / "p" / "chats"
+        head = {"sessionId": "g-1", "projectHash": "p"}
+        user = {"id": "m1", "type": "user", "content": "List the berths"}
+        tokens = {"input": 10, "output": 1}
+        answer = {"id": "m2", "type": "gemini", "content": "b1", "model": "gemini-2.5-pro"}
+        records = [head, user, {**answer, "tokens": tokens}]
+        write_lines(chats / "session-a.jsonl", records)
+        (chats / "session-a.json").write_text(json.dumps({**head, "messages": records[1:]}))
+        sub = {**head, "sessionId": "g-2", "kind": "subagent"}
+        write_lines(chats / "g-1" / "g-2.jsonl", [sub, user, {**answer, "id": "n1"}])
+        (chats.parent / "logs.json").write_text("[]")
+        task = home / ".cline" / "data" / "tasks" / "7"
+        task.mkdir(parents=True)
+        said = {"role": "assistant", "content": [{"type": "text", "text": "b1"}], "ts": 2}
+        asked = {"role": "user", "content": [{"type": "text", "text": "<task>Look</task>"}]}
+        (task / "api_conversation_history.json").write_text(json.dumps([asked, said]))
+        (task / "ui_messages.json").write_text("[]")
+        listed = windlass("replay", "--json").json
+        assert {(each["program"], each["name"], each["calls"]) for each in listed} == {
+            ("gemini-cli", "g-1", 2),
+            ("cline", "7", 1),
+        }
+        report = windlass("report", "--by", "session", "--json")
+        assert report.json["total"]["calls"] == 3
+        assert "logs.json" not in report.err
+
+    def test_latest_is_no_subagent_of_codex(self, windlass: CommandLine, home: Path) -> None:
+        folder = home / ".codex" / "sessions" / "2026"
+        main = codex_records()
+        write_lines(folder / "rollout-1-cc9.jsonl", main)
+        spawn = {"subagent": {"thread_spawn": {"parent_thread_id": "cc9", "depth": 1}}}
+        sub = codex_records()
+        sub[0]["payload"] |= {"id": "dd1", "source": spawn}
+        sub[3]["payload"]["content"] = [{"type": "output_text", "text": "There"}]
+        write_lines(folder / "rollout-2-dd1.jsonl", sub)
+        os.utime(folder / "rollout-1-cc9.jsonl", (1_000, 1_000))  # the subagent's is newer
+        replayed = windlass("replay", "latest", "--json").json["recordings"]
+        assert [(each["name"], each["kind"]) for each in replayed] == [
+            *(("cc9", "session"), ("dd1", "side chain"))
+        ]
+        (listed,) = windlass("replay", "--json").json
+        assert (listed["name"], listed["calls"]) == ("cc9", 2)

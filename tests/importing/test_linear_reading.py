@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from tests.importing.making import Session, call, result, text
+from tests.support.importing_agents import HEADER, gemini
+from tests.support.importing_agents import item as exec_item
 from tests.support.importing_exchanges import META, TURN, chat, item
 from tests.support.importing_otel import export, part, span
 from tests.support.linear_time import assert_linear
@@ -184,9 +186,41 @@ def logged_calls_without_messages() -> Records:
         yield {"request": {"model": "m", "messages": []}, "response": answer, "session_id": "s"}
 
 
+def spans_within_spans() -> Records:
+    for number in count():
+        above = {"spanId": f"a{number}", "parentSpanId": f"a{number + 1}"}
+        yield export({**span(number, **{"gen_ai.response.id": f"x{number}"}), **above})
+
+
+def what_was_taken_back() -> Records:
+    yield HEADER
+    for number in count():
+        yield gemini(f"m{number}", "x", input=1)
+        yield gemini(f"n{number}", "x", input=1)
+        yield {"$rewindTo": f"n{number}"}
+
+
+def threads_of_codex_exec() -> Records:
+    for number in count():
+        yield {"type": "thread.started", "thread_id": f"t{number}"}
+        yield exec_item("agent_message", "i1", text="x")
+
+
+def sums_of_runs() -> Records:
+    session = Session()
+    for number in count():
+        yield session.answer(f"m{number}", text("x"), stopped=False)
+        usage = {"inputTokens": number % 2 + 1, "outputTokens": 20}
+        yield {"type": "result", "session_id": "s-1", "modelUsage": {session.model: usage}}
+
+
 LINES: dict[str, Callable[[], Records]] = {
     each.__name__: each
     for each in (
+        spans_within_spans,
+        what_was_taken_back,
+        threads_of_codex_exec,
+        sums_of_runs,
         spans_without_content,
         spans_without_usage,
         spans_of_many_conversations,

@@ -189,3 +189,23 @@ def test_another_session_that_begins_alike_is_kept_beside_it(
         write_lines(tmp_path / "s.jsonl", session.records)
         assert "1 new" in line("import", "s.jsonl").out
     assert len(line("sessions", "--json").json) == 2
+
+
+def test_side_chains_are_stored_under_their_session(line: CommandLine, tmp_path: Path) -> None:
+    """Wherever their files lie, so that `latest` is the session."""
+    session = Session("bbb-1")
+    session.user("Go.")
+    session.answer("m1", text("hi"), usage=used(10, 7))
+    side = Session("bbb-1")
+    for number, place in enumerate(("agent-a0.jsonl", "bbb-1/subagents/agent-a1.jsonl")):
+        side.records.clear()
+        side.user("Look.", isSidechain=True, agentId=f"a{number}")
+        ident = f"s{number}"
+        side.answer(ident, text("x"), usage=used(5, 7), isSidechain=True, agentId=f"a{number}")
+        write_lines(tmp_path / "p" / place, side.records)
+    write_lines(tmp_path / "p" / "bbb-1.jsonl", session.records)
+    first, *others = windlass.import_sessions(tmp_path / "p", store=tmp_path / "s").sessions
+    assert {one.parent for one in others} == {first.session_id}
+    replay = line("replay", "latest", "--store", str(tmp_path / "s"), "--json").json
+    assert len(replay["recordings"]) == 3
+    assert first.session_id in {one["name"] for one in replay["recordings"]}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.importing.making import DATA
+from tests.support.importing_agents import AGENTS
 from tests.support.importing_exchanges import (
     ASKED,
     GOT,
@@ -29,6 +30,7 @@ def _lines(name: str) -> list[Any]:
 
 
 FILES: dict[str, Callable[[], list[Any]]] = {
+    **AGENTS,
     "claude": lambda: _lines("claude_code.jsonl"),
     "requests": lambda: with_requests().records,
     "mini": lambda: [json.loads((DATA / "mini_swe_agent.traj.json").read_text())],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -65,7 +65,7 @@ def _cost(session: AgentSession) -> NumberCell:
 
 def _nothing() -> str:
     looked = ", ".join(str(folder.path) for folder in agent_folders())
-    where = f" in {looked}" if looked else ": no folder of Claude Code or Codex is there"
+    where = f" in {looked}" if looked else ": no folder of a coding agent is there"
     return f"no session of a coding agent was found{where}; name a file, a folder or a session"
 
 
@@ -117,11 +117,12 @@ def print_folder(path: Path | None, by: str) -> None:
     kinds = get_args(By)
     if by not in kinds:
         raise UsageError(f"--by {by!r}: {did_you_mean(by, kinds)}")
-    folders = [path] if path is not None else [folder.path for folder in agent_folders()]
+    own = {folder.path: folder.holds for folder in agent_folders()} if path is None else {}
+    folders = [path] if path is not None else [*own]
     if not folders:
         raise UsageError(_nothing())
     with override(read_settings(None).prices):
-        report = folder_report(_of(folders), cast("By", by))
+        report = folder_report(_of(folders, own), cast("By", by))
     if printed_as_json(report):
         return
     print_table(ranked_table(report.by, [*report.rows, report.total], summed=True))
@@ -134,10 +135,11 @@ def print_folder(path: Path | None, by: str) -> None:
         out.hint(f"what other windows would have cost: windlass replay {named}")
 
 
-def _of(folders: Sequence[Path]) -> Iterator[Recording]:
+def _of(folders: Sequence[Path], own: Mapping[Path, Callable[[Path], bool]]) -> Iterator[Recording]:
+    """The recordings of folders; in those of agents (`own`), of the files that are sessions."""
     for folder in folders:
         try:
-            yield from recordings(folder, on_skip=note)
+            yield from recordings(folder, None, note, own.get(folder, lambda _: True))
         except UsageError as error:
             if folder == folders[-1] == folders[0]:
                 raise

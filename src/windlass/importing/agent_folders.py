@@ -9,29 +9,39 @@ from pathlib import Path
 from typing import Final
 
 from windlass.errors import UsageError
-from windlass.importing.claude_code import SIDE_CHAINS
+from windlass.importing.claude_code import SIDE_CHAIN, SIDE_CHAINS
 from windlass.importing.recording import Recording
 from windlass.importing.streams import recordings
 
 LISTED: Final = 15
 """The most sessions that are listed: each of their files is read whole."""
-_AGENT: Final = "agent-"
-"""How the name of a side chain's file begins; the session is in the same folder."""
+_TASK: Final = "api_conversation_history.json"
+_EXTENSIONS: Final = (
+    *("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline", "kilocode.kilo-code"),
+)
+"""Cline and its kin, as editors call them."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFolder:
-    """A folder in which a program keeps sessions, and the suffix of their files."""
+    """A folder in which a program keeps sessions, and the pattern of their files."""
 
     program: str
     path: Path
-    suffix: str
+    pattern: str
+    apart: str = ""
+    """The pattern of the files of side chains, where it is another one."""
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file is one of a session or its side chains."""
+        return any(path.match(one) for one in (self.pattern, self.apart) if one)
 
     def files(self) -> Iterator[Path]:
-        """The files of sessions, without those of side chains."""
-        for path in self.path.rglob(f"*{self.suffix}"):
-            is_side_chain = path.name.startswith(_AGENT) or SIDE_CHAINS in path.parts
-            if not is_side_chain and path.is_file():
+        """The files of sessions, without those of side chains, and the newer one of two forms."""
+        for path in self.path.rglob(self.pattern):
+            is_side_chain = path.name.startswith(SIDE_CHAIN) or SIDE_CHAINS in path.parts
+            is_old = path.suffix == ".json" and path.with_suffix(".jsonl").exists()
+            if not is_side_chain and not is_old and path.is_file():
                 yield path
 
 
@@ -67,12 +77,22 @@ def agent_folders(environ: Mapping[str, str] = os.environ) -> tuple[AgentFolder,
 
     claude = place("CLAUDE_CONFIG_DIR", home / ".claude")
     codex_home = place("CODEX_HOME", home / ".codex")
+    gemini = place("GEMINI_CLI_HOME", home) / ".gemini" / "tmp"
+    cline = place("CLINE_DATA_DIR", place("CLINE_DIR", home / ".cline") / "data")
     mini = place("MSWEA_GLOBAL_CONFIG_DIR", config / "mini-swe-agent")
     listed = (
-        AgentFolder("claude-code", claude / "projects", ".jsonl"),
-        AgentFolder("codex", codex_home / "sessions", ".jsonl"),
-        AgentFolder("codex", codex_home / "archived_sessions", ".jsonl"),
-        AgentFolder("mini-swe-agent", mini, ".traj.json"),
+        AgentFolder("claude-code", claude / "projects", "*.jsonl"),
+        AgentFolder("codex", codex_home / "sessions", "*.jsonl"),
+        AgentFolder("codex", codex_home / "archived_sessions", "*.jsonl"),
+        AgentFolder("mini-swe-agent", mini, "*.traj.json"),
+        AgentFolder("gemini-cli", gemini, "chats/session-*.json*", "chats/*/*.jsonl"),
+        AgentFolder("cline", cline / "tasks", _TASK),
+        AgentFolder("cline", cline / "sessions", "*.messages.json"),
+        *(
+            AgentFolder("cline", editor / "User" / "globalStorage" / extension / "tasks", _TASK)
+            for editor in (config / "Code", home / "Library" / "Application Support" / "Code")
+            for extension in _EXTENSIONS
+        ),
     )
     return tuple(folder for folder in listed if folder.path.is_dir())
 
@@ -90,7 +110,7 @@ def agent_files() -> list[tuple[str, Path]]:
 def agent_sessions(limit: int = LISTED) -> Iterator[AgentSession]:
     """The newest sessions of coding agents on this machine, numbered from 1.
 
-    A file without a session is left out.
+    A file without a session of its own is left out: subagents are listed with theirs.
     """
     number = 0
     for program, path in agent_files():
@@ -99,6 +119,8 @@ def agent_sessions(limit: int = LISTED) -> Iterator[AgentSession]:
         try:
             session = list(recordings(path))
         except UsageError:
+            continue
+        if session[0].kind != "session":
             continue
         number += 1
         yield _session(number, program, path, session)

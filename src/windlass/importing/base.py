@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
 from typing import Any, Final, cast
 
 from windlass.errors import SequenceError
 from windlass.importing.json_files import MemoryLimit, RecordedFile
-from windlass.importing.recording import Grade, RecordedCall, Recording, RecordingFormat
-from windlass.messages import Message, ToolSpec
+from windlass.importing.recording import Grade, Kind, RecordedCall, Recording, RecordingFormat
+from windlass.messages import Message, ToolSpec, assistant, canonical_json, user
 from windlass.wire.base import Usage
+from windlass.wire.calls import count
 from windlass.wire.forms import LIST_MODULES, FormName, ListForm
 from windlass.wire.openai import from_openai
 from windlass.wire.openai_responses import joined
-from windlass.wire.usage import read_usage
+from windlass.wire.usage import possible, read_usage
 
 MALFORMED: Final = (
     *(AttributeError, IndexError, KeyError, OverflowError, RecursionError, TypeError, ValueError),
@@ -52,6 +53,8 @@ class Answers:
 
     _answers: dict[str, _Answer] = field(default_factory=dict[str, _Answer])
     _requests: dict[str, str] = field(default_factory=dict[str, str])
+    _sessions: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+    """The answers of each session, by their names, and their models."""
 
     def _key(self, ident: str, request: str) -> str:
         """The key of an answer, whether or not a record names its request, too."""
@@ -72,6 +75,17 @@ class Answers:
         elif usage and (answer.usage is None or usage.tokens_out > answer.usage.tokens_out):
             answer.usage = usage
 
+    def note_session(self, session: str, ident: str, model: str) -> None:
+        """Note of which session an answer is."""
+        self._sessions.setdefault(session, {})[ident] = model
+
+    def of_session(self, session: str) -> Iterator[tuple[str, str, Usage]]:
+        """The name, model and usage of each answer of a session, whatever file has it."""
+        for ident, model in self._sessions.get(session, {}).items():
+            answer = self._answers.get(self._key(ident, ""))
+            if answer is not None and answer.usage is not None:
+                yield ident, model, answer.usage
+
     def claim(self, ident: str, request: str = "") -> _Answer | None:
         """The answer, for the first caller; None for later ones: it is counted already."""
         answer = self._answers.setdefault(self._key(ident, request), _Answer(None))
@@ -81,33 +95,112 @@ class Answers:
         return answer
 
 
-def trajectory(
-    file: RecordedFile,
-    name: str,
-    form: RecordingFormat,
-    model: str,
-    messages: Sequence[Message],
-    *,
-    calls: Sequence[RecordedCall],
-    grade: Grade = "C",
-) -> Recording:
-    """A run of an agent that wrote commands, either as calls of tools or in its text.
+class RecordedList:
+    """A conversation that is read message by message, with the calls that its answers were."""
 
-    In the second case results are words of the user, and it is known that there were no tools. In
-    the first the definitions of tools are not recorded.
+    def __init__(
+        self, file: RecordedFile, answers: Answers, form: FormName, recorded: RecordingFormat
+    ) -> None:
+        self._file = file
+        self._answers = answers
+        self._form = form
+        self._recorded: RecordingFormat = recorded
+        self._limit = MemoryLimit(file.path)
+        self.messages: list[Message] = []
+        self.calls: list[RecordedCall] = []
+
+    def add(self, item: object, call: RecordedCall | None = None) -> None:
+        """Read the next message; `call` made it, wherever that says it stands."""
+        self.extend(read_list(self._form, [item], self._file.skipped, self._limit), call)
+
+    def extend(self, messages: Sequence[Message], call: RecordedCall | None = None) -> None:
+        """Take the next messages, the last of which `call` made.
+
+        An answer of which nothing can be read was paid for: a word stands in its place.
+        """
+        self.messages += messages
+        if call is None:
+            return
+        if call.id and self._answers.claim(call.id) is None:
+            self._file.skipped[COUNTED] += 1
+            return
+        if not messages:
+            self.messages.append(assistant(UNRECORDED))
+        self.calls.append(replace(call, at=len(self.messages) - 1))
+
+    def recordings(
+        self,
+        session: str,
+        number: int = 1,
+        *,
+        later: Kind = "branch",
+        parent: str | None = None,
+        project: str = "",
+        grade: Grade = "C",
+        writes_commands: bool = False,
+    ) -> Iterator[Recording]:
+        """The recording, unless no call was made in it.
+
+        `number` is which one of the session it is. The first is a side chain of `parent`, if there
+        is one (empty: its name is not known); `later` ones are of that kind. An agent that
+        `writes_commands` calls tools, or has its commands in its text. In the second case results
+        are words of the user, and it is known that there were no tools.
+        """
+        if not self.calls:
+            return
+        first: Kind = "session" if parent is None else "side chain"
+        is_known = writes_commands and not any(message.tool_calls for message in self.messages)
+        has_results = any(message.role == "tool" for message in self.messages)
+        yield Recording(
+            session if number == 1 else f"{session}/{number}",
+            self._recorded,
+            grade if is_known else "C",
+            self.calls[0].model,
+            tuple(self.messages),
+            tuple(self.calls),
+            tools=() if is_known else None,
+            kind=first if number == 1 else later,
+            parent=(parent or None) if number == 1 else session,
+            skipped=self._file.take_skipped(),
+            source=str(self._file.path),
+            project=project,
+            results_as_words=writes_commands and not has_results,
+        )
+
+
+def chat_call(ident: str, name: str, arguments: object) -> dict[str, Any]:
+    """A call of a tool in OpenAI's chat form; arguments may be text already."""
+    text = arguments if isinstance(arguments, str) else canonical_json(arguments)
+    return {"id": ident, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def chat_result(ident: str, content: str, *, failed: bool = False) -> dict[str, Any]:
+    """The result of a call in OpenAI's chat form, with a mark if it failed."""
+    result = {"role": "tool", "tool_call_id": ident, "content": content}
+    return {**result, "is_error": True} if failed else result
+
+
+UNRECORDED: Final = "[not recorded]"
+"""What stands in the place of words that a program did not record."""
+
+
+def unseen(recorded: RecordingFormat, call: RecordedCall, of: Recording) -> Recording:
+    """Calls that a file bills without telling what they said: one call, beside a recording.
+
+    Its answer is another one where the bill has grown: then the import puts it in the old one's
+    place.
     """
-    has_calls = any(message.tool_calls for message in messages)
+    times = [one.time for one in of.calls if one.time is not None]
+    told = replace(call, at=1, time=call.time or max(times, default=None))
+    used = call.usage or Usage(0, 0)
+    counts = f"{used.tokens_in:,} tokens in, {used.tokens_out:,} out"
+    messages = (user(f"[{call.id}]"), assistant(f"{UNRECORDED} {counts}"))
     return Recording(
-        name,
-        form,
-        grade,
-        model,
-        tuple(messages),
-        tuple(calls),
-        tools=None if has_calls else (),
-        skipped=file.take_skipped(),
-        source=str(file.path),
-        results_as_words=not any(message.role == "tool" for message in messages),
+        *(f"{of.name}/{call.id}", recorded, "C", call.model, messages, (told,)),
+        kind="side chain",
+        parent=of.name,
+        source=of.source,
+        project=of.project,
     )
 
 
@@ -203,9 +296,14 @@ def read_tools(definitions: object) -> tuple[ToolSpec, ...]:
         more = one.get("functionDeclarations")
         for definition in [one.get("function", one), *(more if isinstance(more, list) else ())]:
             if isinstance(definition, Mapping) and isinstance(name := definition.get("name"), str):
-                schema = object_of(definition.get("parameters") or definition.get("input_schema"))
-                tools.append(ToolSpec(name, str(definition.get("description") or ""), schema))
+                schema = next((definition[key] for key in _SCHEMAS if definition.get(key)), None)
+                tools.append(
+                    ToolSpec(name, str(definition.get("description") or ""), object_of(schema))
+                )
     return tuple(tools)
+
+
+_SCHEMAS: Final = ("parameters", "input_schema", "inputSchema")
 
 
 # ---- fields -------------------------------------------------------------------------
@@ -222,6 +320,24 @@ def usage_of(value: object) -> Usage | None:
         return read_usage(value)
     except ValueError:
         return None
+
+
+def usage_of_counts(
+    sent: object, out: object, read: object, written: object, *, is_all: bool = True
+) -> Usage | None:
+    """A usage of four counts, as a file has them; None where none of them is a number above 0.
+
+    `is_all`: what was read from a cache and written to it is among what was `sent`.
+    """
+    told = {"sent": sent, "out": out, "read": read, "written": written}
+    try:
+        counts = {key: count(told, key) for key in told}
+    except ValueError:
+        return None
+    if not any(counts.values()):
+        return None
+    all_ = counts["sent"] + (0 if is_all else counts["read"] + counts["written"])
+    return possible(Usage(all_, counts["out"], counts["read"], counts["written"]))
 
 
 def time_of(value: object) -> float | None:

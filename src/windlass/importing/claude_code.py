@@ -12,8 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from windlass.importing import claude_sums
 from windlass.importing.base import (
     COUNTED,
     MALFORMED,
@@ -36,8 +38,14 @@ from windlass.wire.openai_responses import joined
 SIDE_CHAINS: Final = "subagents"
 """The folder with a session's side chains; it lies in a folder named as the session's file is."""
 
+SIDE_CHAIN: Final = "agent-"
+"""How the name of a side chain's file begins, which may lie beside that of its session."""
+
 Record: TypeAlias = Mapping[str, Any]
 
+_COMPACTING: Final = f"{SIDE_CHAIN}acompact-*.jsonl"
+"""The files of side chains that wrote the summary of a session."""
+_UNTOLD: Final = "calls that wrote a summary, of which transcripts without sums say nothing"
 _LOCAL: Final = "<synthetic>"
 """The model that the client names for words of its own."""
 _UNSENT: Final[Mapping[str, str]] = {
@@ -52,8 +60,6 @@ _UNSENT: Final[Mapping[str, str]] = {
     "permission-mode": "notes of settings",
     "mode": "notes of settings",
     "stream_event": "pieces of answers, which stand whole beside them",
-    "result": "sums at the end of a run",
-    "cost-state": "sums of costs",
     **dict.fromkeys(
         (
             *("file-history-delta", "relocated", "continued-in", "fork-context-ref", "frame-link"),
@@ -77,9 +83,17 @@ def recognises(records: Sequence[Record]) -> bool:
             and one["message"].get("role") in ("user", "assistant")
         )
         or (one.get("type") == "system" and "claude_code_version" in (one.get("message") or one))
-        or (text_of(one, "type") in _UNSENT and ("sessionId" in one or "messageId" in one))
+        or (
+            text_of(one, "type") in (*_UNSENT, *claude_sums.TYPES)
+            and ("sessionId" in one or "messageId" in one)
+        )
         for one in records
     )
+
+
+def side_chains(file: RecordedFile) -> list[Path]:
+    """The files of a session's side chains."""
+    return sorted((file.path.with_suffix("") / SIDE_CHAINS).glob("*.jsonl"))
 
 
 def scan(file: RecordedFile, answers: Answers) -> None:
@@ -89,12 +103,10 @@ def scan(file: RecordedFile, answers: Answers) -> None:
             message = inner.get("message")
             if inner.get("type") != "assistant" or not isinstance(message, Mapping):
                 continue
-            if (
-                isinstance(ident := message.get("id"), str)
-                and ident
-                and message.get("model") != _LOCAL
-            ):
+            if (ident := text_of(message, "id")) and not _is_local(inner, message):
                 answers.note(ident, text_of(inner, "requestId"), usage_of(message.get("usage")))
+                session = text_of(record, "sessionId", "session_id")
+                answers.note_session(session, ident, text_of(message, "model"))
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -124,6 +136,14 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             rebuilt.add(exchange)
         yield from rebuilt.recordings("claude-code", "B")
     yield from tree.recordings(answers, tree.name if exchanges else "")
+
+
+def _is_local(record: Record, answer: Record) -> bool:
+    """Whether the client itself wrote an answer, such as an "API Error", which costs nothing."""
+    if answer.get("model") == _LOCAL or record.get("isApiErrorMessage") is True:
+        return True
+    usage = usage_of(answer.get("usage"))
+    return bool(text_of(record, "error")) and (usage is None or not usage.tokens_in)
 
 
 def _of_progress(record: Record) -> Record:
@@ -180,7 +200,8 @@ class _Tree:
         self._records = 0
         self._session = ""
         self._project = ""
-        self._compacted: set[str] = set()
+        self._sums = claude_sums.ClosingSums()
+        self._compactions = 0
 
     # ---- in -------------------------------------------------------------------------
 
@@ -209,6 +230,9 @@ class _Tree:
                 node = parser(self, record)
             except MALFORMED:
                 self._skipped[f"records of type {kind!r} that are malformed"] += 1
+        elif kind in claude_sums.TYPES:
+            if not self._sums.take(record):
+                self._skipped["sums at the end of a run"] += 1
         elif kind in _UNSENT:
             self._skipped[_UNSENT[kind]] += 1
         else:
@@ -294,7 +318,7 @@ class _Tree:
         if not isinstance(answer, Mapping):
             self._skipped["answers that say nothing"] += 1
             return None
-        if answer.get("model") == _LOCAL or record.get("isApiErrorMessage"):
+        if _is_local(record, answer):
             self._skipped["words of the client's own"] += 1
             return None
         ident = text_of(answer, "id") or f"{record.get('uuid') or self._records}"
@@ -353,6 +377,7 @@ class _Tree:
         kind = text_of(note, "subtype") or "without a subtype"
         if kind == "compact_boundary":
             self._tails.pop("", None)
+            self._compactions += 1
         self._skipped[f"notes of the client ({kind})"] += 1
         return None
 
@@ -446,7 +471,11 @@ class _Tree:
             main = main or own
         if elsewhere and not has_main:
             self._skipped[COUNTED] += elsewhere
-        yield from recordings
+        has_summaries = any(one.match(_COMPACTING) for one in side_chains(self._file))
+        if self._compactions and not self._sums and not has_summaries:
+            self._skipped[_UNTOLD] += self._compactions
+        begun = {node.answer for node in self._nodes if node.answer and not node.stopped}
+        yield from self._sums.complete(recordings, answers, self._session, begun)
 
     def _path(self, end: int) -> list[int]:
         path: list[int] = []

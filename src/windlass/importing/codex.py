@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import astuple, replace
+from pathlib import Path
 from typing import Any, Final
 
 from windlass.importing.base import (
@@ -19,14 +21,49 @@ from windlass.importing.base import (
     Answers,
     ListOfForm,
     model_of,
+    object_of,
     text_of,
     time_of,
-    usage_of,
+    usage_of_counts,
 )
 from windlass.importing.json_files import MemoryLimit, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
 from windlass.messages import canonical_json
+from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Usage
+
+
+def beside(file: RecordedFile) -> list[Path]:
+    """The rollouts of the session's subagents, which lie in the same folder as it does."""
+    heads: dict[Path, Mapping[str, Any]] = {}
+    for path in sorted(file.path.parent.glob("rollout-*.jsonl")):
+        with suppress(OSError, ValueError), path.open("rb") as other:
+            heads[path] = object_of(object_of(parse_recorded(other.readline(_HEAD))).get("payload"))
+    heads.pop(file.path, None)
+    names = {text_of(object_of(file.head[0].get("payload")), "id")}
+    below: list[Path] = []
+    while more := [path for path, head in heads.items() if (_parent_of(head) or None) in names]:
+        below += more
+        names = {text_of(heads.pop(path), "id") for path in more}
+    return below
+
+
+_HEAD: Final = 1 << 20
+"""The most bytes of a file's first line that are read to find its parent."""
+
+
+def _parent_of(meta: Mapping[str, Any]) -> str | None:
+    """The session whose subagent a rollout is, empty where it is not told; None: it is its own."""
+    source = object_of(meta.get("source"))
+    if "subagent" not in source and meta.get("thread_source") != "subagent":
+        return None
+    spawn = object_of(object_of(source.get("subagent")).get("thread_spawn"))
+    named = (
+        text_of(meta, "parent_thread_id"),
+        text_of(spawn, "parent_thread_id"),
+        text_of(meta, "session_id"),
+    )
+    return next((one for one in named if one and one != meta.get("id")), "")
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -75,20 +112,16 @@ def _is_lost(part: object) -> bool:
     return isinstance(address, str) and not address.startswith(("data:", "http:", "https:"))
 
 
-def _usage_of(counts: object) -> Usage | None:
+def usage_of_codex(counts: object) -> Usage | None:
     """A usage in Codex's words; like OpenAI's, its input includes what was cached."""
-    if not isinstance(counts, Mapping):
+    if not isinstance(counts, Mapping) or "input_tokens" not in counts:
         return None
-    return usage_of(
-        {
-            "prompt_tokens": counts.get("input_tokens"),
-            "completion_tokens": counts.get("output_tokens"),
-            "prompt_tokens_details": {
-                "cached_tokens": counts.get("cached_input_tokens"),
-                "cache_write_tokens": counts.get("cache_write_input_tokens"),
-            },
-        }
-    )
+    return usage_of_counts(*(counts.get(key) for key in _COUNTS))
+
+
+_COUNTS: Final = (
+    *("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_input_tokens"),
+)
 
 
 class _Rollout:
@@ -104,6 +137,7 @@ class _Rollout:
         self._project = ""
         self._model = ""
         self._kind: Kind = "session"
+        self._parent: str | None = None
         self._number = 0
         self._total: object = None
         self._begin()
@@ -121,7 +155,7 @@ class _Rollout:
         del at
         self._origin = text_of(payload, "id") or text_of(payload, "session_id") or self._origin
         if not self._name:
-            self._project = text_of(payload, "cwd")
+            self._project, self._parent = text_of(payload, "cwd"), _parent_of(payload)
             self._name = (
                 text_of(payload, "id") or text_of(payload, "session_id") or self._file.path.stem
             )
@@ -161,7 +195,7 @@ class _Rollout:
 
     def take_usage(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
         """What an answer used."""
-        self._count(text_of(payload, "response_id"), _usage_of(payload.get("usage")), at)
+        self._count(text_of(payload, "response_id"), usage_of_codex(payload.get("usage")), at)
         yield from ()
 
     def take_event(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
@@ -170,7 +204,7 @@ class _Rollout:
         if kind == "token_count" and isinstance(info, Mapping):
             total = info.get("total_token_usage")
             if self._open is not None and total != self._total:
-                self._count("", _usage_of(info.get("last_token_usage")), at)
+                self._count("", usage_of_codex(info.get("last_token_usage")), at)
             self._total = total
         self._file.skipped["events of the screen"] += 1
         yield from ()
@@ -230,6 +264,7 @@ class _Rollout:
             return
         own = self._name or self._file.path.stem
         self._number += 1
+        first: Kind = "session" if self._parent is None else "side chain"
         yield Recording(
             own if self._number == 1 else f"{own}/{self._number}",
             "codex",
@@ -237,8 +272,8 @@ class _Rollout:
             self._calls[0].model,
             tuple(self._listed.messages),
             tuple(self._calls),
-            kind="session" if self._number == 1 else self._kind,
-            parent=None if self._number == 1 else own,
+            kind=first if self._number == 1 else self._kind,
+            parent=(self._parent or None) if self._number == 1 else own,
             skipped=self._file.skipped if self._number == 1 else {},
             source=str(self._file.path),
             project=self._project,

@@ -6,20 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from windlass.importing.base import (
-    COUNTED,
     Answers,
+    RecordedList,
     dollars_of,
     model_of,
     object_of,
-    read_list,
     text_of,
     time_of,
-    trajectory,
     usage_of,
 )
-from windlass.importing.json_files import MemoryLimit, RecordedFile
+from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.messages import Message
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -28,49 +25,33 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     Its messages are exact. Where it calls tools, their definitions are missing, so that it is a
     transcript; where the model writes commands in its text, there are no tools.
     """
-    limit = MemoryLimit(file.path)
     for run in file.records():
         info = object_of(run.get("info"))
         config = object_of(object_of(info.get("config")).get("model"))
         settings = object_of(config.get("model_kwargs"))
         model = text_of(config, "model_name") or text_of(settings, "model") or "unknown"
         provider = "openrouter" if "openrouter" in str(info.get("config")) else "openai"
-        name = model_of(model, provider)
-        messages: list[Message] = []
-        calls: list[RecordedCall] = []
+        transcript = RecordedList(file, answers, "openai", "mini-swe-agent")
         for item in run["messages"]:
             if not isinstance(item, Mapping) or item.get("role") == "exit":
                 continue  # how the run ended: it was sent to no model
             sent = {key: value for key, value in item.items() if key not in _UNSENT}
-            new = read_list("openai", [sent], file.skipped, limit)
-            if item.get("role") == "assistant" and new:
-                call = _call(item, len(messages), name)
-                if not call.id or answers.claim(call.id):
-                    calls.append(call)
-                else:
-                    file.skipped[COUNTED] += 1
-            messages += new
-        yield trajectory(
-            file,
-            text_of(run, "instance_id") or file.path.stem.removesuffix(".traj"),
-            "mini-swe-agent",
-            name,
-            messages,
-            calls=calls,
-            grade="C" if any(message.tool_calls for message in messages) else "A",
-        )
+            is_answer = item.get("role") == "assistant"
+            transcript.add(sent, _call(item, model_of(model, provider)) if is_answer else None)
+        name = text_of(run, "instance_id") or file.path.stem.removesuffix(".traj")
+        yield from transcript.recordings(name, grade="A", writes_commands=True)
 
 
 _UNSENT: Final = frozenset({"extra", "timestamp", "reasoning", "provider_specific_fields"})
 """Keys of a message that the program or the provider added, and that are not sent."""
 
 
-def _call(item: Mapping[str, Any], at: int, model: str) -> RecordedCall:
+def _call(item: Mapping[str, Any], model: str) -> RecordedCall:
     extra = object_of(item.get("extra"))
     response = object_of(extra.get("response"))
     usage = response.get("usage")
     return RecordedCall(
-        at,
+        0,
         model,
         usage_of(usage),
         dollars_of(object_of(usage).get("cost") or extra.get("cost")),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.importing._formats import BODIES, FORMATS, FileFormat, recognise
+from windlass.importing._unread import unread
 from windlass.importing.base import Answers
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
-from windlass.importing.claude_code import SIDE_CHAINS
+from windlass.importing.claude_code import SIDE_CHAIN
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import Recording
 
 
 def recordings(
-    path: str | Path, form: str | None = None, on_skip: Callable[[str], None] | None = None
+    path: str | Path,
+    form: str | None = None,
+    on_skip: Callable[[str], None] | None = None,
+    only: Callable[[Path], bool] = lambda path: True,  # noqa: ARG005
 ) -> Iterator[Recording]:
     """The recordings of a file, or of all files in a folder and its folders.
 
@@ -23,9 +27,10 @@ def recordings(
     several records or files is counted once.
 
     Args:
-        path: A file, with the side chains that Claude Code keeps beside it, or a folder.
+        path: A file, with the side chains that its program keeps beside it, or a folder.
         form: The name of the format; default: it is recognised by content.
         on_skip: Gets a sentence for each file of a folder that is not read.
+        only: Whether a file of a folder is one of those that are meant.
 
     Raises UsageError where there is no such file or format, or the file cannot be read or holds no
     call; for a folder, where that is so of all its files.
@@ -36,9 +41,8 @@ def recordings(
     if not place.is_dir():
         if not place.exists():
             raise UsageError(f"there is no file or folder {str(path)!r}")
-        # The side chains of a session are in a folder with the name of its file.
-        beside = place.with_suffix("") / SIDE_CHAINS
-        more = sorted(beside.glob("*.jsonl"), key=str) if beside.is_dir() else []
+        file = _open(place)
+        more = _readable(_format_of(file, form).beside(file), form, on_skip)
         yield from _read(place, [place, *more], form, on_skip)
         return
     everything = [place, *place.rglob("*")]
@@ -46,10 +50,23 @@ def recordings(
     files = (
         one
         for one in everything
-        if one.is_file() and not one.name.startswith(".") and one.parent not in bodies
+        if one.is_file() and not one.name.startswith(".") and one.parent not in bodies and only(one)
     )
-    # Sorted as text, a session comes before the folder of its side chains.
-    paths = sorted((*bodies, *files), key=str)
+    # A session comes before its side chains, which are beside it or in a folder below.
+    paths = sorted(
+        (*bodies, *files),
+        key=lambda one: (len(one.parts), one.name.startswith(SIDE_CHAIN), str(one)),
+    )
+    readable = _readable(paths, form, on_skip)
+    if not readable:
+        raise UsageError(f"no file in {str(path)!r} is a recording that can be read")
+    yield from _read(place, readable, form, on_skip)
+
+
+def _readable(
+    paths: Sequence[Path], form: str | None, on_skip: Callable[[str], None] | None
+) -> list[Path]:
+    """The files of known formats; the others are told."""
     readable: list[Path] = []
     for one in paths:
         try:
@@ -59,13 +76,16 @@ def recordings(
                 on_skip(str(error))
         else:
             readable.append(one)
-    if not readable:
-        raise UsageError(f"no file in {str(path)!r} is a recording that can be read")
-    yield from _read(place, readable, form, on_skip)
+    return readable
 
 
 def _open(path: Path) -> RecordedFile:
-    return BodyFolder(path) if path.is_dir() else RecordedFile(path)
+    if path.is_dir():
+        return BodyFolder(path)
+    try:
+        return RecordedFile(path)
+    except UsageError as error:
+        raise UsageError(unread(path) or str(error)) from error
 
 
 def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
@@ -75,6 +95,8 @@ def _format_of(file: RecordedFile, form: str | None) -> FileFormat:
     known = recognise(file.head) if form is None else FORMATS[form]
     if known is not None:
         return known
+    if named := unread(file.path, file.head):
+        raise UsageError(named)
     keys = ", ".join(map(str, list(file.head[0])[:6])) or "nothing"
     raise UsageError(
         f"{str(file.path)!r} is not a recording of a known format: its first object has {keys};"
@@ -96,9 +118,10 @@ def _read(
                 is_empty = False
                 yield recording
         except UsageError as error:
-            if on_skip is None or len(paths) == 1:
+            if path == place or len(paths) == 1 or (on_skip is None and place.is_dir()):
                 raise
-            on_skip(str(error))
+            if on_skip is not None:
+                on_skip(str(error))
     if is_empty:
         raise UsageError(f"no file of {str(place)!r} holds a call of a model")
 

@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import Answers, model_of, object_of, read_list, text_of, trajectory
-from windlass.importing.json_files import MemoryLimit, RecordedFile
+from windlass.importing.base import Answers, RecordedList, model_of, object_of, text_of
+from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.messages import Message
 from windlass.safety.foreign import parse_recorded
 
 
-def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: ARG001
+def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The trajectory.
 
     Its history has all messages, but SWE-agent may have sent shortened ones, and only the tokens of
     the whole run are recorded: a transcript.
     """
-    limit = MemoryLimit(file.path)
     for run in file.records():
-        messages: list[Message] = []
-        calls: list[RecordedCall] = []
-        model = model_of(_model(run), "openai")
+        transcript = RecordedList(file, answers, "openai", "swe-agent")
+        call = RecordedCall(0, model_of(_model(run), "openai"))
         for item in run["history"]:
             if not isinstance(item, Mapping):
                 file.skipped["messages that are not objects"] += 1
@@ -31,13 +28,11 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:  # noqa: 
             ids = sent.pop("tool_call_ids", None)
             if isinstance(ids, list) and ids:
                 sent["tool_call_id"] = ids[0]
-            new = read_list("openai", [sent], file.skipped, limit)
-            if sent.get("role") == "assistant" and new and not item.get("is_demo"):
-                calls.append(RecordedCall(len(messages), model))
-            messages += new
-        if calls:
-            file.skipped[_UNCOUNTED] = len(calls)
-        yield trajectory(file, file.path.stem, "swe-agent", model, messages, calls=calls)
+            is_answer = sent.get("role") == "assistant" and not item.get("is_demo")
+            transcript.add(sent, call if is_answer else None)
+        if transcript.calls:
+            file.skipped[_UNCOUNTED] = len(transcript.calls)
+        yield from transcript.recordings(file.path.stem, writes_commands=True)
 
 
 _UNCOUNTED: Final = "usage of calls, which such files tell for the whole run only"

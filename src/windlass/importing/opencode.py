@@ -1,0 +1,142 @@
+"""Sessions of opencode, as `opencode export` writes them: one JSON text with all messages.
+
+An answer of older versions holds several steps; each is a call. Where a session was compacted, what
+follows the summary is a recording of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from windlass.importing.base import (
+    MALFORMED,
+    Answers,
+    RecordedList,
+    chat_call,
+    chat_result,
+    dollars_of,
+    model_of,
+    object_of,
+    text_of,
+    time_of,
+    usage_of_counts,
+)
+from windlass.importing.json_files import RecordedFile
+from windlass.importing.recording import RecordedCall, Recording
+from windlass.wire.base import Usage
+
+_ASKED: Final = "What did we do so far?"
+"""What opencode sends in front of a summary."""
+
+
+def recognises(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether this is an exported session."""
+    listed = records[0].get("messages") or [{}]
+    return "info" in records[0] and all(one.keys() >= {"info", "parts"} for one in listed)
+
+
+def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
+    """The session, and another recording after each compaction."""
+    for session in file.records():
+        info = object_of(session.get("info"))
+        own, number = text_of(info, "id") or file.path.stem, 1
+        transcript = RecordedList(file, answers, "openai", "opencode")
+        for message in map(object_of, [*session["messages"], {}]):
+            told = object_of(message.get("info"))
+            is_answer = told.get("role") == "assistant"
+            try:
+                parts = [object_of(one) for one in message.get("parts") or ()]
+                if is_answer:
+                    _take_answer(transcript, told, parts)
+                elif content := _content(parts):
+                    transcript.add({"role": "user", "content": content})
+            except MALFORMED:
+                file.skipped["messages that are malformed"] += 1
+                continue
+            if message and not (is_answer and told.get("summary") is True):
+                continue
+            yield from transcript.recordings(
+                own,
+                number,
+                later="after compaction",
+                parent=text_of(info, "parentID") or None,
+                project=text_of(info, "directory"),
+            )
+            number += 1
+            transcript = RecordedList(file, answers, "openai", "opencode")
+            transcript.add({"role": "user", "content": _ASKED})
+            transcript.add({"role": "assistant", "content": _content(parts)})
+
+
+def _take_answer(
+    transcript: RecordedList, info: Mapping[str, Any], parts: list[Mapping[str, Any]]
+) -> None:
+    """Each step of an answer, and the results of its calls."""
+    model = model_of(info.get("modelID"), text_of(info, "providerID") or "opencode")
+    ident, when = text_of(info, "id"), time_of(object_of(info.get("time")).get("created"))
+    step: list[Mapping[str, Any]] = []
+    steps = 0
+    for part in [*parts, {}]:
+        is_end = part.get("type") == "step-finish"
+        if not is_end and part:
+            step.append(part)
+            continue
+        told = part if is_end else info
+        usage = _usage_of(told.get("tokens"))
+        if is_end or (usage and not steps) or any("tool" in one or "text" in one for one in step):
+            cost = dollars_of(told.get("cost"))
+            known = is_end or not steps  # what the sum of the answer says, its steps have said
+            call = RecordedCall(
+                0,
+                model,
+                usage if known else None,
+                cost if known else None,
+                when,
+                f"{ident}/{steps}" if ident and steps else ident,
+            )
+            steps += 1
+            _take_step(transcript, step, call)
+        step = []
+
+
+def _take_step(transcript: RecordedList, step: list[Mapping[str, Any]], call: RecordedCall) -> None:
+    tools = [(one, object_of(one.get("state"))) for one in step if one.get("type") == "tool"]
+    calls = [
+        chat_call(text_of(one, "callID"), text_of(one, "tool"), object_of(state.get("input")))
+        for one, state in tools
+    ]
+    answer = {"role": "assistant", "content": _content(step)}
+    transcript.add({**answer, "tool_calls": calls} if calls else answer, call)
+    for one, state in tools:
+        failed = state.get("status") != "completed"
+        content = text_of(state, "error" if failed else "output")
+        content = content or ("[Tool execution was interrupted]" if failed else "")
+        transcript.add(chat_result(text_of(one, "callID"), content, failed=failed))
+
+
+def _content(parts: list[Mapping[str, Any]]) -> Any:
+    """The texts and pictures of a message; what only people see is left out."""
+    content: list[dict[str, Any]] = []
+    for part in parts:
+        if part.get("type") == "text" and part.get("text") and not part.get("ignored"):
+            content.append({"type": "text", "text": part["text"]})
+        elif part.get("type") == "compaction":
+            content.append({"type": "text", "text": _ASKED})
+        elif part.get("type") == "file" and text_of(part, "mime").startswith("image/"):
+            content.append({"type": "image_url", "image_url": {"url": text_of(part, "url")}})
+    if len(content) == 1 and content[0]["type"] == "text":
+        return content[0]["text"]
+    return content or ""
+
+
+def _usage_of(told: Any) -> Usage | None:
+    """A usage in opencode's words; its kinds of tokens have nothing in common."""
+    tokens = object_of(told)
+    cache = object_of(tokens.get("cache"))
+    thought, out = tokens.get("reasoning"), tokens.get("output")
+    if isinstance(thought, int) and isinstance(out, int):
+        out += thought
+    return usage_of_counts(
+        tokens.get("input"), out, cache.get("read"), cache.get("write"), is_all=False
+    )
