@@ -61,7 +61,7 @@ async def test_messages_and_state_of_them_are_taken(house: House) -> None:
     source = {"phase": "name", "include": ["messages", "state"], "messages_filter": "last_turn"}
     ran = await finish(house, source)
     texts = [text for _, text in ran.seen("finish")]
-    assert texts[1:] == [
+    assert texts == [
         "[Conversation from name]:",
         "",
         "set state 'fruit'",

@@ -44,6 +44,7 @@ def session() -> SessionState:
         last_phase=object(),  # type: ignore[arg-type]
         route=Route("a", "model"),
         ran=[Ran("a", 1, "completed", hidden=False)],
+        below=[object()],  # type: ignore[list-item]
         visit=Visit("a"),
     )
 
@@ -73,6 +74,7 @@ HOLDERS: Final = {
             "outputs": "copied",
             "edits": "copied",
             "callouts": "copied",
+            "below": "copied",
             "remembered": "fresh",
             "choosing": "fresh",
             "said_in": "shared",
@@ -82,7 +84,7 @@ HOLDERS: Final = {
             "visit": "shared",
         },
         # State, edits and output are taken over where the phase ends, as those of any phase.
-        frozenset({"readable", "callouts"}),
+        frozenset({"readable", "callouts", "below"}),
     ),
     "injected": Holder(
         injected,

@@ -122,6 +122,7 @@ class SessionState:
             outputs=dict(self.outputs),
             edits=dict(self.edits),
             callouts=dict(self.callouts),
+            below=list(self.below),
             remembered=[],
             choosing=None,
             route=None,
@@ -144,6 +145,7 @@ class SessionState:
         phase are; what it wants remembered is written then.
         """
         self.callouts = taken.callouts
+        self.below = taken.below
         self.readable = taken.readable
 
     def let_read(self, file: Path) -> None:
