@@ -117,7 +117,7 @@ def read(context: ToolContext, file: str) -> Table:
             raise ToolError(unreadable[0])
         try:
             rows = connection.execute(f"FROM {quoted(source.label)}").fetchmany(MAX_ROWS + 1)
-        except _duckdb().Error as problem:
+        except load_duckdb().Error as problem:
             raise ToolError(f"cannot read {source.label!r}: {first_line(problem)}") from problem
         columns = tuple(str(each[0]) for each in connection.description or ())
     if len(rows) > MAX_ROWS:
@@ -168,7 +168,7 @@ def connect(
     Sources have their names as views, and their paths where `text` spells them. Files
     of `tables` may also be named by absolute path. What it does is interrupted by `cancellation`.
     """
-    duckdb = _duckdb()
+    duckdb = load_duckdb()
     settings = {
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
@@ -230,11 +230,12 @@ def first_line(problem: BaseException) -> str:
 
 def errors() -> type[Exception]:
     """What DuckDB raises."""
-    kind: type[Exception] = _duckdb().Error
+    kind: type[Exception] = load_duckdb().Error
     return kind
 
 
-def _duckdb() -> Any:
+def load_duckdb() -> Any:
+    """The module of DuckDB. Raises ToolError where it is not installed."""
     try:
         with logging_unchanged("duckdb"):
             import duckdb

@@ -12,6 +12,8 @@ import secrets
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from windlass.tools.data._data_files import load_duckdb
+
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,17})(?:\.\d{1,17})?", re.ASCII)
 """A text that is a number and nothing else; `007` is none."""
 _QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
@@ -76,10 +78,8 @@ _PART: Final = (
 
 def _pieces(query: str) -> Iterator[str]:
     """The query cut before each of its tokens."""
-    import duckdb
-
     data = query.encode()
-    starts = [at for at, _ in duckdb.tokenize(query)]
+    starts = [at for at, _ in load_duckdb().tokenize(query)]
     for start, end in zip([0, *starts], [*starts, len(data)], strict=True):
         yield data[start:end].decode()
 
