@@ -73,6 +73,16 @@ class TestSessionCost:
         usage = Usage(told.total.tokens_in, told.total.tokens_out, told.total.tokens_cached)
         assert usage == ran.result.usage
 
+    async def test_a_reply_that_was_cut_costs_no_more_than_sending_everything(
+        self, house: House
+    ) -> None:
+        script = {"a": [("word " * 3_000, "length"), "rest"], "b": ["done"]}
+        ran = await house.run(cascade(phase("a"), phase("b")), script)
+        told = session_cost(ran.store, ran.session, PRICED)
+        for line in (*told.phases, told.total):
+            assert line.tokens_in == line.snowball
+            assert line.dollars == pytest.approx(line.snowball_dollars)
+
     async def test_a_local_session_is_told_at_the_prices_of_another(self, house: House) -> None:
         ran = await house.run(cascade(phase("a"), phase("b")))
         told = session_cost(ran.store, ran.session, PRICED)

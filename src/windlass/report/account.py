@@ -268,10 +268,18 @@ class Account:
         return list(self._costs())
 
     def _costs(self) -> Iterator[CallCost]:
+        other: set[str] = set()  # models of which a call was sent something else
         for call in self.calls:
             row = call.row
             simulated = self._told(call)
             billed = self.sent.requests.get(call.number)
+            dollars = charge_of(row, self.price_as, simulated).dollars
+            if call.sent_tokens != call.full_tokens:
+                other.add(call.model)
+            # Up to there sending everything is what was done: it cost what was paid.
+            snowball = dollars
+            if call.model in other and not call.inherited:
+                snowball = self.snowball.dollars(call.number)
             yield CallCost(
                 session_id=self.record.session_id,
                 number=call.number,
@@ -286,9 +294,9 @@ class Account:
                 sent_tokens=call.sent_tokens,
                 snowball=self._snowball_tokens(call),
                 expected=0 if billed is None else billed.cached,
-                dollars=charge_of(row, self.price_as, simulated).dollars,
+                dollars=dollars,
                 simulated_dollars=simulated,
-                snowball_dollars=0.0 if call.inherited else self.snowball.dollars(call.number),
+                snowball_dollars=snowball,
                 estimated=call.reply is not None and call.reply.tokens_out_estimated,
             )
 
