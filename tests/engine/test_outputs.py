@@ -9,6 +9,7 @@ import pytest
 from tests.engine.harness import House, asked_by, call, calls, cascade, phase
 from tests.support.engine_context import look_up
 from tests.support.engine_resume import Gone, Model, look, resumed
+from tests.support.engine_sub_cascades import write
 from windlass.wire.base import Request
 
 
@@ -87,3 +88,29 @@ async def test_a_resumed_run_has_the_results_too(house: House) -> None:
     assert [request.messages for request in sent] == [whole.request("b").messages]
     assert '[Result of look(name="it")]:\nit is well' in sent[0].messages[-2].text
     assert result.outputs == whole.result.outputs
+
+
+def log() -> str:
+    """Read the log."""
+    line = "2026-11-27 10:{:02}:{:02} INFO a worker finished in {} ms"
+    return "\n".join(line.format(at // 60 % 60, at % 60, at % 97) for at in range(2_000))
+
+
+@pytest.mark.parametrize("below", [False, True])
+async def test_a_long_result_comes_as_its_own_phase_was_shown_it(house: House, below: bool) -> None:
+    def script(request: Request) -> Any:
+        name, last = asked_by(request), request.messages[-1]
+        asks = name == "look" and last.role != "tool"
+        return calls(call("log", "{}", id_="c")) if asks else f"ok {name}"
+
+    looks = phase("look", tackle=["log"])
+    b = phase("b", context={"from": ["look"], "include_input": False})
+    first = phase("a", sub_cascades=[{"ref": "child.json"}]) if below else looks
+    write(house, "child.json", looks, auto_context=True)
+    made = write(house, "top.json", first, b, auto_context=True)
+    ran = await house.run(made, script, tools=[log])
+    shown = next(text for role, text in ran.seen("b") if text.startswith("[Output from look]"))
+    assert "[Result of log()]:" in shown
+    assert len(log()) > 20_000
+    assert 200 < len(shown) < 8_000
+    assert "result_" in shown, "the original has its reference"

@@ -76,7 +76,7 @@ class TestSessionCost:
     async def test_a_reply_that_was_cut_costs_no_more_than_sending_everything(
         self, house: House
     ) -> None:
-        script = {"a": [("word " * 3_000, "length"), "rest"], "b": ["done"]}
+        script: dict[str, list[Any]] = {"a": [("word " * 3_000, "length"), "rest"], "b": ["done"]}
         ran = await house.run(cascade(phase("a"), phase("b")), script)
         told = session_cost(ran.store, ran.session, PRICED)
         for line in (*told.phases, told.total):

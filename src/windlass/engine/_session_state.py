@@ -6,7 +6,7 @@ taken hands its holders back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -60,13 +60,14 @@ class RanBelow:
     """A visit of a phase of a sub-cascade that ended, and where its messages are recorded.
 
     `names` are those that sources have for it, the shortest first; `after` is how many visits of
-    phases had ended by then in the run above.
+    phases had ended by then in the run above. `edits` are those of its messages that last.
     """
 
     names: tuple[str, ...]
     visit: Ran
     record: Recorder
     after: int
+    edits: Mapping[str, Edit]
 
 
 @dataclass(slots=True)

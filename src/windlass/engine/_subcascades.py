@@ -130,7 +130,8 @@ def take_over_child(run: CascadeRun, phase: Phase, child: CascadeRun) -> None:
             for name, of_phase in output_names(child.cascade).items()
             if name not in own and (of_phase == visit.phase or (of_phase is None and is_last))
         )
-        run.session.below.append(RanBelow(names, visit, said_in, len(run.session.ran)))
+        after = len(run.session.ran)
+        run.session.below.append(RanBelow(names, visit, said_in, after, done.edits))
 
 
 def take_state(run: CascadeRun, phase: str, child: CascadeRun) -> None:

@@ -31,7 +31,7 @@ from windlass.text.prompts import (
     result_text,
     state_text,
 )
-from windlass.window.entries import Edit, Entry, Item, apply, show
+from windlass.window.entries import Edit, Entry, Item, Replace, apply, show
 from windlass.window.replayed import held_by, replay, text_only, without_repeats
 
 _OF_THE_RUN: Final = frozenset({"callout", "plan", "remember", ROUTE_TO, "set_state", "todo"})
@@ -99,10 +99,11 @@ def gather(
 
 
 class _Ended(NamedTuple):
-    """A visit of a phase that ended, and where its messages are recorded."""
+    """A visit of a phase that ended, where its messages are recorded, and their lasting edits."""
 
     record: Recorder
     visit: Ran
+    edits: Mapping[str, Edit]
 
     @property
     def items(self) -> list[Item]:
@@ -113,10 +114,12 @@ class _Ended(NamedTuple):
 def _ended(run: Run) -> dict[str, _Ended]:
     """The last visit of each phase that ran, or of the one that stands for it, by each name."""
     below = {
-        name: _Ended(each.record, each.visit) for each in run.session.below for name in each.names
+        name: _Ended(each.record, each.visit, each.edits)
+        for each in run.session.below
+        for name in each.names
     }
     return below | {
-        name: _Ended(run.record, each)
+        name: _Ended(run.record, each, run.session.edits)
         for each in run.session.ran
         for name in (each.phase, each.stands_for)
         if name is not None
@@ -174,7 +177,7 @@ class _Gathering:
                 case "images":
                     self._take_images(source, items)
                 case "output":
-                    self._take_output(source, items, ended.visit)
+                    self._take_output(source, items, ended)
                 case "messages":
                     self._take_messages(source, items, ended)
                 case "state":
@@ -196,16 +199,16 @@ class _Gathering:
         self.pictures.update(picture.sha256 for picture in fresh)
         self.inject(source, "images", Text(images_header(source.phase)), *fresh, headed=False)
 
-    def _take_output(self, source: PhaseSource, items: Sequence[Item], visit: Ran) -> None:
+    def _take_output(self, source: PhaseSource, items: Sequence[Item], ended: _Ended) -> None:
         output = last_said(items)
         if output is None:
             self.skip(source, "the phase said no text")
             return
-        of_text = visit.hidden or source.phase in self.replayed or source.is_minimal
+        of_text = ended.visit.hidden or source.phase in self.replayed or source.is_minimal
         results = last_results(items) if self.with_results and not of_text else ()
         self.told |= {result.id for result, _ in results}
-        told = [_result_text(*each) for each in results]
-        text = output_text(source.phase, output.message.text, visit.status, told)
+        told = [_result_text(result, call, ended.edits) for result, call in results]
+        text = output_text(source.phase, output.message.text, ended.visit.status, told)
         self.inject(source, "output", Text(text))
 
     def _take_messages(self, source: PhaseSource, items: Sequence[Item], ended: _Ended) -> None:
@@ -294,11 +297,14 @@ def _tells(result: Item, call: ToolCall) -> bool:
     return call.name not in _OF_THE_RUN and bool(text) and text not in named
 
 
-def _result_text(result: Item, call: ToolCall) -> str:
+def _result_text(result: Item, call: ToolCall, edits: Mapping[str, Edit]) -> str:
+    """A result with its call, as the windows of its phase showed it last."""
     arguments: Mapping[str, Any] = {}
     with suppress(ValueError):
         arguments = call.parsed()
-    return result_text(call.name, arguments, result.message.text, failed=result.message.failed)
+    edit = edits.get(result.id)
+    shown = edit.replacement if isinstance(edit, Replace) else result.message
+    return result_text(call.name, arguments, shown.text, failed=result.message.failed)
 
 
 def output_only(items: Sequence[Item], reason: str) -> tuple[Entry, ...]:
