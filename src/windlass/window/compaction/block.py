@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -34,6 +35,8 @@ _WHOLE: Final = (2, 4_800)
 _CUT: Final = (6, 2_800, 1_200)
 """The next ones, up to this number of them, keep this much of their head and their tail."""
 _OLDER: Final = 960
+_SAME_FORM: Final = 0.5
+"""The share of the lines of a subagent's result that others say, too, where it reports nothing."""
 _LOG_CHARS: Final = (160, 80)
 """Characters of a call in the log: the newest, and those of more than `_LOG_NEW` calls ago."""
 _LOG_NEW: Final = 40
@@ -103,16 +106,13 @@ def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[s
 
     The newest are chosen first, and stand in order.
     """
+    reports = _reports(step, places)
     last: list[int] = []
     for at, after in zip(places, [*places[1:], None], strict=True):
         message = step.original(at)
-        if message.role == "tool":
-            called = step.call(at)
-            concludes = called is not None and read_call(step, called, at).deed == "agent"
-        else:
-            ends = after is None or step.original(after).role == "user"
-            concludes = message.role == "assistant" and ends and not message.tool_calls
-        if concludes and message.text.strip():
+        ends = after is None or step.original(after).role == "user"
+        says = message.role == "assistant" and ends and not message.tool_calls
+        if at in reports or (says and message.text.strip()):
             last.append(at)
     kept: list[str] = []
     for number, at in enumerate(reversed(last)):
@@ -129,6 +129,25 @@ def _conclusions(step: PendingEdits, places: Sequence[int], room: int) -> list[s
             break
         kept.append(text)
     return [f"- {text}" for text in reversed(kept)]
+
+
+def _reports(step: PendingEdits, places: Sequence[int]) -> set[int]:
+    """The results of subagents that report something.
+
+    What says mostly the same of several of them is a form, such as that each was begun.
+    """
+    lines: dict[int, list[str]] = {}
+    for at in places:
+        called = step.call(at) if step.original(at).role == "tool" else None
+        if called is not None and read_call(step, called, at).deed == "agent":
+            said = map(str.strip, step.original(at).text.splitlines())
+            lines[at] = [line for line in said if line]
+    count = Counter(line for each in lines.values() for line in set(each))
+    return {
+        at
+        for at, each in lines.items()
+        if each and sum(count[line] > 1 for line in each) < _SAME_FORM * len(each)
+    }
 
 
 def _log(step: PendingEdits, replies: Sequence[int], room: int) -> list[str]:
