@@ -301,17 +301,16 @@ class TestWhatItHolds:
         text, _ = self.block(said)
         assert f"- {report}\n" in text
         said = [*session(48), assistant(calls=[call]), tool(call, report), *_reads(48, 12)]
-        begun = [
-            f"Agent {at} is at work.\nYou will be told.\nDo not wait for it." for at in range(2)
-        ]
-        calls = [ToolCall(f"b{at}", "Task", json.dumps({"prompt": f"Part {at}."})) for at in (0, 1)]
-        rounds = [
-            [assistant(calls=[c]), tool(c, text)] for c, text in zip(calls, begun, strict=True)
-        ]
-        text, _ = self.block([*session(4), *rounds[0], *rounds[1], *_reads(4, 50)])
-        assert "- Agent 0 is at work." not in text
         line = "- Task Find copies of helpers. → Three helpers are copies: close_once in a.py"
         assert line in self.block(said)[0]
+
+    def test_that_subagents_were_begun_is_no_report(self) -> None:
+        said = session(4)
+        for at in range(2):
+            call = ToolCall(f"b{at}", "Task", json.dumps({"prompt": f"Part {at}."}))
+            text = f"Agent {at} is at work.\nYou will be told.\nDo not wait for it."
+            said += [assistant(calls=[call]), tool(call, text)]
+        assert "- Agent 0 is at work." not in self.block([*said, *_reads(4, 50)])[0]
 
     @pytest.mark.parametrize(
         ("result", "kept"),
