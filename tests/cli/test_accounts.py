@@ -42,6 +42,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "msg_9", {"type": "text", "text": "More."}, usage={"input_tokens": 90, "output_tokens": 3}
     )
     library.import_sessions(write_lines(folder / "in2" / "s-9b.jsonl", other.records), store=folder)
+    # A call whose answer was not recorded, at the end.
+    ask: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
+    says = {"role": "assistant", "content": "yo"}
+    counts = {"prompt_tokens": 100, "completion_tokens": 5}
+    log = [
+        {"request": {"model": "gpt-5", "messages": sent}, "response": answer | {"usage": counts}}
+        for sent, answer in (
+            (ask, {"choices": [{"message": says}]}),
+            ([*ask, says, *ask], {"choices": []}),
+        )
+    ]
+    library.import_sessions(write_lines(folder / "log.jsonl", log), store=folder)
     chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]
     path = write_lines(folder / "chat.jsonl", [{"model": "gpt-5", "messages": chat}])
     library.import_sessions(path, store=folder)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, repeat
 from operator import is_not
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from windlass.history.base import (
     BORN,
@@ -32,6 +32,8 @@ from windlass.messages import Message, ToolSpec
 from windlass.text.tokens import FamilyCounter
 
 _Item = TypeVar("_Item")
+_REPLIES: Final = frozenset({NodeType.AGENT, NodeType.FOLLOW_UP})
+"""The types of rows that are replies; of one that was not recorded the row has no message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +118,7 @@ class SessionRecord:
                 apart = {key: kept for key, kept in apart.items() if key[0] != row.phase}
             if index is not None and (row.phase, index) not in apart:
                 apart[row.phase, index] = said.copy()
-            if row.trace_id in numbered and row.message is not None:
+            if row.trace_id in numbered and row.node_type in _REPLIES:
                 number, call = numbered[row.trace_id]
                 prompt = system if system and system.row.phase == row.phase else None
                 now = said if index is None else apart[row.phase, index]
