@@ -46,7 +46,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ask: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]
     says = {"role": "assistant", "content": "yo"}
     counts = {"prompt_tokens": 100, "completion_tokens": 5}
-    log = [
+    log: list[dict[str, Any]] = [
         {"request": {"model": "gpt-5", "messages": sent}, "response": answer | {"usage": counts}}
         for sent, answer in (
             (ask, {"choices": [{"message": says}]}),
