@@ -345,6 +345,13 @@ def test_check_says_what_is_different_here(windlass: CommandLine) -> None:
     assert windlass("check", "c.json", "--strict").code == 0
 
 
+def test_phases_that_see_all_are_told_in_one_line(windlass: CommandLine) -> None:
+    phases = phase("a", handoffs=["b"]), phase("b", handoffs=["c"]), phase("c")
+    windlass.write("c.json", cascade(*phases))
+    (told,) = windlass("check", "c.json", "--json").json["different_here"]
+    assert told["message"].startswith("phase 'b': sees all that was said before it, and so do 'c';")
+
+
 def test_a_cascade_of_our_own_is_told_no_differences(windlass: CommandLine) -> None:
     windlass.write("c.json", cascade(phase("a"), phase("b")))
     assert "different here" not in windlass("check", "c.json").out

@@ -49,15 +49,12 @@ def differences(loaded: Loaded) -> Iterator[Mistake]:
 
 def _of_graphs(partial: PartialCascade) -> Iterator[Mistake]:
     """What a cascade with `handoffs`, or one that is read leniently, may be written for."""
+    seeing: dict[int, str] = {}
     for index, phase in enumerate(partial.cascade.phases):
         base: Path = ("phases", index)
         chosen = phase.context or phase.inject_from is not None or phase.context_strategy
         if index and phase.instructions is not None and not chosen:
-            text = (
-                "sees all that was said before it; a clean slate, as elsewhere, is"
-                " 'context_strategy': 'fresh'"
-            )
-            yield partial.mistake(base, text)
+            seeing[index] = phase.name
         if phase.sub_cascades:
             text = "each has a session of its own, and the phase fails where one fails"
             yield partial.mistake((*base, "sub_cascades"), text)
@@ -68,6 +65,15 @@ def _of_graphs(partial: PartialCascade) -> Iterator[Mistake]:
                 " on with the last output, as elsewhere, write 'on_exhausted': 'continue'"
             )
             yield partial.mistake((*base, "rules", "loop_until"), text)
+    if seeing:
+        first, *others = seeing
+        names = ", ".join(repr(seeing[at]) for at in others)
+        also = f", and so do {names}" if others else ""
+        text = (
+            f"sees all that was said before it{also}; a clean slate, as elsewhere, is"
+            " 'context_strategy': 'fresh'"
+        )
+        yield partial.mistake(("phases", first), text)
 
 
 def _of_children(partial: PartialCascade, base: Path, phase: Phase) -> Iterator[Mistake]:
