@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -112,9 +113,10 @@ def test_every_account_of_every_session_is_the_same(
         one["session_id"]: one
         for one in windlass("sessions", "--store", str(store), "--json", "--limit", "1000").json
     }
-    answers = ToolAnswers(Settings.read({"store": str(store), "price_as": PRICED}), None)
     with SqliteStore.open_existing(store, reading=True) as history:
-        page = signed_in(history).get("/").text
+        pages = signed_in(history)
+        with pages.client:
+            page = pages.get("/").text
     of_page = {
         name: row.rsplit('data-label="Cost">', 1)[1].split("</td>")[0]
         for row in page.split("<tr>")
@@ -122,6 +124,9 @@ def test_every_account_of_every_session_is_the_same(
         if f'/session/{quote(name, safe="")}"' in row and 'data-label="Cost"' in row
     }
     assert of_page.keys() >= {name for name in known if not ODD.startswith(name)}
+    settings = Settings.read({"store": str(store), "price_as": PRICED})
+    with closing(ToolAnswers(settings, None)) as answers:
+        asked = {name: answers.cost(name) for name in known}
     for name, info in known.items():
         ((_, first), *others) = accounts(windlass, store, name)
         calls, tokens_in, dollars = first
@@ -133,8 +138,7 @@ def test_every_account_of_every_session_is_the_same(
         if not is_free and calls:
             assert near(listed[name]["cost"], dollars), name
             assert near(cost_of_replay(windlass, store, name), dollars), name
-        text = answers.cost(name)
-        assert f"{tokens_in:,} tokens in" in text
-        assert money(dollars) in text, name
+        assert f"{tokens_in:,} tokens in" in asked[name]
+        assert money(dollars) in asked[name], name
         if name in of_page and calls:
             assert of_page[name].removeprefix("≈ ") == money(dollars), name
