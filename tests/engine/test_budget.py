@@ -13,6 +13,7 @@ import windlass
 from tests.engine.harness import House, by_phase, cascade, phase
 from tests.support.engine_budget import ENDLESS, MODEL, MOST_OUT, PRICES, SMALL, Priced, loops
 from tests.support.engine_choosing import AT_ONCE, SEVEN, TOPICS, asks, pages
+from tests.support.report_costs import Hosted
 from tests.tasks.making import atomic, reduce, sequential
 from windlass.engine.result import Result
 from windlass.errors import UsageError
@@ -66,6 +67,24 @@ async def test_a_run_ends_before_the_call_that_could_pass_it(folder: Path) -> No
     endings = [(each.phase, each.status, each.reason) for each in store.outcomes("s1")]
     assert endings == [("a", "incomplete", "money"), (None, "incomplete", "money")]
     house.close()
+
+
+@pytest.mark.parametrize("beside", [{"tier": "priority"}, {"tier": "flex fast"}])
+async def test_what_a_tier_without_a_price_took_is_taken_from_it(
+    folder: Path, beside: dict[str, str]
+) -> None:
+    """A budget is a bound also where the bill is not known."""
+    usage = Usage(100_000, 1_000, **beside)  # type: ignore[arg-type]
+    provider = Hosted("anthropic/claude-sonnet-4-5", loops, usage)
+    result = await windlass.run(
+        ENDLESS,
+        model="hosted/x",
+        store=folder / "store",
+        providers={"hosted": provider},
+        budget=2.0,
+    )
+    assert (result.status, result.reason, result.cost) == ("incomplete", "money", None)
+    assert 1 < len(provider.requests) < 2.0 / 0.315 + 1
 
 
 async def test_one_cent_more_or_less_decides(folder: Path) -> None:

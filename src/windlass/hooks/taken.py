@@ -42,20 +42,20 @@ def taken(lines: Iterable[HookLine], transcript: Path | None) -> dict[str, bool 
         return told
     beside = transcript.with_suffix("") / SIDE
     for path in (transcript, *(sorted(beside.glob("*.jsonl")) if beside.is_dir() else ())):
-        for call_id, result, text in _results(path):
+        for call_id, result, block in _results(path):
             line = short.get(call_id)
             if line is None:
                 continue
             if result is None:  # as of subagents: the short form names its original
-                told[call_id] = reference_to(line.original) in text
+                told[call_id] = reference_to(line.original) in json.dumps(block)
                 continue
             found = shape_of(CLAUDE_CODE, line.tool, result)
             told[call_id] = found is not None and text_hash(found[1]) == line.shown
     return told
 
 
-def _results(path: Path) -> Iterator[tuple[str, Any, str]]:
-    """Each result of a transcript: its call, what the agent keeps (None: nothing), its text."""
+def _results(path: Path) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    """Each result of a transcript: its call, what the agent keeps (None: nothing), its block."""
     with suppress(OSError), path.open("rb") as file:
         for data in file:
             if b'"tool_result"' not in data:
@@ -64,5 +64,4 @@ def _results(path: Path) -> Iterator[tuple[str, Any, str]]:
                 record = json.loads(data)
                 for block in record["message"]["content"]:
                     if isinstance(block, Mapping) and block.get("type") == "tool_result":
-                        ident, text = str(block.get("tool_use_id")), json.dumps(block)
-                        yield ident, record.get("toolUseResult"), text
+                        yield str(block.get("tool_use_id")), record.get("toolUseResult"), block

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from windlass.caching.rates import cost, is_local, rate
 from windlass.history.base import Row, Store
 
-NAMED: Final = 500
+_NAMED: Final = 500
 """Sessions that are named in a query; of more, all rows are read."""
 _BILLED: Final = (
     "SELECT session_id, phase_name, turn_number, trace_id, node_type, model, cost, tokens_in,"
@@ -26,7 +26,7 @@ _BILLED: Final = (
 CALLS: Final = frozenset({"agent", "follow_up"})
 """The types of rows that are calls; others are what models were asked beside them."""
 
-Told: TypeAlias = Callable[[str], Mapping[str, float | None]]
+FreeCalls: TypeAlias = Callable[[str], Mapping[str, float | None]]
 """What the calls of a session would have cost that cost nothing, by their traces."""
 
 
@@ -82,14 +82,14 @@ def _charge(
 
 
 def charges_of(
-    store: Store, names: Sequence[str], price_as: str, told: Told
+    store: Store, names: Sequence[str], price_as: str, told: FreeCalls
 ) -> Iterator[tuple[Mapping[str, Any], Charge]]:
     """Each request of these sessions: the columns of its row, and its charge.
 
     `told` is asked for a session once, where a call of it cost nothing.
     """
     known = frozenset(names)
-    named = list(names) if len(known) <= NAMED else []
+    named = list(names) if len(known) <= _NAMED else []
     where = f" AND session_id IN ({', '.join('?' * len(named))})" if named else ""
     calls: dict[str, Mapping[str, float | None]] = {}
     for row in store.query(_BILLED + where, named):

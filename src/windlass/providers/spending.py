@@ -10,14 +10,14 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from windlass.caching.rates import cost
 from windlass.errors import LimitName, RunLimitReached, UsageError
 from windlass.providers.base import ModelInfo, Provider, Resolve, Searching
 from windlass.text.tokens import MARGIN, request_tokens
-from windlass.wire.base import Reply, Request
+from windlass.wire.base import Reply, Request, Usage
 from windlass.wire.web_search import MOST_SEARCHES, SearchReply
 
 LIMITS: Final[Mapping[str, LimitName]] = {
@@ -51,6 +51,17 @@ def most_dollars(info: ModelInfo, request: Request, tokens: int) -> float:
         ),
     )
     return max(price or 0.0 for price in prices)
+
+
+def paid_dollars(name: str, usage: Usage) -> float:
+    """What a request takes of a budget, in US dollars.
+
+    Where its tier or its searches have no price it is the list price of its tokens, not nothing.
+    """
+    dollars = cost(name, **asdict(usage))
+    if dollars is None:
+        dollars = cost(name, **asdict(replace(usage, searches=0, tier="")))
+    return dollars or 0.0
 
 
 class Allowance:
@@ -174,17 +185,18 @@ class _Metered:
                 spend("turns", 1.0)
             usage = reply.usage
             spend("tokens", usage.tokens_in + usage.tokens_out)
-            spend("money", 0.0 if info.free else cost(info.name, **asdict(usage)) or 0.0)
+            spend("money", 0.0 if info.free else paid_dollars(info.name, usage))
         return reply
 
     async def _search(self, model: str, query: str, most: int) -> SearchReply:
         assert isinstance(self._provider, Searching)
         info = self._info
         # Nobody bounds the pages that a search reads but the model's window.
-        bound = cost(info.name, info.window, info.max_output_tokens, searches=MOST_SEARCHES) or 0.0
+        largest = Usage(info.window, info.max_output_tokens, searches=MOST_SEARCHES)
+        bound = paid_dollars(info.name, largest)
         async with self._allowance.using({"money": bound, "tokens": info.window}) as spend:
             reply = await self._provider.search(model, query, most)
-            paid = cost(info.name, **asdict(reply.usage)) or 0.0
+            paid = paid_dollars(info.name, reply.usage)
             spend("tokens", reply.usage.tokens_in + reply.usage.tokens_out)
             spend("money", paid if reply.dollars is None else reply.dollars)
         return reply

@@ -19,7 +19,7 @@ from windlass.caching.rates import (
 from windlass.caching.shares import SharedStream
 from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
-from windlass.ledger.charges import Told, charge_of
+from windlass.ledger.charges import FreeCalls, charge_of
 from windlass.report._requests import Requests, SentRequests, SnowballRequests
 from windlass.report._session_record import SessionCall, SessionRecord
 from windlass.text.tokens import FamilyCounter
@@ -301,7 +301,7 @@ class Account:
             )
 
 
-def told_calls(store: Store, price_as: str) -> Told:
+def told_calls(store: Store, price_as: str) -> FreeCalls:
     """What calls of a store's sessions would have cost that cost nothing."""
     return lambda name: Account(store, name, price_as).told
 
