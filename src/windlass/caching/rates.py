@@ -23,6 +23,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Final, Protocol
 
+from windlass.caching.fees import listed_search_fee, tier_factor_of
 from windlass.caching.prices import UNCACHED, Prices, tier_factor
 from windlass.caching.provider_rules import AS_OF, NO_CACHE, CacheRules, cache_rules, provider_of
 from windlass.errors import UsageError
@@ -50,32 +51,6 @@ _USUAL_STEP: Final = 128
 _LONG_WRITE: Final = 2.0
 """A token that a Claude writes to its cache for an hour costs two fresh ones, where no
 table says it (platform.claude.com, prompt caching)."""
-
-_SEARCH: Final = {"anthropic": 0.010, "openai": 0.010, "gemini": 0.014}
-"""US dollars for one search of the web, beside its tokens, as the vendors list them in
-2026; free daily or monthly quotas are not counted."""
-
-_SEARCH_REQUEST: Final = {"gemini": (re.compile(r"gemini-[12]"), 0.035)}
-"""Models whose vendor bills each request that searched, however often it did."""
-
-
-_ANY_MODEL: Final = re.compile("")
-_TIERS: Final = {
-    "batch": (
-        (("anthropic", "openai", "azure", "gemini", "vertex_ai", "bedrock"), _ANY_MODEL, 0.5),
-    ),
-    "flex": ((("openai", "azure", "gemini", "vertex_ai"), _ANY_MODEL, 0.5),),
-    "fast": (
-        (("anthropic",), re.compile(r"claude-opus-(4[-.]8|5)(?![\d])"), 2.0),
-        (("anthropic",), re.compile(r"claude-opus-4[-.][67](?![\d])"), 6.0),
-    ),
-    "us": ((("anthropic",), _ANY_MODEL, 1.1),),
-}
-"""How many times the list price tokens cost at a tier of `Usage`, by provider and model, as their
-pages of prices list it in 2026 (platform.claude.com: pricing, fast mode, data residency;
-developers.openai.com: pricing; ai.google.dev: pricing). What priority costs is agreed with the
-vendor, or differs by model."""
-
 
 UNKNOWN_WINDOW: Final = 128_000
 """The window, in tokens, that is assumed for an unknown model."""
@@ -409,15 +384,7 @@ def _tier_factor(name: str, tier: str) -> float | None:
     factor = 1.0
     provider, model = split_model(name)
     for word in tier.split():
-        tiers = _TIERS.get(word, ())
-        times = next(
-            (
-                times
-                for providers, models, times in tiers
-                if provider_of(provider) in providers and models.match(model)
-            ),
-            None,
-        )
+        times = tier_factor_of(provider, model, word)
         if times is None and not is_own(name):
             return None
         factor *= times or 1.0
@@ -435,11 +402,7 @@ def search_fee(name: str, searches: int) -> float | None:
     own = _OVERRIDES.get({}).get(name)
     if own is not None and own.search is not None:
         return own.search * searches
-    old, fee = _SEARCH_REQUEST.get(provider, (None, 0.0))
-    if old is not None and old.match(model):
-        return fee * min(searches, 1)
-    price = _SEARCH.get(provider)
-    return None if price is None else price * searches
+    return listed_search_fee(provider, model, searches)
 
 
 def money_but_for(dollars: float | None, unpriced: int, what: str = "call") -> str:
