@@ -66,7 +66,12 @@ def gemini_takes(body: dict[str, Any]) -> None:
 
 
 def _plain_base64(value: Any, key: str = "") -> Any:
-    """Bytes of both alphabets of base64 as the same text: the SDK writes the one for URLs."""
+    """Bytes of both alphabets of base64 as the same text: the SDK writes the one for URLs.
+
+    What a call is given and what a tool returned are the user's, whatever their keys are called.
+    """
+    if key in ("args", "response"):
+        return value
     if isinstance(value, dict):
         return {name: _plain_base64(held, name) for name, held in value.items()}
     if isinstance(value, list):
