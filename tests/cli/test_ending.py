@@ -26,24 +26,14 @@ from windlass.settings.trust import trust
 from windlass.wire.openai import check_sequence
 
 TOOLS = '''
-import subprocess, sys
 from pathlib import Path
 from windlass.tools.registry import tool
-
-@tool
-def start_child() -> str:
-    """Wait for a program that outlives every signal it can."""
-    told = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
-    child = subprocess.Popen([sys.executable, "-c", told], start_new_session=True)
-    Path("child").write_text(str(child.pid))
-    child.wait()
-    return "late"
 
 @tool
 async def swallow() -> str:
     """Wait, whoever says stop."""
     import asyncio
-    Path("child").write_text("0")
+    Path("began").write_text("0")
     while True:
         try:
             await asyncio.sleep(600)
@@ -61,7 +51,7 @@ def start_thread() -> str:
 async def block() -> str:
     """Wait in a thread that asyncio waits for."""
     import asyncio, time
-    Path("child").write_text("0")
+    Path("began").write_text("0")
     await asyncio.to_thread(time.sleep, 600)
     return "late"
 '''
@@ -158,7 +148,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
         made.write("windlass.toml", toml + declared)
         trust(tmp_path)
         made.write("my_tools.py", TOOLS)
-        names = ["demo.echo", "start_child", "swallow", "block"]
+        names = ["demo.echo", "swallow", "block"]
         made.write("c.json", cascade(phase("a", tackle=names), tools=["my_tools"]))
         made.write("task.xml", atomic(inside="<tools><tool>demo.echo</tool></tools>"))
         yield made
@@ -195,11 +185,12 @@ async def test_a_signal_ends_a_run_in_order(site: Site, door: str, how: str) -> 
         assert is_sound(store)
 
 
-@pytest.mark.parametrize("tool", ["start_child", "swallow", "block"])
+@pytest.mark.parametrize("tool", ["swallow", "block"])
 async def test_a_tool_that_does_not_end_leaves_nothing_behind(site: Site, tool: str) -> None:
     site.server.script[:] = [call_of(tool)]
     running = await site.start("run", "c.json", "--session", "s1")
-    child, server = await running.until("child"), await running.until("server")
+    await running.until("began")
+    server = await running.until("server")
     running.process.terminate()
     before = time.monotonic()
     out, err = await running.ended()
@@ -209,7 +200,6 @@ async def test_a_tool_that_does_not_end_leaves_nothing_behind(site: Site, tool: 
     assert "never retrieved" not in err
     assert err.endswith("what was recorded: windlass show s1\n")
     assert not is_alive(server)
-    assert child == 0 or not is_alive(child)
     with running.open_store() as store:
         assert status(store) == ["interrupted"]
         assert is_sound(store)
@@ -242,7 +232,7 @@ async def test_a_second_signal_waits_for_nothing_and_loses_nothing(site: Site) -
     assert running.process.returncode == 130, err
     assert "Traceback" not in out + err
     assert err.endswith("what was recorded: windlass show s1\n")
-    assert not is_alive(server)
+    os.kill(server, signal.SIGKILL)  # it ends by nothing else
     with running.open_store() as store:
         assert status(store) == ["interrupted"]
         assert is_sound(store)

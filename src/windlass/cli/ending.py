@@ -14,14 +14,12 @@ import atexit
 import os
 import signal
 import stat
-import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from windlass.cli.output import Screen, out, progress
@@ -32,8 +30,10 @@ from windlass.errors import Interrupted
 _Answer = TypeVar("_Answer")
 
 _GRACE_S = 1.0
-"""Seconds that threads and child processes have to end by themselves."""
+"""Seconds that threads have to end by themselves."""
 _POLL_S = 0.02
+_CANCELS = 2
+"""How often the work is cancelled: once more when it takes long to record that."""
 _SETTLE_S = 5.0
 """Seconds that tasks which the work left behind have to end; after a second signal a fifth."""
 
@@ -63,58 +63,6 @@ def exit_process(code: int, threads: frozenset[threading.Thread]) -> NoReturn:
     sys.exit(code)
 
 
-def end_children() -> None:
-    """End the child processes that tools have started, and the children of those.
-
-    They are asked to (SIGTERM), then killed. To be called when the run is over.
-    """
-    if os.name == "nt":
-        return
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        until = time.monotonic() + _GRACE_S
-        for pid in _list_descendants():
-            with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, number)
-        while _list_descendants():
-            if time.monotonic() > until:
-                break
-            time.sleep(_POLL_S)
-
-
-def _list_descendants() -> list[int]:
-    """The child processes of this one that have not ended, and theirs."""
-    children: dict[int, list[int]] = {}
-    for pid, parent in _list_processes():
-        children.setdefault(parent, []).append(pid)
-    descendants = list(children.get(os.getpid(), ()))
-    for pid in descendants:  # it grows
-        descendants += children.get(pid, ())
-    return descendants
-
-
-def _list_processes() -> Iterator[tuple[int, int]]:
-    """(Process, its parent) for all that run; those that have ended and wait for us are not."""
-    if not Path("/proc/self/stat").is_file():
-        listed = subprocess.run(
-            ["/bin/ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=False
-        )
-        for line in listed.stdout.splitlines():
-            pid, parent, state = line.split()[:3]
-            if not state.startswith("Z"):
-                yield int(pid), int(parent)
-        return
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdecimal():
-            continue
-        try:
-            status = Path(entry.path, "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue  # it has ended
-        state, parent = status.rpartition(")")[2].split()[:2]
-        if state != "Z":
-            yield int(entry.name), int(parent)
-
-
 # ---- work on an event loop ----------------------------------------------------------
 
 
@@ -122,50 +70,34 @@ def run_interruptibly(work: Coroutine[Any, Any, _Answer]) -> _Answer:
     """Run the work on an event loop of its own, and return its result.
 
     Raises Interrupted where a signal or a closed pipe ended it. Nothing that it started is waited
-    for without a limit.
+    for without a limit, as `asyncio.run` would: a tool may swallow its cancellation, or block a
+    thread.
     """
     loop = asyncio.new_event_loop()
-    ending = _Canceller()
-    with _cancelled_by_signals(loop, ending):
+    task = loop.create_task(work)
+    times = 0
+
+    def cancel() -> None:
+        nonlocal times
+        times += 1
+        if times <= _CANCELS:
+            task.cancel()
+
+    with _signals_call(cancel, loop):
         try:
-            return loop.run_until_complete(ending.cancellable(work))
+            return loop.run_until_complete(task)
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             raise Interrupted("interrupted") from error
         finally:
-            # Not asyncio.run: it waits without a limit, also for threads.
-            if _cancel_tasks(loop, _SETTLE_S if ending.times <= 1 else _SETTLE_S / 5):
+            if _cancel_tasks(loop, _SETTLE_S if times <= 1 else _SETTLE_S / 5):
                 loop.run_until_complete(loop.shutdown_asyncgens())
                 loop.close()
             else:  # given up with the process; Python would tell of each when it is collected
                 loop.set_exception_handler(lambda *_: None)
-            if ending.times:
-                end_children()
-
-
-class _Canceller:
-    """Cancels the work when it is called: the first time, and once more when that takes long."""
-
-    def __init__(self) -> None:
-        self.times = 0
-        self._task: asyncio.Task[Any] | None = None
-
-    async def cancellable(self, work: Coroutine[Any, Any, _Answer]) -> _Answer:
-        self._task = asyncio.current_task()
-        if self.times:  # a signal came before the work began
-            work.close()
-            raise asyncio.CancelledError
-        return await work
-
-    def __call__(self) -> None:
-        self.times += 1
-        if self._task is not None and self.times <= 2:  # noqa: PLR2004 - see above
-            self._task.cancel()
 
 
 @contextmanager
-def _cancelled_by_signals(
-    loop: asyncio.AbstractEventLoop, ending: Callable[[], None]
-) -> Iterator[None]:
+def _signals_call(ending: Callable[[], None], loop: asyncio.AbstractEventLoop) -> Iterator[None]:
     """In this context signals and closed pipes call `ending`, from the event loop.
 
     The loop's own handlers also wake the loop. With others, a signal that comes in the moment
