@@ -18,24 +18,26 @@ from windlass.cli.command import CommandGroup
 from windlass.cli.standard_streams import silence_stream
 from windlass.errors import Interrupted
 
-NAMES: Final = (
-    *("run", "chat", "fork", "diff", "evaluate", "batch", "compare"),
-    *("sessions", "show", "explain", "report", "replay", "tune", "callout", "cards"),
-    *("hook", "recall", "mcp"),
-    *("check", "query", "verify", "prune", "import", "export", "migrate", "schema"),
-    *("models", "config", "trust", "policies", "memory", "serve"),
-)
-"""The commands, in the order of the page of help."""
+_GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    "runs": ("run", "evaluate", "chat", "fork", "batch", "compare"),
+    "views": ("sessions", "show", "explain", "diff", "report", "serve"),
+    "replays": ("replay", "tune", "policies"),
+    "marks": ("callout", "cards", "memory"),
+    "agents": ("hook", "recall", "mcp"),
+    "records": ("query", "verify", "prune", "import", "export", "migrate"),
+    "project": ("check", "schema", "models", "config", "trust"),
+}
+"""The commands of each module of `commands/`, in the order of the page of help."""
+_MODULES: Final = {name: module for module, names in _GROUPS.items() for name in names}
+NAMES: Final = tuple(_MODULES)
 
 
 class _Commands(Mapping[str, TyperCommand]):
-    """The commands by name; each is in the module of its name in `commands/`."""
+    """The commands by name, each loaded when it is asked for."""
 
     def __getitem__(self, name: str) -> TyperCommand:
-        if name not in NAMES:
-            raise KeyError(name)
-        module = "import_" if name == "import" else name
-        command: TyperCommand = getattr(import_module(f"windlass.cli.commands.{module}"), module)
+        module = import_module(f"windlass.cli.commands.{_MODULES[name]}")
+        command: TyperCommand = getattr(module, "import_" if name == "import" else name)
         return command
 
     def __iter__(self) -> Iterator[str]:

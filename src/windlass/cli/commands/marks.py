@@ -1,4 +1,4 @@
-"""`windlass memory`: list, show, forget, match."""
+"""Commands on what is marked and remembered: callout, cards, memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,117 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Option
 
 from windlass.cli.command import CommandGroup, command
-from windlass.cli.options import StoreOption
+from windlass.cli.options import Session, StoreOption
 from windlass.cli.output import indent, out, printed_as_json, shorten
 from windlass.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from windlass.memory.banks import Banks, Memory
     from windlass.text.cell_tables import Cell, Columns
+
+
+@command()
+def callout(
+    session: Session,
+    ref: Annotated[
+        str,
+        Argument(help="A message: id, hash, the beginning of either, or a tool (its last result)."),
+    ],
+    name: Annotated[str, Argument(help="The name of the callout.")],
+    *,
+    store: StoreOption = None,
+) -> None:
+    """Mark a message as important: windows keep it whole, and its name finds it."""
+    from windlass.cli.named_store import open_existing
+    from windlass.cli.session_cards import mark_message
+    from windlass.cli.session_text import beginning_of, place_of, role_of
+    from windlass.history.callout_rows import callout_metadata, check_callout_name, find_callouts
+
+    checked = check_callout_name(name)
+    with open_existing(store, writing=True) as history:
+        session = history.find_session(session)
+        marked = mark_message(
+            history, session, ref, lambda id_: callout_metadata(id_, checked, "user")
+        )
+        callouts = find_callouts(history.rows(session))
+    (made,) = [each for each in callouts if each.message_id == marked]
+    message = made.stored.row.message
+    if printed_as_json({"name": made.name, "message_id": marked, "message": message}):
+        return
+    out.print(f"called out as {made.name!r}: {marked}, {role_of(made)}, {place_of(made)}")
+    out.print(f"    {beginning_of(made)}")
+    out.hint(f"\nall of them: windlass show {session}")
+
+
+@command()
+def cards(
+    session: Session,
+    *,
+    make: Annotated[
+        bool, Option("--make", help="Make the cards that are missing or incomplete.")
+    ] = False,
+    regenerate: Annotated[bool, Option("--regenerate", help="Make all of them again.")] = False,
+    failed: Annotated[
+        bool, Option("--failed", help="Only cards without a summary or a vector.")
+    ] = False,
+    pin: Annotated[
+        str | None, Option(help="A message (as in callout) that is always included.")
+    ] = None,
+    unpin: Annotated[
+        str | None, Option(help="A message that is no longer always included.")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Show or make the context cards by which messages are chosen."""
+    from functools import partial
+
+    from windlass.caching.rates import many, money
+    from windlass.cli.named_store import open_reporting_losses, read_settings
+    from windlass.cli.session_cards import (
+        card_fields,
+        make_cards_of,
+        mark_message,
+        print_cards,
+        print_missing,
+        view_cards,
+    )
+    from windlass.history.card_rows import pin_metadata
+
+    settings = read_settings(store)
+    pins = [(ref, pinned) for ref, pinned in ((pin, True), (unpin, False)) if ref is not None]
+    writing = make or regenerate or bool(pins)
+    work = None
+    with open_reporting_losses(settings, writing=writing) as history:
+        session = history.find_session(session)
+        for ref, pinned in pins:
+            mark_message(history, session, ref, partial(pin_metadata, pinned=pinned))
+        if make or regenerate:
+            work = make_cards_of(history, session, settings, regenerate=regenerate)
+        view = view_cards(history, session)
+    shown = [card for card in view.cards.values() if not failed or card.id in view.failed]
+    costs = [spent.dollars for spent in work.spent] if work else []
+    cost = None if None in costs else sum(dollars or 0.0 for dollars in costs)
+    answer = {
+        "session_id": session,
+        "cards": [card_fields(card, view) for card in shown],
+        "waiting": view.waiting,
+        "failed": view.failed,
+        "made": work and work.made,
+        "cost": work and cost,
+    }
+    if printed_as_json(answer):
+        return
+    if work is not None:
+        out.print(f"{many(work.made, 'card')} made{f', {money(cost)}' if costs else ''}")
+        for failure in work.failures:
+            out.print(f"    {failure.text}")
+        out.print()
+    if shown:
+        print_cards(shown, view)
+    elif failed:
+        out.print("no card of this session lacks anything")
+    print_missing(session, view)
+
 
 _LINE = 200
 """Characters of a text in a table."""

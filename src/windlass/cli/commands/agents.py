@@ -1,4 +1,4 @@
-"""`windlass hook`: try, install, uninstall, status, report, run."""
+"""Commands for coding agents: hook, recall, mcp."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typer import Argument, Option
 
 from windlass.cli.command import CommandGroup, command
 from windlass.cli.options import Processes, StoreOption
-from windlass.cli.output import note, out, printed_as_json
+from windlass.cli.output import note, out, printed_as_json, progress
 from windlass.errors import UsageError
 
 if TYPE_CHECKING:
     from windlass.hooks.installing import FileChange, Scope
     from windlass.hooks.options import HookOptions
+
 
 _Agent = Annotated[str, Argument(help="claude-code or opencode.")]
 _Policy = Annotated[
@@ -232,3 +233,75 @@ def _make(changes: Sequence[FileChange], nothing: str, *, dry_run: bool) -> None
         if not dry_run:
             change.make()
             out.print(f"{'removed' if change.after is None else 'written'}: {change.path}")
+
+
+@command()
+def recall(
+    ref: Annotated[
+        str, Argument(help="What stands in place of a shortened result, such as result_1a2b3c4d.")
+    ],
+    path: Annotated[
+        str, Argument(help="What the reference names besides: a path such as content.")
+    ] = "",
+    *,
+    grep: Annotated[
+        str, Option(help="Only lines that match this regular expression, with their numbers.")
+    ] = "",
+    lines: Annotated[str, Option(help="Only these lines, counted from 1: 10:40, 10: or 12.")] = "",
+    store: Annotated[
+        str | None,
+        Option(
+            help="The history (default: WINDLASS_STORE, or the nearest .windlass here or above)."
+        ),
+    ] = None,
+) -> None:
+    """Print the original of a result that was shortened."""
+    from windlass.cli.recalled import Recall, print_text, recalled
+
+    asked = Recall(ref, grep, lines, store, path)
+    text = recalled(asked)
+    if not printed_as_json({"ref": ref, "text": text}):
+        print_text(text, asked, out.file)
+
+
+@command(has_json=False)
+def mcp(
+    *,
+    write: Annotated[
+        bool, Option("--write", help="Also offer the tool that writes to memory banks.")
+    ] = False,
+    all_folders: Annotated[
+        bool, Option("--all-folders", help="Also sessions of other projects in the store.")
+    ] = False,
+    store: Annotated[
+        str | None,
+        Option(
+            help="The history (default: WINDLASS_STORE, or the nearest .windlass here or above)."
+        ),
+    ] = None,
+) -> None:
+    """Serve recall, search and cost to an agent, over MCP on standard input and output."""
+    import io
+    import os
+    import sys
+
+    from windlass.cli.ending import run_interruptibly
+    from windlass.cli.named_store import read_settings
+    from windlass.cli.nearest_store import nearest_store, project_of
+    from windlass.tools.mcp import INSTALL
+
+    try:
+        from windlass.hooks.mcp_server import serve_tools
+    except ModuleNotFoundError as error:
+        raise UsageError(f"the MCP server needs the package mcp: {INSTALL}") from error
+    place = nearest_store(store)
+    settings = read_settings(place)
+    project = None if all_folders else project_of(place)
+    if sys.stdin.isatty():
+        where = "all of it" if project is None else f"sessions of {project}"
+        progress.print(
+            f"serving {settings.store}, {where}: a client is to start this; Ctrl-C ends it"
+        )
+    answers = os.fdopen(os.dup(out.file.fileno()), "wb")
+    with io.TextIOWrapper(answers, encoding="utf-8", newline="\n") as output:
+        run_interruptibly(serve_tools(settings, project, output, write=write))
