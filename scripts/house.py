@@ -2,8 +2,10 @@
 
     python scripts/house.py [-v]
 
-Imports count wherever they stand: at the top of a module, inside functions, and for types only.
-`-v` prints the names behind each number.
+A line of code is one that holds a token other than a comment or a docstring. Every function counts,
+private ones and `__init__` too, and every class, whatever it is made of. Imports count wherever
+they stand: at the top of a module, inside functions, and for types only. `-v` prints the names
+behind each number.
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ from typing import Final
 
 import grimp
 
-PACKAGE: Final = Path(__file__).resolve().parent.parent / "src" / "windlass"
+ROOT: Final = Path(__file__).resolve().parent.parent
+PACKAGE: Final = ROOT / "src" / "windlass"
+TESTS: Final = ROOT / "tests"
+MOST_FIELDS: Final = 15
+"""Fields of a class that are no more than a reader holds."""
 TURN: Final = "windlass.engine.turn.turn"
 TOLD: Final = 12
 """How many of the largest are named behind a number."""
@@ -70,53 +76,57 @@ def loose_modules() -> list[str]:
     )
 
 
-def repeated_file_names() -> dict[str, list[str]]:
-    """Names that several files have, an underscore in front apart, with their folders.
+def lines_by_room() -> dict[str, int]:
+    """Lines of code of each folder of the package, the largest first."""
+    rooms: dict[str, int] = defaultdict(int)
+    for path in module_files().values():
+        parts = path.relative_to(PACKAGE).parts
+        rooms[f"{parts[0]}/" if len(parts) > 1 else "(root)"] += lines_of_code(path)
+    return dict(sorted(rooms.items(), key=lambda room: room[1], reverse=True))
 
-    Modules of commands have the names of their commands, and do not count.
-    """
+
+def repeated_file_names() -> dict[str, list[str]]:
+    """Names that several files have, an underscore in front apart, with their folders."""
     homes: dict[str, list[str]] = defaultdict(list)
     for path in module_files().values():
         folder = path.relative_to(PACKAGE).parent.as_posix()
-        if path.name != "__init__.py" and folder != "cli/commands":
+        if path.name != "__init__.py":
             homes[path.stem.removeprefix("_")].append(folder)
     return {name: folders for name, folders in sorted(homes.items()) if len(folders) > 1}
 
 
-def parameters() -> Iterator[tuple[int, str]]:
-    """Public functions and methods: how many parameters each has, `self` and `cls` apart."""
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function and method, with its module in front of its name."""
     for module, path in module_files().items():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                count = sum(argument.arg not in {"self", "cls"} for argument in every)
-                if not node.name.startswith("_"):
-                    yield count, f"{module}.{node.name}"
+                yield f"{module}.{node.name}", node
 
 
-def mutable_fields() -> Iterator[tuple[int, str]]:
-    """Classes that change: how many attributes each declares or assigns to `self`."""
+def parameters() -> Iterator[tuple[int, str]]:
+    """How many parameters each function has, `self` and `cls` apart."""
+    for name, node in functions():
+        every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+        yield sum(argument.arg not in {"self", "cls"} for argument in every), name
+
+
+def untyped_keywords() -> list[str]:
+    """Functions that take any keywords with any values."""
+    return [
+        name
+        for name, node in functions()
+        if (rest := node.args.kwarg) is not None
+        and rest.annotation is not None
+        and ast.unparse(rest.annotation) in {"Any", "object"}
+    ]
+
+
+def fields() -> Iterator[tuple[int, str]]:
+    """How many attributes each class declares or assigns to `self`."""
     for module, path in module_files().items():
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not _is_value(node):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
                 yield len(_attributes(node)), f"{module}.{node.name}"
-
-
-def _is_value(node: ast.ClassDef) -> bool:
-    """Whether a class is frozen, or a model, a protocol, an enum, a tuple or an error."""
-    decorators = " ".join(ast.unparse(one) for one in node.decorator_list)
-    bases = " ".join(ast.unparse(one) for one in node.bases)
-    values = (
-        "Model",
-        "Protocol",
-        "Enum",
-        "NamedTuple",
-        "TypedDict",
-        "Error",
-        "Options",
-        "Settings",
-    )
-    return "frozen=True" in decorators or any(value in bases for value in values)
 
 
 def _attributes(node: ast.ClassDef) -> set[str]:
@@ -163,18 +173,23 @@ def import_circles(graph: grimp.ImportGraph) -> list[list[str]]:
 def measures() -> Iterator[tuple[str, int, list[str]]]:
     """Each measure: what it counts, the number, and the names behind it."""
     graph = import_graph()
-    lines = {module: lines_of_code(path) for module, path in module_files().items()}
+    rooms = lines_by_room()
     yield (
         "lines of code (no blanks, comments, docstrings)",
-        sum(lines.values()),
-        [f"{count:6} {module}" for module, count in lines.items()],
+        sum(rooms.values()),
+        [f"{count:6,} {room}" for room, count in rooms.items()],
     )
+    yield "files", len(module_files()), []
+    tests = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in TESTS.rglob("*.py"))
+    yield "lines of tests, blank ones too", tests, []
     loose = loose_modules()
     yield "loose modules in the root", len(loose), loose
     most = sorted(parameters(), reverse=True)[:TOLD]
-    yield "parameters of the public function that has most", most[0][0], _counted(most)
-    fields = sorted(mutable_fields(), reverse=True)[:TOLD]
-    yield "fields of the mutable class that has most", fields[0][0], _counted(fields)
+    yield "parameters of the function that has most", most[0][0], _counted(most)
+    large = sorted((each for each in fields() if each[0] > MOST_FIELDS), reverse=True)
+    yield f"classes with more than {MOST_FIELDS} fields", len(large), _counted(large)
+    untyped = untyped_keywords()
+    yield "functions that take **Any", len(untyped), untyped
     names = repeated_file_names()
     yield (
         "names that several files have",
