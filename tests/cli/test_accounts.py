@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -94,6 +95,12 @@ def cost_of_replay(windlass: CommandLine, store: Path, session: str) -> float | 
     return answer.json["recorded"] if answer.code == 0 else None
 
 
+def cost_of_spans(windlass: CommandLine, store: Path, session: str) -> float | None:
+    spans = windlass("export", session, "--as", "otel", "--store", str(store)).out
+    costs = re.findall(r'"windlass.cost", "value": \{"doubleValue": ([^}]+)\}', spans)
+    return sum(map(float, costs)) if costs else None
+
+
 def sessions_of(store: Path) -> Mapping[str, Any]:
     with SqliteStore.open_existing(store, busy_s=5.0) as history:
         return {one.session_id: one for one in history.sessions() if one.parent_id is None}
@@ -138,6 +145,9 @@ def test_every_account_of_every_session_is_the_same(
         if not is_free and calls:
             assert near(listed[name]["cost"], dollars), name
             assert near(cost_of_replay(windlass, store, name), dollars), name
+            shown = windlass("show", name, "--store", str(store), "--json").json["total"]
+            assert near(shown["cost"], dollars), name
+            assert near(cost_of_spans(windlass, store, name), dollars), name
         assert f"{tokens_in:,} tokens in" in asked[name]
         assert money(dollars) in asked[name], name
         if name in of_page and calls:

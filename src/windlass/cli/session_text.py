@@ -10,11 +10,12 @@ from typing import Final
 from windlass.caching.rates import money
 from windlass.cli.named_store import open_existing
 from windlass.cli.next_commands import with_store
-from windlass.cli.output import indent, out, printed_as_json, shorten
+from windlass.cli.output import indent, out, printed_as_json, shorten, to_plain
 from windlass.cli.printed_tables import dollar_cell, print_table
-from windlass.history.base import SessionInfo, in_words
+from windlass.history.base import SessionFilter, SessionInfo, Store, in_words
 from windlass.history.callout_rows import Callout
 from windlass.history.details import BlockDetails, CallDetails
+from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.messages import Message, Picture, Text
 from windlass.report.call_views import CallView, SessionView, view_call, view_session
 from windlass.report.provider_edits import call_sentences
@@ -52,17 +53,25 @@ def print_session(session: str, number: int | None, store: str | None, *, full: 
     with open_existing(store) as history:
         view = view_session(history, history.find_session(session))
         call = None if number is None else view_call(view, number)
+        if call is not None:
+            if not printed_as_json(call):
+                _print_call(view, call, full=full)
+            return
+        total = _total(history, view)
         if out.as_json and view.resume is not None:
             view = replace(view, resume=with_store(view.resume))
-        if printed_as_json(call or view):
-            return
-        if call is None:
-            _print_session(view)
-        else:
-            _print_call(view, call, full=full)
+        if not printed_as_json({**to_plain(view), "total": total}):
+            _print_session(view, total)
 
 
-def _print_session(view: SessionView) -> None:
+def _total(history: Store, view: SessionView) -> SessionInfo:
+    """The session with all under it, and with what models were asked beside its calls."""
+    named = history.sessions(SessionFilter(prefix=view.session_id))
+    own = next(info for info in named if info.session_id == view.session_id)
+    return nest_with_totals([own], sessions_below(history, [own.session_id]))[0]
+
+
+def _print_session(view: SessionView, total: SessionInfo) -> None:
     out.print(f"session {view.session_id}: {view.cascade_id}, {in_words(view.status, view.reason)}")
     if view.place:
         out.print(f"it runs {view.place}")
@@ -79,7 +88,8 @@ def _print_session(view: SessionView) -> None:
     out.print(f"model {view.model}")
     if view.error:
         out.print(f"error: {view.error}", style="red")
-    _print_calls(view.calls)
+    if view.calls:
+        _print_calls(view.calls)
     if view.children:
         names = indented_names(view.children)
         of_children: Columns[SessionInfo] = {
@@ -89,6 +99,8 @@ def _print_session(view: SessionView) -> None:
             **ENDING,
         }
         print_table(table_of(view.children, of_children), "\nsessions under it", whole=["session"])
+    if total.calls:
+        out.print(_total_text(view, total))
     if view.callouts:
         print_table(table_of(view.callouts, _CALLOUTS), "\ncallouts", whole=["message"])
     for note in view.notes:
@@ -98,6 +110,19 @@ def _print_session(view: SessionView) -> None:
         out.hint(f"what it cost: windlass report {view.session_id}")
     if view.resume is not None:
         out.hint(f"go on with it: {view.resume}")
+
+
+def _total_text(view: SessionView, total: SessionInfo) -> str:
+    """What the session came to, and what of it its calls do not show."""
+    others = []
+    if view.children:
+        others.append("the sessions under it")
+    of_calls = [*view.calls, *view.children]
+    if total.tokens_in != sum(each.tokens_in for each in of_calls):
+        others.append("what models were asked beside its calls")
+    told = f", with {' and '.join(others)}" if others else ""
+    tokens = f"{total.tokens_in:,} tokens in, {total.tokens_out:,} out"
+    return f"in all{told}: {tokens}, {money(total.cost)}"
 
 
 def _ran_by(info: SessionInfo) -> str:

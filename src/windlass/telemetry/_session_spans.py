@@ -7,9 +7,10 @@ of tools below the phase or sounding that made them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, TypeAlias
 
+from windlass.caching.rates import cost
 from windlass.history.base import (
     FORKED_FROM,
     RAN,
@@ -234,14 +235,17 @@ class SessionSpans:
         sent = None if step is None else self._sent.pop(step, None)
         began = sent.at if sent is not None and row.duration_ms is None else began_at(row)
         place = step or Step(row.phase or "", row.sounding_index, row.attempt or 0, row.turn or 0)
+        model = row.model or (sent.model if sent else "")
         if (usage := ended.usage) is not None:
             known |= {"in": usage.tokens_in, "out": usage.tokens_out}
             known |= {"read": usage.tokens_cached, "written": usage.tokens_written}
+            if "cost" not in known:  # asked beside the calls: a later row has what it cost
+                known["cost"] = cost(model, **asdict(usage))
         if ended.finish is not None:
             known["finish"] = [_FINISHES.get(ended.finish, ended.finish)]
         if self.contents.told and ended.answer is not None:
             known["output"] = as_text([self.contents.message(ended.answer)])
-        span = self._begin_call(place, row.model or (sent.model if sent else ""), began, **known)
+        span = self._begin_call(place, model, began, **known)
         self._end_at(span, row.timestamp, ended.error, ended.told)
 
     def _tell_unanswered(self, step: Step, sent: _Sent) -> None:
