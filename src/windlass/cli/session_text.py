@@ -117,7 +117,7 @@ def _total_text(view: SessionView, total: SessionInfo) -> str:
     others = []
     if view.children:
         others.append("the sessions under it")
-    of_calls = [*view.calls, *view.children]
+    of_calls: list[CallView | SessionInfo] = [*view.calls, *view.children]
     if total.tokens_in != sum(each.tokens_in for each in of_calls):
         others.append("what models were asked beside its calls")
     told = f", with {' and '.join(others)}" if others else ""

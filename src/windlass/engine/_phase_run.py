@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from windlass.engine._call_needs import CallPhase, CallRule
+from windlass.cascade.model import Phase
+from windlass.cascade.rules import Rule
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.errors import ToolError
 from windlass.history.base import StateChange
@@ -197,9 +198,9 @@ class ContextChoice:
 class PhaseRun:
     """One phase of a run: what it was set up with, and what it has come to."""
 
-    phase: CallPhase
+    phase: Phase
     """The phase as the cascade declares it."""
-    rule: CallRule
+    rule: Rule
     """The compiled rule of what it may see."""
     generation: Generation
     """How its replies are asked for."""

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from windlass.caching.rates import cost
-from windlass.engine._call_needs import CallSettings
 from windlass.engine._meters import ModelCaches, Net
 from windlass.engine._session_state import Notices, SessionState, SessionTotals
 from windlass.engine.events import Event, Noted
@@ -20,6 +19,7 @@ from windlass.history.row_details import RowDetails
 from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
 from windlass.providers.spending import Allowance
+from windlass.settings.settings import Settings
 from windlass.tools.base import Spent, WebSearch
 from windlass.tools.registry import Registry
 from windlass.window.assemble import tools_needed
@@ -41,7 +41,7 @@ class Run:
     """The tools by name."""
     emit: Callable[[Event], None]
     """Where events go."""
-    settings: CallSettings
+    settings: Settings
     """The user's settings."""
     search: WebSearch | None = None
     """The provider's search of the web that `web_search` has, if it has one."""

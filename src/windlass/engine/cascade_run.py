@@ -11,8 +11,7 @@ from windlass.cascade.children import Place, ReadyCascade, output_names
 from windlass.cascade.deterministic import stands_for
 from windlass.cascade.flow import may_have_run, may_jump
 from windlass.cascade.model import Cascade, Phase
-from windlass.cascade.rules import Rule
-from windlass.engine._phase_run import Generation, PhaseRun
+from windlass.engine._phase_run import Generation
 from windlass.engine._session_run import Run
 from windlass.engine.opening import OpenSession
 from windlass.engine.result import Result
@@ -144,11 +143,3 @@ class CascadeRun(Run):
             reasoning_effort=written.reasoning_effort,
             output_schema=written.output_schema,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CascadePhaseRun(PhaseRun):
-    """A phase in hand that holds all that its user wrote of its context."""
-
-    rule: Rule
-    """The compiled rule of what it may see."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
-from windlass.engine.cascade_run import CascadePhaseRun
 from windlass.engine.choosing._anchors import Piece
 from windlass.engine.choosing._picking import Candidates, Choice
 from windlass.engine.choosing._worth import Worth
@@ -19,7 +19,7 @@ from windlass.window.originals import reference
 
 def record_choice(
     run: Run,
-    phase_run: CascadePhaseRun,
+    phase_run: PhaseRun,
     candidates: Candidates,
     choice: Choice,
     worth: Worth,
@@ -118,9 +118,7 @@ def _anchor_told(piece: Piece, tokens: int) -> AnchorDetails:
     }
 
 
-def _sentence(
-    phase_run: CascadePhaseRun, candidates: Candidates, choice: Choice, why_kept: str
-) -> str:
+def _sentence(phase_run: PhaseRun, candidates: Candidates, choice: Choice, why_kept: str) -> str:
     name = phase_run.phase.name
     if why_kept:
         goes_on = "goes on from what the phase before saw"

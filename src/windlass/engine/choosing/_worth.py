@@ -20,7 +20,8 @@ from windlass.caching.rates import rate
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.flow import sure_after
 from windlass.cascade.model import Phase
-from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
 from windlass.history.base import BORN, NodeType
 from windlass.messages import Message
 from windlass.providers.base import ModelInfo
@@ -96,7 +97,7 @@ class Ways:
     whole: Sequence[Message]
 
 
-def worth_of(run: CascadeRun, phase_run: CascadePhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
+def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0.0) -> Worth:
     """What each way costs; `asking` is what a selector takes, in fresh tokens."""
     cache = run.caches.of(phase_run.info)
     phases, name = run.cascade.phases, phase_run.phase.name
@@ -146,7 +147,7 @@ def calls_expected(run: CascadeRun, phase: Phase) -> int:
     return max(1, min(phase.rules.max_turns, min(with_tools, default=usual)))
 
 
-def _later_calls(run: CascadeRun, phase_run: CascadePhaseRun, later: Sequence[Phase]) -> int:
+def _later_calls(run: CascadeRun, phase_run: PhaseRun, later: Sequence[Phase]) -> int:
     """The calls of later phases that may go on from what this one sees."""
     calls = 0
     for phase in later:

@@ -14,7 +14,8 @@ from functools import partial
 from typing import Any, Final
 
 from windlass.cascade.rules import Choosing
-from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing._anchors import (
     ChoosingView,
     Piece,
@@ -67,7 +68,7 @@ class _Setting:
     """
 
     run: CascadeRun
-    phase_run: CascadePhaseRun
+    phase_run: PhaseRun
     rule: Choosing
     view: ChoosingView
     gathered: Gathered
@@ -77,7 +78,7 @@ class _Setting:
 
 async def choose(
     run: CascadeRun,
-    phase_run: CascadePhaseRun,
+    phase_run: PhaseRun,
     instructions: str,
     gathered: Gathered,
     snowball: tuple[Entry, ...],
@@ -152,7 +153,7 @@ async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
 
 
 def _choosing_view(
-    run: CascadeRun, phase_run: CascadePhaseRun, index: Index, gathered: Gathered
+    run: CascadeRun, phase_run: PhaseRun, index: Index, gathered: Gathered
 ) -> ChoosingView:
     record, rule = run.record, phase_run.rule.choosing
     assert rule is not None
@@ -220,7 +221,7 @@ def _role(setting: _Setting) -> Role:
     return setting.rule.anchors.as_role if setting.phase_run.info.system_anywhere else "user"
 
 
-def _cap(phase_run: CascadePhaseRun, rule: Choosing) -> int:
+def _cap(phase_run: PhaseRun, rule: Choosing) -> int:
     """The most tokens of anchors and chosen messages: the user's, or half of what fits."""
     room = phase_run.room
     policy, budget = phase_run.rule.policy, phase_run.rule.budget.limit
@@ -332,7 +333,7 @@ def _go_on(setting: _Setting, choice: Choice) -> None:
     phase_run.choice.made = base.chosen
 
 
-def _is_said(values: Any, entries: Sequence[Entry], phase_run: CascadePhaseRun) -> bool:
+def _is_said(values: Any, entries: Sequence[Entry], phase_run: PhaseRun) -> bool:
     """Whether each value of the input stands in what the phase sees anyway."""
     messages = [entry.message for entry in entries] + [
         item.message for item in phase_run.messages.own
@@ -398,9 +399,7 @@ class EarlierView:
         return frozenset(shown.union(*({item.id for item in e.covers} for e in self.entries)))
 
 
-def earlier_view(
-    run: CascadeRun, phase_run: CascadePhaseRun, snowball: tuple[Entry, ...]
-) -> EarlierView:
+def earlier_view(run: CascadeRun, phase_run: PhaseRun, snowball: tuple[Entry, ...]) -> EarlierView:
     """What a phase can go on from."""
     last = run.session.last_phase
     if last is None or not last.choice.made or last.info.name != phase_run.info.name:

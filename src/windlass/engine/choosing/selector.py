@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from windlass.cascade.rules import Choosing
-from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.turn.record import usage_columns
 from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
@@ -43,7 +44,7 @@ class SelectorReply:
 
 
 def selector_of(
-    run: CascadeRun, phase_run: CascadePhaseRun, rule: Choosing
+    run: CascadeRun, phase_run: PhaseRun, rule: Choosing
 ) -> tuple[Selector | None, str]:
     """The model that the phase's strategy asks (None: nobody), and why not where it would."""
     strategy = rule.selection.strategy

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.choosing._picking import output_alone
 from windlass.engine.choosing._session_index import (
     CachedEmbedder,
@@ -26,7 +27,7 @@ _ANY_SIZE: Final = 10**9
 """Only references are given back, so that a message may be of any size."""
 
 
-def search_session(run: CascadeRun, phase_run: CascadePhaseRun, query: str, most: int) -> str:
+def search_session(run: CascadeRun, phase_run: PhaseRun, query: str, most: int) -> str:
     """The messages of the session that say most of a query: reference, place, summary.
 
     Calls and their results are named together. Phases whose rule excludes others, and what a

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
-from windlass.engine._call_needs import CallPhase
+from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseTools
 from windlass.engine._session_run import Run
 from windlass.engine.events import QuestionAsked
@@ -109,7 +109,7 @@ class Asker(Protocol):
     """A phase with tools, of whose calls a person is asked."""
 
     @property
-    def phase(self) -> CallPhase:
+    def phase(self) -> Phase:
         """The phase."""
 
     @property

@@ -11,7 +11,8 @@ from windlass.caching.meter import Cleared, pieces, weigh
 from windlass.caching.prices import Prices
 from windlass.cascade.compile import compile_rule
 from windlass.cascade.flow import sure_after
-from windlass.engine.cascade_run import CascadePhaseRun, CascadeRun
+from windlass.engine._phase_run import PhaseRun
+from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.turn.windows import room_for_messages
 from windlass.messages import Message
@@ -32,7 +33,7 @@ READ: Final = "read_file"
 """The tool that opens the files of shortened results."""
 
 
-def open_driver(run: CascadeRun, phase_run: CascadePhaseRun) -> Driver:
+def open_driver(run: CascadeRun, phase_run: PhaseRun) -> Driver:
     """The driver of a phase's conversation, which holds all that the phase sees at its start."""
     cache, policy = run.caches.of(phase_run.info), phase_run.rule.policy
     counter = phase_run.info.counter
@@ -65,7 +66,7 @@ def server_clear_of(policy: Policy | None, model: str) -> ServerClear | None:
     return None if wanted is None else ServerClear(**plain(wanted))
 
 
-def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> Conversation:
+def _shortened(run: CascadeRun, phase_run: PhaseRun, policy: Policy) -> Conversation:
     """An empty conversation that the policy decides on."""
     room = phase_run.room
     limit = min(room, policy.max_input_tokens or room)
@@ -104,7 +105,7 @@ def _shortened(run: CascadeRun, phase_run: CascadePhaseRun, policy: Policy) -> C
     return Conversation(policies, planner, rules)
 
 
-def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:
+def _thinking(phase_run: PhaseRun, policy: Policy | None) -> Thinking:
     """How to treat thinking that an edit makes invalid: left out where it cannot be dropped."""
     wanted: Thinking = "keep" if policy is None else policy.thinking
     provider, _, model = phase_run.info.name.partition("/")
@@ -116,7 +117,7 @@ def _thinking(phase_run: CascadePhaseRun, policy: Policy | None) -> Thinking:
     return "keep"
 
 
-def _calls_to_come(run: CascadeRun, phase_run: CascadePhaseRun) -> int:
+def _calls_to_come(run: CascadeRun, phase_run: PhaseRun) -> int:
     """The least calls that later phases make of the same model with all that this one says."""
     name, phases = phase_run.phase.name, run.cascade.phases
     if phase_run.rule.output_only:
@@ -134,7 +135,7 @@ def _calls_to_come(run: CascadeRun, phase_run: CascadePhaseRun) -> int:
     return calls
 
 
-def _prices(run: CascadeRun, phase_run: CascadePhaseRun) -> Prices:
+def _prices(run: CascadeRun, phase_run: PhaseRun) -> Prices:
     """The prices of the cache of the phase's model; assumptions are told once a run."""
     name, cache = phase_run.info.name, run.caches.of(phase_run.info)
     if cache.assumed and name not in run.notices.assumed_caches:
@@ -143,7 +144,7 @@ def _prices(run: CascadeRun, phase_run: CascadePhaseRun) -> Prices:
     return cache.prices
 
 
-def _goes_on(run: CascadeRun, phase_run: CascadePhaseRun, conversation: Conversation) -> bool:
+def _goes_on(run: CascadeRun, phase_run: PhaseRun, conversation: Conversation) -> bool:
     """Whether the model was sent most of what counts as sent, so that it is cached.
 
     It was not where the phase begins with other tools, another system prompt or another

@@ -18,12 +18,13 @@ from windlass.cascade.tools_named import wards_of
 from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import (
     PhaseMessages,
+    PhaseRun,
     PhaseTools,
     PhaseWindow,
     StateCopy,
     TurnState,
 )
-from windlass.engine.cascade_run import AS_WRITTEN, CascadePhaseRun, CascadeRun, Wording
+from windlass.engine.cascade_run import AS_WRITTEN, CascadeRun, Wording
 from windlass.engine.choosing.choose import choose
 from windlass.engine.choosing.session_search import search_session
 from windlass.engine.injecting.artifacts import describe_callback, look_callback
@@ -75,7 +76,7 @@ class Opening:
     """The messages that its sources brought."""
     injection: PhaseInjected | None = None
     """Its injectors and their state (None: it has none)."""
-    choose: Callable[[CascadePhaseRun], Awaitable[None]] | None = None
+    choose: Callable[[PhaseRun], Awaitable[None]] | None = None
     """Has it choose its context, once its tools are known and before its windows are decided."""
     ends_run: bool = False
     """Whether the run is over with its last reply."""
@@ -83,7 +84,7 @@ class Opening:
 
 async def begin_phase(
     run: CascadeRun, phase: Phase, wording: Wording = AS_WRITTEN, message: str | None = None
-) -> CascadePhaseRun:
+) -> PhaseRun:
     """Fix what the phase sees: its rule, its sources, its tools, its instructions.
 
     `wording` is a sounding's own. `message` is what a person says in place of the instructions,
@@ -126,7 +127,7 @@ async def begin_phase(
         snowball = without_repeats(snowball, *held_by(gathered.sources))
     blocks = Blocks(system, gathered.input, gathered.sources, snowball, rule.position)
 
-    async def choose_context(phase_run: CascadePhaseRun) -> None:
+    async def choose_context(phase_run: PhaseRun) -> None:
         await choose(run, phase_run, instructions, gathered, snowball)
         refresh_callouts(run, phase_run)  # what was called out is kept where it is shown
 
@@ -195,7 +196,7 @@ def _is_judged(run: CascadeRun, phase: Phase) -> bool:
     return judged or run.generation_of(phase).output_schema is not None
 
 
-async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> CascadePhaseRun:
+async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> PhaseRun:
     """The phase in hand: what it sees is fixed, and its instructions are said."""
     rule, injected = opening.rule, opening.injected
     generation = run.generation_of(phase)
@@ -206,7 +207,7 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> Cascade
     context = tool_context(run, phase, state)
     room = info.input_room(generation.max_output_tokens)
     newest_within = min(rule.newest_within or int(SLIDING_SHARE * info.window), room)
-    phase_run = CascadePhaseRun(
+    phase_run = PhaseRun(
         phase=phase,
         rule=rule,
         generation=generation,
@@ -267,7 +268,7 @@ def tool_context(run: CascadeRun, phase: Phase, state: StateCopy) -> ToolContext
     )
 
 
-def _tell_switched_off(run: CascadeRun, phase_run: CascadePhaseRun) -> None:
+def _tell_switched_off(run: CascadeRun, phase_run: PhaseRun) -> None:
     """Tell which settings keep the phase from shortening or choosing what it sees."""
     rule, name = phase_run.rule, phase_run.phase.name
     fits = " where all of it fits" if rule.choosing is not None else ""
@@ -281,7 +282,7 @@ def _tell_switched_off(run: CascadeRun, phase_run: CascadePhaseRun) -> None:
             run.tell(name, text, SwitchedOff(setting, origin))
 
 
-def position_report(run: CascadeRun, phase_run: CascadePhaseRun) -> dict[str, Any]:
+def position_report(run: CascadeRun, phase_run: PhaseRun) -> dict[str, Any]:
     """The cost of the place where injected sources stand, and of the other place.
 
     For each place: tokens that still stand as in the request before (a cache may hold

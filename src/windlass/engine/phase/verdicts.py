@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol
 from windlass.cascade.model import Phase
 from windlass.cascade.tool_cascades import validator_input
 from windlass.cascade.validators import InlineValidator, arguments_of, find_validator
-from windlass.engine._call_needs import CallPhase
 from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import Generation, PhaseTools, TurnState
 from windlass.engine.cascade_run import CascadeRun
@@ -48,7 +47,7 @@ class Judging(Protocol):
     """What a validator is asked on: a phase, where it is, and the tools' context."""
 
     @property
-    def phase(self) -> CallPhase:
+    def phase(self) -> Phase:
         """The phase."""
 
     @property

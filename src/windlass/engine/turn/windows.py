@@ -11,7 +11,6 @@ from itertools import compress
 from operator import not_
 from typing import Any, Final
 
-from windlass.engine._call_needs import CallPolicy
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
 from windlass.engine.turn.record import Recorder
@@ -22,6 +21,7 @@ from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import assemble
 from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Replace, targets
+from windlass.window.options import Policy
 from windlass.window.originals import file_name
 from windlass.wire.thinking import without_thinking
 
@@ -119,7 +119,7 @@ def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
 def selection_row(
     record: Recorder,
     phase_run: PhaseRun,
-    policy: CallPolicy,
+    policy: Policy,
     entries: Sequence[Entry],
     **columns: Any,
 ) -> Row:
