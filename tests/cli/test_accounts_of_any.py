@@ -94,7 +94,7 @@ def import_any(folder: Path, name: str, chance: random.Random) -> None:
         counts["service_tier"] = chance.choice(["standard", "standard", "batch"])
         if chance.random() < 0.2:
             counts["server_tool_use"] = {"web_search_requests": draw(4)}
-        request = {"requestId": f"req_{name}_{number}"}
+        request: dict[str, Any] = {"requestId": f"req_{name}_{number}"}
         text = {"type": "text", "text": f"Step {number}."}
         if chance.random() < 0.3:  # an answer in two records
             thought = {"type": "thinking", "thinking": f"hm {number}", "signature": f"s{number}"}
