@@ -16,8 +16,8 @@ from typing import Any
 from windlass.engine._call_needs import CallPhase, CallRule
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.errors import ToolError
-from windlass.history.base import StateChange
-from windlass.messages import ToolSpec
+from windlass.history.base import NodeType, Row, StateChange
+from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
 from windlass.tools.base import Tool, ToolContext
 from windlass.window.assemble import Blocks, assemble
@@ -233,10 +233,10 @@ class PhaseRun:
         """The phase's instructions, as they occurred."""
         return self.messages.instructions
 
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Where it is, as columns of the rows that it makes."""
-        return {"phase": self.phase.name, "turn": self.now.turn, "attempt": self.now.attempt}
+    def row(self, node: NodeType, message: Message | None = None) -> Row:
+        """A row at the place where it is."""
+        now = self.now
+        return Row(node, message=message, phase=self.phase.name, turn=now.turn, attempt=now.attempt)
 
     @property
     def room(self) -> int:

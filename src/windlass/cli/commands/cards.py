@@ -43,7 +43,7 @@ def cards(
         print_missing,
         view_cards,
     )
-    from windlass.history.card_rows import pin_metadata
+    from windlass.history.decisions import PinMark
 
     settings = read_settings(store)
     pins = [(ref, pinned) for ref, pinned in ((pin, True), (unpin, False)) if ref is not None]
@@ -52,7 +52,7 @@ def cards(
     with open_reporting_losses(settings, writing=writing) as history:
         session = history.find_session(session)
         for ref, pinned in pins:
-            mark_message(history, session, ref, partial(pin_metadata, pinned=pinned))
+            mark_message(history, session, ref, partial(PinMark, pinned=pinned, by="user"))
         if make or regenerate:
             work = make_cards_of(history, session, settings, regenerate=regenerate)
         view = view_cards(history, session)
