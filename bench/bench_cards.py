@@ -19,7 +19,8 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine
+from dataclasses import replace
 from pathlib import Path
 from statistics import quantiles
 from typing import Any
@@ -67,7 +68,7 @@ async def play(folder: Path, turns: int, *, cards: bool) -> dict[str, list[float
         )
         marks = CardMarks({}, {})
         queue = Queue("s", count=size_up, marks=lambda: marks, record=lambda _: None)
-        worker = CardWorker(store, maker, _row)
+        worker = CardWorker(store, maker, _stamp)
 
         async def beside() -> None:
             while True:
@@ -127,8 +128,8 @@ def _timed(held: list[float]) -> Any:
     return make
 
 
-def _row(told: Mapping[str, Any]) -> Row:
-    return Row(NodeType.DECISION, "d", time.time(), metadata=told)
+def _stamp(row: Row) -> Row:
+    return replace(row, trace_id="d", timestamp=time.time())
 
 
 def main() -> int:

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from windlass.history.base import Batch, NodeType, Row, SessionStart
 from windlass.history.packing import LogRow
+from windlass.history.row_details import ToolResult, json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, canonical_json, to_dict, tool
 
@@ -85,7 +86,7 @@ class Messages:
             full_history_size=40,
             context_size=12,
             tokens_saved=9_000,
-            metadata={"tool": "run_sql"},
+            details=ToolResult(tool="run_sql"),
         )
 
     def batches(self, case: Case) -> list[list[Row]]:
@@ -123,7 +124,7 @@ class Plain:
             body = canonical_json(to_dict(row.message))
             key = hashlib.sha256(body.encode("ascii")).hexdigest()
             columns = [getattr(row, name) for name in _PLAIN_FIELDS]
-            metadata = json.dumps(row.metadata)
+            metadata = json.dumps(json_of(row))
             values.append((1, self.seq, 1, *columns, key, None, metadata, 0, body))
         self.db.execute("BEGIN IMMEDIATE")
         self.db.executemany(self.insert, values)

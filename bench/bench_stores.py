@@ -33,6 +33,7 @@ from pathlib import Path
 
 from windlass.history.base import Batch, NodeType, Row, SessionStart, Store
 from windlass.history.places import PASSWORD, open_place
+from windlass.history.row_details import ToolResult
 from windlass.messages import tool
 from windlass.settings.fields import read_store
 
@@ -52,7 +53,7 @@ def row(number: int) -> Row:
         phase=f"phase{number % 10}",
         turn=number % 20,
         tokens_in=12_345,
-        metadata={"tool": "run_sql"},
+        details=ToolResult(tool="run_sql"),
     )
 
 

@@ -18,7 +18,7 @@ from windlass.cascade.model import Cascade
 from windlass.engine.events import Event, PhaseStarted
 from windlass.engine.result import Result
 from windlass.history.base import CallRecord, NodeType, StoredRow
-from windlass.history.row_details import STEPS
+from windlass.history.row_details import STEPS, json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Script, Scripted
@@ -115,7 +115,7 @@ class Ran:
     def decisions(self, kind: str) -> list[Mapping[str, Any]]:
         """The metadata of the decisions of one kind."""
         rows = (stored.row for stored in self.store.rows(self.session))
-        told = (row.metadata for row in rows if row.node_type == NodeType.DECISION)
+        told = (json_of(row) for row in rows if row.node_type == NodeType.DECISION)
         return [metadata for metadata in told if metadata.get("kind") == kind]
 
     def calls(self) -> list[CallRecord]:
@@ -134,7 +134,7 @@ class Ran:
 
 def without_steps(rows: Iterable[StoredRow]) -> list[StoredRow]:
     """The rows without those of the journal."""
-    return [stored for stored in rows if stored.row.metadata.get("kind") not in STEPS]
+    return [stored for stored in rows if json_of(stored.row).get("kind") not in STEPS]
 
 
 class House:

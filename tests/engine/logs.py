@@ -9,6 +9,7 @@ from typing import Any
 from tests.engine.harness import Ran, call, calls, phase
 from tests.strategies import png
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import Message
 from windlass.wire.base import Request
 
@@ -51,7 +52,7 @@ def shown(ran: Ran, number: int, name: str = "a") -> list[str]:
 
 def selections(ran: Ran) -> list[Mapping[str, Any]]:
     """The metadata of the `context_selection` records."""
-    return [stored.row.metadata for stored in ran.rows(NodeType.CONTEXT_SELECTION)]
+    return [json_of(stored.row) for stored in ran.rows(NodeType.CONTEXT_SELECTION)]
 
 
 def lookup(**keys: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from windlass.engine.events import CallEnded, Event, Noted, SessionStarted
 from windlass.engine.turn.breaker import check_losses
 from windlass.history.base import Batch, CallRecord, NodeType, Outcome, SessionStart
 from windlass.history.details import OutcomeDetails
+from windlass.history.row_details import json_of
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call
 from windlass.wire import anthropic
@@ -434,7 +435,7 @@ class TestBreaker:
         made = cascade(lookup(intra_context=options))
         ran = await runs(made=made, replies=replies)
         texts = [one.row for one in ran.rows(NodeType.DECISION)]
-        texts = [row for row in texts if row.metadata.get("kind") == "summary"]
+        texts = [row for row in texts if json_of(row).get("kind") == "summary"]
         assert texts
         (outcome,) = [one for one in ran.store.outcomes(ran.session) if one.phase is None]
         spent = sum(row.cost or 0.0 for row in texts)

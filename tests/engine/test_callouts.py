@@ -12,7 +12,9 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, selections, shown
 from windlass.errors import CascadeError
 from windlass.history.base import Batch, NodeType, Row
-from windlass.history.callout_rows import Callout, callout_metadata, find_callouts, find_message
+from windlass.history.callout_rows import Callout, find_callouts, find_message
+from windlass.history.decisions import CalloutMark
+from windlass.history.row_details import json_of
 from windlass.messages import Message, assistant
 from windlass.report.call_views import view_session
 from windlass.report.explanation import explain_call
@@ -141,7 +143,7 @@ class TestPatterns:
 
         ran = await house.run(cascade(one), script, tools=[logs()])
         (only,) = marked(ran)
-        assert only.stored.row.metadata["tool"] == "build_log"
+        assert json_of(only.stored.row)["tool"] == "build_log"
 
     @pytest.mark.parametrize("callouts", [{"x": "("}, {" ": "a"}, {"x": ""}, ["x"]])
     async def test_a_pattern_that_cannot_work_is_a_mistake_of_the_file(
@@ -184,9 +186,9 @@ class TestLaterPhases:
             store = house.open_store()
             (session,) = (one.session_id for one in store.sessions())
             found = find_message(list(store.rows(session)), "build_log")
-            told = callout_metadata(str(found.id), "outside", "user")
+            told = CalloutMark(str(found.id), "outside", "user")
             store.append(
-                Batch(session, rows=[Row(NodeType.DECISION, "outside", 1.0, metadata=told)])
+                Batch(session, rows=[Row(NodeType.DECISION, "outside", 1.0, details=told)])
             )
 
         ran = await house.run(

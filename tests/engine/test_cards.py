@@ -19,6 +19,7 @@ from windlass.engine.events import Noted, SessionStarted
 from windlass.errors import ProviderError, StoreError, UsageError
 from windlass.history.base import NodeType
 from windlass.history.card_rows import cards_of, item_of
+from windlass.history.row_details import json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.selection.card import Card
@@ -210,7 +211,7 @@ class TestSummaries:
         assert cards[1].summary.startswith("Result of look")
         (spent,) = ran.decisions("cards")
         assert "1" in spent["text"]
-        (row,) = [one.row for one in ran.rows() if one.row.metadata.get("kind") == "cards"]
+        (row,) = [one.row for one in ran.rows() if json_of(one.row).get("kind") == "cards"]
         assert row.model == "scripted/sum"
         assert (row.tokens_in or 0) > 300
         (started,) = [one for one in ran.events if isinstance(one, SessionStarted)]

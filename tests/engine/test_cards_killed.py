@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import windlass
 from windlass.engine.cards.card_models import maker_of
 from windlass.engine.cards.card_queue import make_cards
-from windlass.history.base import NodeType, Row
+from windlass.history.base import NodeType
 from windlass.history.sqlite import SqliteStore
 from windlass.settings.settings import Settings
 
@@ -83,11 +84,7 @@ def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
         assert [one for one in store.verify() if one.severity == "damage"] == []
         settings = Settings.read({}, {}, tmp_path)
         maker = maker_of(settings, lambda name: pytest.fail(f"{name} was asked"), {})
-        told = asyncio.run(
-            make_cards(
-                store, "s", maker, lambda told: Row(NodeType.DECISION, "t", 0.0, metadata=told)
-            )
-        )
+        told = asyncio.run(make_cards(store, "s", maker, lambda row: replace(row, trace_id="t")))
         after = {card.id: card for card in store.cards("s")}
         assert told.made == len(after) - len(before) > 0
         assert set(replies) <= after.keys()

@@ -29,6 +29,7 @@ from tests.support.engine_choosing import (
 from windlass.engine.choosing import _session_index as session
 from windlass.errors import ProviderError
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import Message, user
 from windlass.providers.scripted import Scripted
 from windlass.selection.vectors import Vectors
@@ -730,7 +731,7 @@ class TestTrouble:
         assert told["strategy"] == ("heuristic" if fails else "semantic")
         assert ("gave no vectors: the server is gone" in told["note"]) == fails
         assert len(asked) == len(set(asked)), "no text is sent twice"
-        rows = [one.row for one in ran.rows() if one.row.metadata.get("kind") == "vectors"]
+        rows = [one.row for one in ran.rows() if json_of(one.row).get("kind") == "vectors"]
         assert all((row.model, row.tokens_in) == ("mine/vectors", 7) for row in rows)
         assert bool(rows) != fails
 

@@ -15,6 +15,7 @@ from tests.support.engine_context import BLUE, GREEN, RED, draw, look_up, url
 from windlass.engine.events import Noted
 from windlass.errors import StoreError
 from windlass.history.base import NodeType, StoredRow
+from windlass.history.row_details import json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import assistant
 from windlass.text.pictures import picture
@@ -96,7 +97,7 @@ class TestSnowball:
         assert [spec.name for spec in ran.request("c").tools] == ["look_up"]
         broken = [recorded.details["prefix"]["broken_by"] for recorded in ran.calls()]
         assert broken == [None, "message 0", "tools"]
-        told = [stored.row.metadata["new_prefix"] for stored in ran.rows(NodeType.SYSTEM)]
+        told = [json_of(stored.row)["new_prefix"] for stored in ran.rows(NodeType.SYSTEM)]
         assert told == [False, True, True]
 
     async def test_what_a_snowball_would_have_sent_is_what_a_snowball_sends(
@@ -328,7 +329,7 @@ class TestSelective:
         assert "system" not in [role for role, _ in other.seen("b")]
         assert [text for _, text in other.seen("b")] == [text for _, text in ran.seen("b")]
         marked = [
-            stored.row.metadata.get("as_role")
+            json_of(stored.row).get("as_role")
             for stored in other.rows(NodeType.CONTEXT_INJECTION, phase="b")
         ]
         assert marked == [None, *["system, sent as user"] * 3]

@@ -14,6 +14,7 @@ from tests.engine.logs import log, logs
 from tests.support import engine_choosing as test_choosing
 from tests.support.engine_choosing import SEVEN, TOPICS, asks, choices, pages, selecting, talk
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import user
 
 FOUR = ("rivers", "harbours", "orchards", "glaciers")
@@ -159,7 +160,7 @@ class TestBothLevels:
             whole = [log(build) in seen for build in "1234"]
             assert whole[: number - 1] == [False] * (number - 2) + [True] * (number > 1)
         rows = ran.rows(NodeType.CONTEXT_SELECTION, phase="last")
-        told = [(one.row.metadata["selection_type"], one.row.turn) for one in rows]
+        told = [(json_of(one.row)["selection_type"], one.row.turn) for one in rows]
         assert told == [("inter_phase", 0), *(("intra_phase", turn) for turn in range(1, 6))]
         last.pop("intra_context", None)
         off = cascade(*SEVEN, last, auto_context={"commit": commit, "intra_phase": False})

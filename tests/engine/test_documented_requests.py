@@ -15,6 +15,7 @@ from tests.support.engine_context import RED, draw, look_up, url
 from windlass.engine.cards import indexer
 from windlass.history.base import NodeType
 from windlass.history.card_rows import cards_of
+from windlass.history.row_details import json_of
 from windlass.wire.base import Request
 
 
@@ -157,7 +158,7 @@ class TestBudgets:
                 auto_context=selecting(selection=said),
             )
             ran = await house.run(made, replies)
-            told = ran.rows(NodeType.CONTEXT_SELECTION)[-1].row.metadata
+            told = json_of(ran.rows(NodeType.CONTEXT_SELECTION)[-1].row)
             chosen[most or 50] = len(told["selected"])
         assert chosen == {50: 50, 12: 12}
 

@@ -14,6 +14,7 @@ from tests.support.engine_soundings import PICK, judges
 from tests.support.engine_sub_cascades import write
 from windlass.engine.events import LimitHit, Noted, PhaseStarted
 from windlass.history.base import NodeType, SessionFilter
+from windlass.history.row_details import json_of
 from windlass.messages import Message
 from windlass.report.call_views import view_session
 from windlass.report.explanation import explain_call
@@ -422,7 +423,7 @@ class TestGoingOn:
         assert result.status == "completed"
         assert result.outputs == {"write": "three", "judge": "Then end."}
         store = house.open_store()
-        kinds = [s.row.metadata.get("kind") for s in store.rows("s")]
+        kinds = [json_of(s.row).get("kind") for s in store.rows("s")]
         assert (kinds.count("route"), kinds.count("visit")) == (6, 4), "each is recorded once"
         assert not [found for found in store.verify() if found.severity == "damage"]
 
@@ -461,9 +462,9 @@ class TestGoingOn:
         )
         assert result.outputs == {"write": "other", "judge": "Enough."}
         visits = [
-            s.row.metadata["visit"]
+            json_of(s.row)["visit"]
             for s in ran.store.rows(result.session_id)
-            if s.row.metadata.get("kind") == "visit"
+            if json_of(s.row).get("kind") == "visit"
         ]
         assert visits == [2, 2]
 

@@ -18,6 +18,7 @@ from tests.support.engine_planning import set_prices
 from windlass.engine.events import Noted, PlanChanged
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import NodeType, request_hash
+from windlass.history.row_details import json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
@@ -216,7 +217,7 @@ async def test_each_block_is_a_message_of_the_record(house: House, folders: Path
     for one in map(dict[str, Any], told):
         row = rows[one["id"]]
         assert row.message is not None
-        about = {key: row.metadata[key] for key in ("injector", "version", "cap", "tier")}
+        about = {key: json_of(row)[key] for key in ("injector", "version", "cap", "tier")}
         assert about == {key: one[key] for key in about}
         # A block at the head of each request is no message of anybody's, and gets no card.
         assert row.message.is_system == (one["tier"] == "STABLE")

@@ -14,6 +14,7 @@ from windlass.cascade.model import Cascade
 from windlass.cascade.tools_named import memory_of
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import BANK
+from windlass.history.row_details import json_of
 from windlass.messages import Message
 
 BOTH = ["remember", "search_memory"]
@@ -47,7 +48,7 @@ class TestAcrossSessions:
         assert name.startswith("[notes/deploy days@1, remembered 20")
         assert text == "Deployments go out on Tuesdays."
         (stored,) = second.store.rows(BANK + "notes")
-        assert stored.row.metadata["by"] == f"session {first.session}, phase a"
+        assert json_of(stored.row)["by"] == f"session {first.session}, phase a"
         assert second.has_no_damage()
 
     async def test_a_new_version_takes_the_place_of_the_old(self, house: House) -> None:

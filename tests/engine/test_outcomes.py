@@ -13,6 +13,7 @@ from tests.support.engine_resume import Gone, Model, look, resumed
 from windlass.engine.events import LimitHit, Noted, PhaseEnded
 from windlass.errors import BadRequest, PhaseFailed
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import Message, Opaque, Text, assistant
 from windlass.report.costs import session_cost
 from windlass.report.explanation import explain_call
@@ -233,7 +234,7 @@ class TestContinuing:
         ran = await house.run(cascade(phase("a")), {"a": [cut("Hello wo"), "rld."]})
         replies = [stored.row for stored in ran.rows(NodeType.AGENT)]
         assert [row.message.text for row in replies if row.message] == ["Hello wo", "Hello world."]
-        assert [row.metadata["finish"] for row in replies] == ["length", "stop"]
+        assert [json_of(row)["finish"] for row in replies] == ["length", "stop"]
         assert [row.turn for row in replies] == [1, 1]
         assert len(ran.calls()) == 2
         assert ran.result.usage.tokens_out == sum(row.tokens_out or 0 for row in replies)

@@ -11,6 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from tests.engine.harness import House, Ran, call, calls, cascade, phase
+from windlass.history.row_details import json_of
 from windlass.messages import user
 from windlass.providers.scripted import Scripted
 from windlass.window.names import names_in, names_said
@@ -46,7 +47,7 @@ def reads(number: int, names: int = 280) -> Any:
 
 def told(ran: Ran) -> dict[str, Any]:
     """The last record of choosing."""
-    rows = [stored.row.metadata for stored in ran.rows()]
+    rows = [json_of(stored.row) for stored in ran.rows()]
     return dict([one for one in rows if one.get("selection_type") == "inter_phase"][-1])
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.engine.harness import House, call, calls, cascade, phase
 from windlass.errors import ContextTooLong, OutputInvalid, PhaseFailed
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import Message
 from windlass.wire.base import Request
 
@@ -28,9 +29,9 @@ class TestRepair:
         assert asked[:2] == [("user", "Do a."), ("assistant", wrong)]
         assert asked[2][1].startswith("[Output Invalid]\nThe output ")
         told = [stored.row for stored in ran.rows(NodeType.VALIDATION)]
-        assert [(row.attempt, row.metadata["valid"]) for row in told] == [(1, False), (1, True)]
-        assert [row.metadata.get("repair") for row in told] == [True, None]
-        assert told[0].metadata["output"] == wrong
+        assert [(row.attempt, json_of(row)["valid"]) for row in told] == [(1, False), (1, True)]
+        assert [json_of(row).get("repair") for row in told] == [True, None]
+        assert json_of(told[0])["output"] == wrong
 
     async def test_each_attempt_has_one_and_then_the_failure_is_typed(self, house: House) -> None:
         made = cascade(phase("a", output_schema=SCHEMA, rules={"max_attempts": 2}))
@@ -44,7 +45,7 @@ class TestRepair:
         attempts = [stored.row.attempt for stored in ran.rows(NodeType.AGENT, phase="a")]
         assert attempts == [1, 1, 2, 2]
         (row,) = [stored.row for stored in ran.rows(NodeType.ERROR)]
-        assert row.metadata["error"] == "OutputInvalid"
+        assert json_of(row)["error"] == "OutputInvalid"
 
     async def test_a_validators_refusal_is_not_mended_but_tried_again(self, house: House) -> None:
         def is_good(output: str) -> bool:
@@ -200,7 +201,7 @@ class TestReadsAndWrites:
         ]
         tackle = ["read_file", "list_files", "write_file", "set_state"]
         ran = await house.run(cascade(phase("a", tackle=tackle)), {"a": [calls(*wanted), "done"]})
-        found = [stored.row.metadata for stored in ran.rows(NodeType.TOOL_RESULT)]
+        found = [json_of(stored.row) for stored in ran.rows(NodeType.TOOL_RESULT)]
         assert [(m.get("reads"), m.get("writes")) for m in found] == [
             (["a.md"], None),
             (None, None),  # it failed, and read nothing

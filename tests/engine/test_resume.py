@@ -17,6 +17,7 @@ from tests.support.engine_sub_cascades import write
 from windlass.api.engine import Engine
 from windlass.errors import ProviderError, StepDiffers, UsageError
 from windlass.history.base import NodeType, SessionFilter, SessionInfo
+from windlass.history.row_details import json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.providers.scripted import Scripted
 from windlass.report._unfinished import unbilled
@@ -211,7 +212,7 @@ class TestFork:
         rows = Ran(result, Scripted(script), house.open_store(), []).rows(
             NodeType.AGENT, NodeType.FOLLOW_UP
         )
-        inherited = [row.row.metadata.get("inherited") for row in rows]
+        inherited = [json_of(row.row).get("inherited") for row in rows]
         assert [bool(each) for each in inherited] == [True] * 3 + [False] * 3
         beside = unbilled(AccountTree.read(house.open_store(), "t", "openai/gpt-4o"))
         assert (beside.unanswered, beside.inherited, beside.origin) == (0, 3, "s")

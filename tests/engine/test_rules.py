@@ -14,6 +14,7 @@ from tests.strategies import png
 from windlass.engine.events import Noted
 from windlass.errors import BudgetExceeded, PhaseFailed
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import Message
 from windlass.safety import pattern_search
 from windlass.tools.base import ToolContext
@@ -174,7 +175,7 @@ class TestAttempts:
             "Please try again (Attempt #2). Address the validation issues noted above."
         )
         assert ran.seen("a", 2)[-1] == ("user", again)
-        told = [stored.row.metadata for stored in ran.rows(NodeType.VALIDATION)]
+        told = [json_of(stored.row) for stored in ran.rows(NodeType.VALIDATION)]
         assert told == [
             {
                 "attempt": 1,
@@ -274,7 +275,7 @@ class TestAttempts:
             {"a": ["bad", calls(call("tell"))]},
             tools=TOOLS,
         )
-        told = [stored.row.metadata["output"] for stored in ran.rows(NodeType.VALIDATION)]
+        told = [json_of(stored.row)["output"] for stored in ran.rows(NodeType.VALIDATION)]
         assert told == ["bad", ""]
 
     async def test_an_output_schema_is_a_validator(self, house: House) -> None:
@@ -283,7 +284,7 @@ class TestAttempts:
             cascade(phase("a", output_schema=schema)), {"a": ["no", "{}", '{"x": 1}']}
         )
         assert [s.row.attempt for s in ran.rows(NodeType.VALIDATION)] == [1, 1, 2]
-        reasons = [s.row.metadata["validation_reason"] for s in ran.rows(NodeType.VALIDATION)]
+        reasons = [json_of(s.row)["validation_reason"] for s in ran.rows(NodeType.VALIDATION)]
         assert reasons[0].startswith("The output must be JSON")
         assert "$: 'x' is a required property" in reasons[1]
         assert ran.result.output == '{"x": 1}'

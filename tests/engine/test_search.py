@@ -17,6 +17,7 @@ from windlass.caching.rates import cost
 from windlass.engine.events import SessionStarted
 from windlass.errors import UsageError
 from windlass.history.base import NodeType, Row
+from windlass.history.row_details import json_of
 from windlass.report.costs import session_cost
 from windlass.settings.trust import trust
 from windlass.tools.base import ToolContext
@@ -80,7 +81,7 @@ async def test_is_named_sent_recorded_and_paid(
     price = cost(MODEL, SENT, SAID, 1_500, 300)
     assert price is not None
     assert (row.model, row.tokens_in, row.tokens_out) == (MODEL, SENT, SAID)
-    assert row.metadata["searches"] == 2
+    assert json_of(row)["searches"] == 2
     assert row.cost == pytest.approx(price + 0.02)
     calls_alone = sum(view.tokens_in for name in "ab" for view in ran.views(name))
     assert ran.result.usage.tokens_in == calls_alone + SENT
@@ -129,9 +130,9 @@ async def test_a_failure_is_a_result_and_what_it_took_is_paid(
         ran = await house.run(ONE, {"a": [calls(SEARCHES), calls(SEARCHES), "went on"]})
     assert ran.result.outputs["a"] == "went on"
     refused, failed = tool_rows(ran)
-    assert (refused.metadata["error"], failed.metadata["error"]) == (True, True)
+    assert (json_of(refused)["error"], json_of(failed)["error"]) == (True, True)
     assert (refused.tokens_in, refused.model) == (None, None)
-    assert (failed.tokens_in, failed.metadata["searches"]) == (SENT, 1)
+    assert (failed.tokens_in, json_of(failed)["searches"]) == (SENT, 1)
     assert refused.message is not None
     assert "Web search is not enabled" in refused.message.text
 

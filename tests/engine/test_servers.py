@@ -19,6 +19,7 @@ from tests.tools.mcp_running import COMMAND, PLAIN, ROOT, is_alive, over_http
 from windlass.cascade.children import ReadyCascade
 from windlass.errors import CascadeError, ServerError, UsageError
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import Message, ToolSpec, assistant, tool, user
 from windlass.providers.scripted import Scripted
 from windlass.settings.trust import trust
@@ -72,7 +73,7 @@ class TestOverStdio:
         assert (second.messages[-1].name, second.messages[-1].text) == ("demo__echo", "said: hello")
         # ... and the record those of the cascade.
         results = [stored.row for stored in ran.rows(NodeType.TOOL_RESULT)]
-        assert [row.metadata["tool"] for row in results] == ["demo.echo", "demo.draw"]
+        assert [json_of(row)["tool"] for row in results] == ["demo.echo", "demo.draw"]
         assert [row.message.name for row in results if row.message] == ["demo.echo", "demo.draw"]
         (said,) = [s.row.message for s in ran.rows(NodeType.AGENT, phase="a")]
         assert said is not None
@@ -110,14 +111,14 @@ class TestOverStdio:
 
         ran = await house.run(cascade(phase("a", tackle="manifest"), mcp_servers=demo()), script)
         assert "- demo.echo: Say it again." in ran.model.requests[0].messages[-1].text
-        assert [s.row.metadata["error"] for s in ran.rows(NodeType.TOOL_RESULT)] == [False]
+        assert [json_of(s.row)["error"] for s in ran.rows(NodeType.TOOL_RESULT)] == [False]
 
     async def test_one_of_them_is_a_validator(self, house: House, pid_file: Path) -> None:
         ran = await house.run(
             cascade(phase("a", rules={"loop_until": "demo.judge"}), mcp_servers=demo()),
             {"a": ["bad", "good"]},
         )
-        told = [stored.row.metadata["valid"] for stored in ran.rows(NodeType.VALIDATION)]
+        told = [json_of(stored.row)["valid"] for stored in ran.rows(NodeType.VALIDATION)]
         assert told == [False, True]
         assert is_gone(pid_file)
 
@@ -130,7 +131,7 @@ class TestOverStdio:
         )
         assert ran.result.output == "went on without"
         results = [stored.row for stored in ran.rows(NodeType.TOOL_RESULT)]
-        assert [row.metadata["error"] for row in results] == [True, True]
+        assert [json_of(row)["error"] for row in results] == [True, True]
         assert all(row.message and "has stopped" in row.message.text for row in results)
 
     async def test_a_server_that_no_phase_names_is_not_started(
@@ -288,7 +289,7 @@ class TestEnds:
         assert isinstance(ran.result.error, ServerError)
         assert "no luck" in str(ran.result.error)
         assert ran.model.requests == []
-        assert [stored.row.metadata["error"] for stored in ran.rows(NodeType.ERROR)] == []
+        assert [json_of(stored.row)["error"] for stored in ran.rows(NodeType.ERROR)] == []
         assert {o.status for o in ran.store.outcomes(ran.session)} == {"failed"}
 
     async def test_a_tool_that_the_server_lacks_is_told_with_those_it_has(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partialmethod
 from typing import Any
 
 import pytest
@@ -10,8 +12,15 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 from tests.support.engine_resume import Gone, Model, resumed
 from windlass.engine.resume.journal import Journal, TurnRecord
 from windlass.errors import ToolError
+from windlass.history._union import read_details
 from windlass.history.base import NodeType
-from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult
+from windlass.history.row_details import (
+    INTERRUPTED_TEXT,
+    RowDetails,
+    ToolResult,
+    ToolsStarted,
+    json_of,
+)
 from windlass.history.step import Step
 from windlass.providers.scripted import Scripted
 from windlass.tools.base import ToolContext
@@ -37,8 +46,10 @@ from windlass.wire.base import Request
     ],
 )
 def test_the_words_of_earlier_versions_are_read(step: Step, words: str) -> None:
-    assert Step.read(words, step.phase) == step
-    assert Step.read(step.as_json(), step.phase) == step
+    for recorded in (words, step.as_json()):
+        data: dict[str, Any] = {"kind": "started", "step": recorded, "tools": []}
+        told = read_details(NodeType.DECISION, data, step.phase, None)
+        assert told == ToolsStarted(step, [])
 
 
 def test_forgetting_a_phase_leaves_one_whose_name_begins_alike() -> None:
@@ -98,7 +109,7 @@ async def test_equal_outputs_of_two_soundings_have_verdicts_of_their_own(house: 
     result, asked = await resumed(house, lambda _: "the end", [good, second])
     assert (result.status, len(asked), verdicts) == ("incomplete", 1, [])
     rows = house.open_store().rows("s")
-    judged = [(r.row.sounding_index, r.row.metadata["valid"]) for r in rows if _validates(r.row)]
+    judged = [(r.row.sounding_index, json_of(r.row)["valid"]) for r in rows if _validates(r.row)]
     assert judged == [(0, True), (1, False), (1, False)]
 
 
@@ -167,12 +178,18 @@ async def test_a_session_of_an_earlier_version_is_gone_on_with(
         judged.append(output)
         return True
 
+    def in_words(
+        told: RowDetails, as_json: Callable[[RowDetails], dict[str, Any]]
+    ) -> dict[str, Any]:
+        step = getattr(told, "step", None)
+        return as_json(told) | ({} if step is None else {"step": str(step)})
+
     judged: list[str] = []
     with monkeypatch.context() as earlier:
-        earlier.setattr(Step, "as_json", Step.__str__)
+        earlier.setattr(RowDetails, "as_json", partialmethod(in_words, RowDetails.as_json))
         await broken_off(house, whole, 3, said, tools=[good])
     ran = Ran(None, Scripted(said), house.open_store(), [])  # type: ignore[arg-type]
     rows = [stored.row for stored in ran.store.rows("s")]
-    assert "phase b, attempt 1, turn 1" in [row.metadata.get("step") for row in rows]
+    assert "phase b, attempt 1, turn 1" in [json_of(row).get("step") for row in rows]
     result, asked = await resumed(house, said, [good])
     assert (result.status, len(asked), len(judged)) == ("completed", 1, 1)

@@ -26,6 +26,7 @@ from windlass.errors import (
     UsageError,
 )
 from windlass.history.base import Batch, NodeType
+from windlass.history.row_details import json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
@@ -117,7 +118,7 @@ class TestTools:
         assert good.text == "fine"
         assert ran.result.status == "completed"
         assert ran.result.state == {}
-        errors = [s.row.metadata["error"] for s in ran.rows(NodeType.TOOL_RESULT)]
+        errors = [json_of(s.row)["error"] for s in ran.rows(NodeType.TOOL_RESULT)]
         assert errors == [True, False]
         chat = [to_openai(message) for message in ran.request("b").messages]
         defined = {spec.name for spec in ran.request("b").tools}
@@ -190,7 +191,7 @@ class TestProviders:
         assert ran.result.outputs == {"a": "plain words"}
         (row,) = ran.rows(NodeType.ERROR)
         assert row.row.phase == "b"
-        assert row.row.metadata == {"error": type(error).__name__, "text": str(error)}
+        assert json_of(row.row) == {"error": type(error).__name__, "text": str(error)}
         outcomes = {o.phase: (o.status, o.error) for o in ran.store.outcomes(ran.session)}
         assert outcomes["b"] == outcomes[None] == ("failed", str(error))
         assert len(ran.calls()) == 2

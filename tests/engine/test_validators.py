@@ -15,6 +15,7 @@ from windlass.cascade.validators import JUDGES
 from windlass.cli.app import app
 from windlass.errors import CascadeError, UsageError
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.providers.scripted import Scripted
 from windlass.text.prompts import VALIDATOR_SYSTEM
 from windlass.wire.base import Request
@@ -217,7 +218,7 @@ class TestShipped:
         ran = await house.run(
             cascade(phase("a", rules={"loop_until": name})), {"a": [refused, accepted]}, given
         )
-        verdicts = [stored.row.metadata["valid"] for stored in ran.rows(NodeType.VALIDATION)]
+        verdicts = [json_of(stored.row)["valid"] for stored in ran.rows(NodeType.VALIDATION)]
         assert verdicts == [False, True]
         assert len(ran.model.requests) == 2
 
@@ -313,4 +314,4 @@ class TestRules:
             cascade(phase("a", output_schema=schema, rules=rules)), {"a": ["{}"]}, tools=[never]
         )
         (row,) = ran.rows(NodeType.VALIDATION)
-        assert row.row.metadata["validation_reason"] == "{}", "a function sees the value"
+        assert json_of(row.row)["validation_reason"] == "{}", "a function sees the value"

@@ -21,6 +21,7 @@ from tests.engine.logs import (
 )
 from windlass.errors import BudgetExceeded, ContextTooLong, ProviderError
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import Message
 from windlass.report.costs import session_cost
 from windlass.wire.base import Request
@@ -90,7 +91,7 @@ class TestBudget:
         rows = [
             stored.row
             for stored in ran.rows(NodeType.DECISION)
-            if stored.row.metadata.get("kind") == "summary"
+            if json_of(stored.row).get("kind") == "summary"
         ]
         assert all(row.tokens_in and row.tokens_out and row.model for row in rows)
         agents = ran.rows(NodeType.AGENT, NodeType.FOLLOW_UP)

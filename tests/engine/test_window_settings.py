@@ -20,6 +20,7 @@ from tests.engine.logs import (
 )
 from tests.strategies import png
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.wire.openai import check_sequence
 
 
@@ -125,7 +126,7 @@ class TestTogether:
         )
         assert ran.result.status == "completed"
         brought = ran.rows(NodeType.CONTEXT_INJECTION)
-        assert [stored.row.metadata["kind"] for stored in brought] == ["expand"]
+        assert [json_of(stored.row)["kind"] for stored in brought] == ["expand"]
         assert ran.seen("a", 5)[-1][1].startswith("[result_")
         assert ran.seen("a", 6)[-3][1] == ran.seen("a", 5)[-1][1]
         assert ran.has_no_damage()

@@ -19,6 +19,7 @@ from windlass.engine.turn.windows import STRATEGIES
 from windlass.errors import ToolError
 from windlass.history.base import NodeType
 from windlass.history.bodies_at_once import FILE
+from windlass.history.row_details import json_of
 from windlass.messages import Message
 from windlass.window import policies
 from windlass.window.entries import Because
@@ -198,7 +199,7 @@ class TestRecord:
         agents = ran.rows(NodeType.AGENT, NodeType.FOLLOW_UP)
         assert [row.row.parent_id for row in rows] == [row.row.trace_id for row in agents]
         for number, (stored, recorded) in enumerate(zip(rows, ran.calls(), strict=True), 1):
-            told = stored.row.metadata
+            told = json_of(stored.row)
             assert told["semantic_actor"] == "auto_context"
             assert told["selection_type"] == "intra_phase"
             assert told["turn"] == stored.row.turn == number
@@ -291,7 +292,7 @@ class TestOverPhases:
             digest, _ = shown(ran, 3, name)
             assert len(digest) < len(log("1")) / 3
             rows = ran.rows(NodeType.CONTEXT_SELECTION, phase=name)
-            assert [stored.row.metadata["masked_count"] for stored in rows] == [0, 0, 1]
+            assert [json_of(stored.row)["masked_count"] for stored in rows] == [0, 0, 1]
         assert ran.has_no_damage()
 
     @pytest.mark.req("CE-33")
@@ -366,7 +367,7 @@ class TestLoops:
         )
         assert "reason 1" in told[1]
         assert "reason 2" in told[1]
-        failures = [stored.row.metadata for stored in ran.rows(NodeType.VALIDATION)]
+        failures = [json_of(stored.row) for stored in ran.rows(NodeType.VALIDATION)]
         assert [row["output"] for row in failures] == [*drafts, "good"]
         assert [row["validation_reason"] for row in failures][:5] == [
             f"reason {number}" for number in range(1, 6)

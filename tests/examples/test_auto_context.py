@@ -19,6 +19,7 @@ from windlass.cascade.compile import compile_rule
 from windlass.cascade.model import Cascade
 from windlass.engine.result import Result
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Scripted
@@ -127,7 +128,7 @@ def selections(store_folder: Path, result: Result) -> list[dict[str, Any]]:
     store = SqliteStore.open_existing(store_folder)
     try:
         told = [
-            dict(stored.row.metadata)
+            dict(json_of(stored.row))
             for stored in store.rows(result.session_id)
             if stored.row.node_type == NodeType.CONTEXT_SELECTION
         ]

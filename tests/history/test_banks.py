@@ -11,7 +11,8 @@ from tests.history.builders import a_session, row, start
 from tests.memory.making import Clock, banks_of
 from windlass.errors import UsageError
 from windlass.history.base import BANK, Batch, NodeType, Row
-from windlass.history.callout_rows import callout_metadata, find_callouts, find_message
+from windlass.history.callout_rows import find_callouts, find_message
+from windlass.history.decisions import CalloutMark
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import user
@@ -153,8 +154,8 @@ class TestCallouts:
             [("two", "late"), ("one", "early"), ("two", "renamed")], start=1
         ):
             found = find_message(list(store.rows("s")), user(ref).content_hash)
-            mark = callout_metadata(str(found.id), name, "user")
-            told = Row(NodeType.DECISION, f"mark{number}", float(number), metadata=mark)
+            mark = CalloutMark(str(found.id), name, "user")
+            told = Row(NodeType.DECISION, f"mark{number}", float(number), details=mark)
             store.append(Batch("s", rows=[told]))
         found_again = [
             (one.name, one.message_id, one.marked) for one in find_callouts(store.rows("s"))

@@ -14,8 +14,8 @@ from tests.history.builders import a_session, row, start
 from tests.support.history_cards_kept import CARD_COLUMNS, SAID, card
 from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Store
-from windlass.history.callout_rows import callout_metadata
-from windlass.history.card_rows import cards_of, mark_cards, pin_metadata
+from windlass.history.card_rows import cards_of, mark_cards
+from windlass.history.decisions import CalloutMark, PinMark
 from windlass.history.migrating import migrate
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import system, user
@@ -129,11 +129,11 @@ class TestCardMarks:
         put(store, ids)
         assert mark_cards(store, "s", 1_763_000_100.0) == 0
         marks = [
-            row(metadata=callout_metadata(ids[1], "old name", "user")),
-            row(metadata=callout_metadata(ids[1], "best lamp", "user")),
-            row(metadata=pin_metadata(ids[2], pinned=True)),
-            row(metadata=pin_metadata(ids[3], pinned=True)),
-            row(metadata=pin_metadata(ids[3], pinned=False)),
+            row(details=CalloutMark(ids[1], "old name", "user")),
+            row(details=CalloutMark(ids[1], "best lamp", "user")),
+            row(details=PinMark(ids[2], pinned=True, by="user")),
+            row(details=PinMark(ids[3], pinned=True, by="user")),
+            row(details=PinMark(ids[3], pinned=False, by="user")),
         ]
         store.append(Batch("s", rows=marks))
         assert mark_cards(store, "s", 1_763_000_100.0) == 2

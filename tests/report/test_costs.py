@@ -13,6 +13,7 @@ from tests.support.report_costs import PRICED, Hosted
 from windlass.caching.rates import cost, rate
 from windlass.errors import UsageError
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.providers.scripted import Scripted
 from windlass.report.costs import session_cost
 from windlass.wire.base import Usage
@@ -116,8 +117,8 @@ class TestSessionCost:
         # By our count alone it is the messages themselves, and those are few.
         assert (told.total.simulated_dollars or 1) < by_hand / 100
         rows = [s.row for s in house.open_store().rows(result.session_id) if s.row.tokens_in]
-        assert {row.metadata["tokens_written_long"] for row in rows} == {4_000}
-        assert {(row.metadata["tries"], row.metadata["waited_s"]) for row in rows} == {(2, 1.5)}
+        assert {json_of(row)["tokens_written_long"] for row in rows} == {4_000}
+        assert {(json_of(row)["tries"], json_of(row)["waited_s"]) for row in rows} == {(2, 1.5)}
         assert result.usage.tokens_written_long == 8_000
 
     async def test_each_model_has_a_cache_of_its_own(self, house: House) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests.engine.harness import Ran, phase
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 
 AT_ONCE: dict[str, Any] = {"commit": "at_once", "intra_phase": False}
 
@@ -32,7 +33,7 @@ def pages(*names: str) -> dict[str, Sequence[Any]]:
 
 def choices(ran: Ran) -> list[Mapping[str, Any]]:
     """The records of choosing, in order."""
-    told = [stored.row.metadata for stored in ran.rows(NodeType.CONTEXT_SELECTION)]
+    told = [json_of(stored.row) for stored in ran.rows(NodeType.CONTEXT_SELECTION)]
     return [one for one in told if one["selection_type"] == "inter_phase"]
 
 

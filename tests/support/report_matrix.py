@@ -20,7 +20,7 @@ from windlass.history.base import (
     request_hash,
 )
 from windlass.history.decisions import SoundingsDecided, VisitBegun
-from windlass.history.row_details import ReplyDetails, metadata_of
+from windlass.history.row_details import ReplyDetails
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, assistant, system, user
 
@@ -97,10 +97,10 @@ class Writer:
             tokens_cached=(cached := self.draw(st.integers(0, told))),
             tokens_out=1,
             cost=self.draw(st.sampled_from([None, 0.25])),
-            metadata=ReplyDetails(
+            details=ReplyDetails(
                 tokens_written=self.draw(st.integers(0, told - cached)),
                 continues=self.draw(st.sampled_from([None, None, *cut])),
-            ).as_json(),
+            ),
         )
         edits: dict[str, Any] = {} if self.draw(st.integers(0, 9)) == 0 else {"edits": self.edits}
         bodies = tuple({body.key: body for _, body in pairs if body is not None}.values())
@@ -115,7 +115,7 @@ class Writer:
 
     def visit(self) -> None:
         """The phase begins again."""
-        self.append(self.row(metadata=metadata_of("again", VisitBegun(2, 1))))
+        self.append(self.row(text="again", details=VisitBegun(2, 1)))
 
     def soundings(self) -> None:
         """Several soundings one after the other, of which one is taken, or none is."""
@@ -131,7 +131,7 @@ class Writer:
         if self.draw(st.integers(0, 3)):
             self.phase = "s"
             winner = self.draw(st.integers(0, number - 1))
-            self.append(self.row(metadata=metadata_of("taken", SoundingsDecided(winner))))
+            self.append(self.row(text="taken", details=SoundingsDecided(winner)))
             self.sounding = self.draw(st.sampled_from([None, *range(number + 1)]))
             self.call()  # it may refine the one that was taken
         self.phase, self.sounding = "b", None

@@ -10,6 +10,7 @@ import pytest
 from tests.tasks.conftest import TaskHouse, inputs
 from tests.tasks.making import atomic, block, complaints, reduce, sequential
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import Message, ToolCall, assistant
 from windlass.wire.base import Request
 
@@ -52,7 +53,7 @@ async def test_a_task_has_injectors_as_a_phase_has(house: TaskHouse) -> None:
     assert "[Plan]" not in first[-1].text
     assert "Progress: 0/2 steps completed\nNext: look" in second[-1].text
     assert "[Failed before; do not repeat]\n- read_file" in third[-1].text
-    kinds = [row.row.metadata.get("injector") for row in ran.store.rows(ran.result.session_id)]
+    kinds = [json_of(row.row).get("injector") for row in ran.store.rows(ran.result.session_id)]
     assert {"system_role", "skills", "deadline", "plan", "todo", "values"} <= set(kinds)
 
 

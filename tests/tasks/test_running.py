@@ -37,6 +37,7 @@ from windlass.errors import (
     WorkerLost,
 )
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.messages import ToolCall, assistant
 from windlass.wire.base import Request
 
@@ -97,7 +98,7 @@ class TestSequence:
         assert ran.result.notes == error.notes
         assert ran.result.status == "failed"
         assert len(ran.model.requests) == 2
-        told = [row.row.metadata for row in ran.store.rows(ran.result.session_id)]
+        told = [json_of(row.row) for row in ran.store.rows(ran.result.session_id)]
         assert any("step 1 ('b')" in str(one.get("text")) for one in told)
 
     @pytest.mark.req("ADR-42")

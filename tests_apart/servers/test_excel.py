@@ -17,6 +17,7 @@ from tests.engine.harness import House, Ran, call, calls, cascade, phase
 
 from windlass.declared import McpServer
 from windlass.history.base import NodeType
+from windlass.history.row_details import json_of
 from windlass.tools.mcp import Servers
 
 ENVIRONMENT = Path(__file__).parent.parent.parent / ".venv-servers"
@@ -79,7 +80,7 @@ def server(request: pytest.FixtureRequest, books: Path) -> Iterator[dict[str, An
 def results(ran: Ran) -> list[tuple[bool, str]]:
     """What the record holds of each tool result: whether it failed, and its text."""
     rows = [stored.row for stored in ran.rows(NodeType.TOOL_RESULT)]
-    return [(row.metadata["error"], row.message.text) for row in rows if row.message]
+    return [(json_of(row)["error"], row.message.text) for row in rows if row.message]
 
 
 async def test_its_tools_are_listed(server: dict[str, Any]) -> None:

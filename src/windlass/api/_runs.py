@@ -26,9 +26,8 @@ from windlass.engine.resume.resuming import (
     time_of_call,
 )
 from windlass.errors import StepDiffers
-from windlass.history.base import RAN, Batch, NodeType
+from windlass.history.base import RAN, Batch, NodeType, Row
 from windlass.history.decisions import Forked
-from windlass.history.row_details import metadata_of
 
 
 async def run_new(
@@ -142,9 +141,7 @@ async def run_forked(
     run = fork_run(run, session, moment, message)
     result = await run_cascade(run)
     if has_begun(store, session):  # nobody pruned it meanwhile
-        told = metadata_of(
-            f"forked at call {at} as session {result.session_id}", Forked(result.session_id, at)
-        )
-        row = run.record.row(NodeType.DECISION, phase="", metadata=told)
-        store.append(Batch(session, rows=[row]))
+        text = f"forked at call {at} as session {result.session_id}"
+        row = Row(NodeType.DECISION, phase="", text=text, details=Forked(result.session_id, at))
+        store.append(Batch(session, rows=[run.record.stamp(row)]))
     return Session(call.engine, cascade, model=model, by_record=True).attach(result, run)

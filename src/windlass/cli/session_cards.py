@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 from windlass.caching.rates import many, override
@@ -20,6 +20,7 @@ from windlass.errors import UsageError
 from windlass.history.base import Batch, NodeType, Row, Store
 from windlass.history.callout_rows import find_message
 from windlass.history.card_rows import cards_of, mark_cards
+from windlass.history.decisions import CalloutMark, PinMark
 from windlass.providers.at_hand import Providers
 from windlass.selection.card import Card
 from windlass.settings.settings import Settings
@@ -30,21 +31,27 @@ _SUMMARY = 90
 
 
 def mark_message(
-    store: Store, session: str, ref: str, mark: Callable[[str], Mapping[str, Any]]
+    store: Store, session: str, ref: str, mark: Callable[[str], CalloutMark | PinMark]
 ) -> str:
     """Record a mark on the message that `ref` names and on its card; returns the message's id."""
     stored = find_message(list(store.rows(session)), ref)
     assert stored.id is not None
-    row = _decision(
-        mark(stored.id), phase=stored.row.phase, turn=stored.row.turn, parent_id=stored.row.trace_id
+    details, place = mark(stored.id), stored.row
+    row = Row(
+        NodeType.DECISION,
+        parent_id=place.trace_id,
+        phase=place.phase,
+        turn=place.turn,
+        text=details.text,
+        details=details,
     )
-    store.append(Batch(session, rows=[row]))
+    store.append(Batch(session, rows=[_stamp(row)]))
     mark_cards(store, session, time.time())
     return stored.id
 
 
-def _decision(metadata: Mapping[str, Any], **place: Any) -> Row:
-    return Row(NodeType.DECISION, secrets.token_hex(8), time.time(), metadata=metadata, **place)
+def _stamp(row: Row) -> Row:
+    return replace(row, trace_id=secrets.token_hex(8), timestamp=time.time())
 
 
 class CardView(NamedTuple):
@@ -84,7 +91,7 @@ def make_cards_of(store: Store, session: str, settings: Settings, *, regenerate:
     async def work() -> CardsMade:
         try:
             return await make_cards(
-                store, session, maker, _decision, again=again, on_progress=show_count
+                store, session, maker, _stamp, again=again, on_progress=show_count
             )
         finally:
             await providers.close()

@@ -17,8 +17,8 @@ from windlass.cascade.model import Phase
 from windlass.cascade.rules import Rule
 from windlass.engine.injecting.injected import PhaseInjected
 from windlass.errors import ToolError
-from windlass.history.base import StateChange
-from windlass.messages import ToolSpec
+from windlass.history.base import NodeType, Row, StateChange
+from windlass.messages import Message, ToolSpec
 from windlass.providers.base import ModelInfo, Provider
 from windlass.tools.base import Tool, ToolContext
 from windlass.window.assemble import Blocks, assemble
@@ -234,10 +234,10 @@ class PhaseRun:
         """The phase's instructions, as they occurred."""
         return self.messages.instructions
 
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Where it is, as columns of the rows that it makes."""
-        return {"phase": self.phase.name, "turn": self.now.turn, "attempt": self.now.attempt}
+    def row(self, node: NodeType, message: Message | None = None) -> Row:
+        """A row at the place where it is."""
+        now = self.now
+        return Row(node, message=message, phase=self.phase.name, turn=now.turn, attempt=now.attempt)
 
     @property
     def room(self) -> int:

@@ -13,11 +13,24 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Protocol, Self, TypeAlias, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    Protocol,
+    Self,
+    TypeAlias,
+    get_args,
+)
 
 from windlass.history.details import CallDetails, OutcomeDetails
 from windlass.messages import Message, canonical_json
 from windlass.selection.card import Card
+
+if TYPE_CHECKING:
+    from windlass.history.row_details import RowDetails
 
 
 class NodeType(StrEnum):
@@ -47,10 +60,10 @@ class Row:
     """One row to append."""
 
     node_type: NodeType
-    trace_id: str
-    """Its own name, which no other row of the session has."""
-    timestamp: float
-    """Seconds since 1970."""
+    trace_id: str = ""
+    """Its own name, which no other row of the session has (a recorder gives it one)."""
+    timestamp: float = 0.0
+    """Seconds since 1970 (0: a recorder writes the time that it is)."""
     message: Message | None = None
     parent_id: str | None = None
     """The trace that it came out of."""
@@ -75,7 +88,12 @@ class Row:
     tokens_saved: int | None = None
     """Tokens that a snowball would have sent in addition; negative where it would have sent fewer.
     """
-    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    text: str = ""
+    """What people read of it beside the message."""
+    details: RowDetails | None = None
+    """What it says besides, by its kind (None: nothing, or what this version does not know)."""
+    stored_json: str = field(default="", compare=False, repr=False)
+    """Text and details as the store that it was read from has them: a copy is written so."""
     pictures: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     """The bytes of pictures in `message`, by SHA-256."""
     keep_pictures: bool = False

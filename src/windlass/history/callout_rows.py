@@ -8,14 +8,13 @@ engine's affair.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import StoredRow
-from windlass.history.decisions import By, CalloutMark, standing
-from windlass.history.row_details import metadata_of
+from windlass.history.decisions import CalloutMark, standing
 from windlass.window.originals import REF, matching
 
 LONGEST_NAME: Final = 100
@@ -58,17 +57,6 @@ def find_callouts(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
             message = messages[mark.message_id]
             callouts[mark.message_id] = Callout(mark.name, mark.by, stored.row.timestamp, message)
     return tuple(sorted(callouts.values(), key=lambda callout: callout.stored.seq))
-
-
-def callout_metadata(
-    message_id: str, name: str, by: By, kept: bool | None = None, pattern: str | None = None
-) -> Mapping[str, Any]:
-    """The metadata of the row that marks a message; `name` is one that `checked_name` gave.
-
-    `kept` says whether it is shown whole from then on, `pattern` what found it.
-    """
-    text = f"called out as {name!r}: {message_id} (by {by})"
-    return metadata_of(text, CalloutMark(message_id, name, by, kept, pattern))
 
 
 def check_callout_name(name: str) -> str:

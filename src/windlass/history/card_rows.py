@@ -7,14 +7,13 @@ stores by their protocol only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from windlass.history._lost import Lost
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.history.decisions import CalloutMark, Expanded, PinMark, standing
-from windlass.history.row_details import metadata_of
 from windlass.selection.card import Card
 from windlass.window.entries import Item
 
@@ -79,12 +78,6 @@ class CardMarks:
         if (card.callout, card.is_anchor) == (callout, pinned):
             return card
         return replace(card, callout=callout, is_anchor=pinned)
-
-
-def pin_metadata(message_id: str, *, pinned: bool) -> Mapping[str, Any]:
-    """The metadata of the row that makes a message an anchor (or not) by a user's word."""
-    text = f"{'pinned' if pinned else 'not pinned any more'}: {message_id} (by user)"
-    return metadata_of(text, PinMark(message_id, pinned, "user"))
 
 
 def mark_cards(store: Store, session_id: str, now: float) -> int:

@@ -7,26 +7,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, cast
+from dataclasses import field
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
+
+from pydantic import Field
 
 from windlass.history.base import NodeType, Row, StoredRow
-from windlass.history.details import BlockDetails, PhaseChoice, WindowSelection
+from windlass.history.details import AnchorDetails, ChoiceBudget, NotChosen
 from windlass.history.row_details import RowDetails
-from windlass.history.step import Step
+from windlass.history.step import RecordedStep
 
 Topic: TypeAlias = Literal[
     "cards", "extraction", "input_map", "memory", "output_schema", "outputs", "vectors"
 ]
 
 
-class Remark(RowDetails):
+class Remark(RowDetails, kinds=get_args(Topic)):
     """A decision that is told in words alone, with what it is about."""
 
-    topic: Topic
+    topic: Annotated[Topic, Field(alias="kind")]
 
-    def as_json(self) -> dict[str, Any]:
-        """The topic is the kind of the row."""
-        return {"kind": self.topic}
+    @property
+    def tag(self) -> str:
+        """The kind in the JSON."""
+        return self.topic
 
 
 # ---- how a run goes on and ends --------------------------------------------------------------
@@ -126,7 +130,7 @@ class Routed(RowDetails, kind="route"):
 class ToolCalled(RowDetails, kind="tool phase"):
     """A phase runs its tool, with these arguments as JSON text."""
 
-    step: Step
+    step: RecordedStep
     tool: str
     arguments: str
 
@@ -284,16 +288,23 @@ class Expanded(RowDetails, kind="expand", nodes={NodeType.CONTEXT_INJECTION}):
     reason: str
 
 
-class InjectedBlock(RowDetails, kind="injector"):
-    """A block of an injector: the message of it, or, where nothing fitted, a decision of a turn."""
+class InjectedBlock(
+    RowDetails, kind="injector", nodes={NodeType.DECISION, NodeType.CONTEXT_INJECTION}
+):
+    """A block of an injector: the message of it, or, where nothing fitted, a decision of a turn.
 
-    block: BlockDetails
+    The other fields are those of `BlockDetails`.
+    """
+
+    injector: str
+    version: str
+    tier: str
+    priority: int
+    cap: int
+    full_cap: int
+    tokens: int
+    cut: Sequence[str]
     turn: int | None = None
-
-    def as_json(self) -> dict[str, Any]:
-        """The details of the block stand beside the others."""
-        turn = {} if self.turn is None else {"turn": self.turn}
-        return {"kind": self.kind, **turn, **self.block}
 
 
 class InjectorWarning(RowDetails, kind="injector"):
@@ -471,6 +482,72 @@ class TaskNotes(RowDetails, kind="notes"):
     answer: str | None = None
 
 
+# ---- what calls and phases see of what was said ------------------------------------------------
+
+
+class WindowSelection(RowDetails, nodes={NodeType.CONTEXT_SELECTION}, sparse=False):
+    """What a call saw of the session, and by which rules.
+
+    Sizes count messages. `because` counts the messages that were shortened or left out, by the
+    name of the edit. `config` are the options of the policy, `policy_hash` what they are known by.
+    """
+
+    strategy: str
+    turn: int
+    full_history_size: int
+    context_size: int
+    tokens_saved: int
+    masked_count: int
+    because: Mapping[str, int]
+    anchor_hashes: Sequence[str]
+    selected_hashes: Sequence[str]
+    policy: str
+    policy_hash: str
+    config: Mapping[str, Any]
+    semantic_actor: str = "auto_context"
+    selection_type: Literal["intra_phase"] = "intra_phase"
+
+
+_UNLESS_NONE: Final = Field(exclude_if=lambda value: value is None)
+
+
+class PhaseChoice(RowDetails, nodes={NodeType.CONTEXT_SELECTION}, sparse=False):
+    """What a phase chose of what was said before.
+
+    `strategy` is the one it came by, `strategy_asked` the one that was asked for. `kept` says why
+    it sees all that was said (empty: it sees its choice). `asked` and `answer` are those of the
+    model that was asked (None: none was).
+    """
+
+    strategy: str
+    strategy_asked: str = ""
+    note: str = ""
+    kept: str = ""
+    warning: str = ""
+    full_history_size: int = 0
+    context_size: int = 0
+    masked_count: int = 0
+    tokens_saved: int = 0
+    candidates: int = 0
+    candidate_tokens: int = 0
+    budget: ChoiceBudget | None = None
+    anchor_hashes: Sequence[str] = ()
+    anchors: Sequence[AnchorDetails] = ()
+    selected_hashes: Sequence[str] = ()
+    selected: Sequence[Mapping[str, Any]] = ()
+    left_out: Any = ()
+    not_chosen: Sequence[NotChosen] = ()
+    reasoning: Any = None
+    refused: Sequence[str] = ()
+    worth: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    outline: AnchorDetails | None = None
+    config: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    semantic_actor: str = "auto_context"
+    selection_type: Literal["inter_phase"] = "inter_phase"
+    asked: Annotated[str | None, _UNLESS_NONE] = None
+    answer: Annotated[str | None, _UNLESS_NONE] = None
+
+
 # ---- marks, cards, memory --------------------------------------------------------------------
 
 By: TypeAlias = Literal["tool", "pattern", "phase", "user"]
@@ -489,6 +566,11 @@ class CalloutMark(RowDetails, kind="callout"):
     kept: bool | None = None
     pattern: str | None = None
 
+    @property
+    def text(self) -> str:
+        """The mark in words."""
+        return f"called out as {self.name!r}: {self.message_id} (by {self.by})"
+
 
 class PinMark(RowDetails, kind="pin"):
     """A message is an anchor by a user's word, or is none any more."""
@@ -496,6 +578,12 @@ class PinMark(RowDetails, kind="pin"):
     message_id: str
     pinned: bool
     by: By
+
+    @property
+    def text(self) -> str:
+        """The mark in words."""
+        what = "pinned" if self.pinned else "not pinned any more"
+        return f"{what}: {self.message_id} (by {self.by})"
 
 
 class CardsLack(RowDetails, kind="cards_failed"):
@@ -507,7 +595,7 @@ class CardsLack(RowDetails, kind="cards_failed"):
     error: str
 
 
-class Remembered(RowDetails, kind="memory", nodes={NodeType.USER}, always={"expires", "by"}):
+class Remembered(RowDetails, kind="memory", nodes={NodeType.USER}, always=("expires", "by")):
     """A text was put into a memory bank under a key, until a time in seconds since 1970."""
 
     key: str
@@ -541,22 +629,7 @@ class Forgotten(RowDetails, kind="memory forgotten"):
 
 def text_of(row: Row) -> str:
     """What a row says in words, besides its message; empty where it says nothing."""
-    return str(row.metadata.get("text", ""))
-
-
-def window_selection(row: Row) -> WindowSelection | None:
-    """What a call saw of the session, and by which rules; None: it is another kind of row."""
-    return cast("WindowSelection | None", _selection(row, "intra_phase"))
-
-
-def phase_choice(row: Row) -> PhaseChoice | None:
-    """What a phase chose of what was said before; None: it is another kind of row."""
-    return cast("PhaseChoice | None", _selection(row, "inter_phase"))
-
-
-def _selection(row: Row, kind: str) -> Mapping[str, Any] | None:
-    is_one = row.node_type == NodeType.CONTEXT_SELECTION
-    return row.metadata if is_one and row.metadata.get("selection_type") == kind else None
+    return row.text
 
 
 TELL_OF_WINDOWS: Final = frozenset(

@@ -7,6 +7,7 @@ without a cache, injectors or a policy, has less.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
 from windlass.caching.breakpoints import Place
@@ -34,7 +35,8 @@ class CallDetails(TypedDict, total=False):
     """How many edits the session's record holds once the call is in it."""
 
 
-class NotChosen(TypedDict):
+@dataclass(frozen=True, slots=True)
+class NotChosen:
     """A message that a phase could have chosen and did not, in `not_chosen` of its choice's record.
 
     `rank` is its place among all candidates, from 1; a call and its results share it (None: it
@@ -129,30 +131,8 @@ class BlocksBill(TypedDict):
     dropped: float
 
 
-class WindowSelection(TypedDict):
-    """What a call saw of the session, and by which rules: a row `context_selection` of it.
-
-    Sizes count messages. `because` counts the messages that were shortened or left out, by the
-    name of the edit. `config` are the options of the policy, `policy_hash` what they are known by.
-    """
-
-    semantic_actor: str
-    selection_type: str
-    strategy: str
-    turn: int
-    full_history_size: int
-    context_size: int
-    tokens_saved: int
-    masked_count: int
-    because: Mapping[str, int]
-    anchor_hashes: Sequence[str]
-    selected_hashes: Sequence[str]
-    policy: str
-    policy_hash: str
-    config: Mapping[str, Any]
-
-
-class AnchorDetails(TypedDict):
+@dataclass(frozen=True, slots=True)
+class AnchorDetails:
     """A message that a phase sees whatever it chose; `id` is None where it is one of ours."""
 
     kind: str
@@ -162,51 +142,14 @@ class AnchorDetails(TypedDict):
     shortened: bool
 
 
-class ChoiceBudget(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ChoiceBudget:
     """The tokens that a phase may choose, and those that anchors and its choice have."""
 
     max_tokens: int | None
     cap: int | None
     anchors: int
     selected: int
-
-
-class PhaseChoice(TypedDict, total=False):
-    """What a phase chose of what was said before: a row `context_selection` of the phase.
-
-    `strategy` is the one it came by, `strategy_asked` the one that was asked for. `kept` says why
-    it sees all that was said (empty: it sees its choice). `asked` and `answer` are those of the
-    model that was asked.
-    """
-
-    semantic_actor: str
-    selection_type: str
-    text: str
-    strategy: str
-    strategy_asked: str
-    note: str
-    kept: str
-    warning: str
-    full_history_size: int
-    context_size: int
-    masked_count: int
-    tokens_saved: int
-    candidates: int
-    candidate_tokens: int
-    budget: ChoiceBudget
-    anchor_hashes: Sequence[str]
-    anchors: Sequence[AnchorDetails]
-    selected_hashes: Sequence[str]
-    selected: Sequence[Mapping[str, Any]]
-    left_out: Any
-    not_chosen: Sequence[NotChosen]
-    reasoning: Any
-    refused: Sequence[str]
-    worth: Mapping[str, Any]
-    outline: AnchorDetails | None
-    config: Mapping[str, Any]
-    asked: str
-    answer: str
 
 
 class WindowSavings(TypedDict, total=False):

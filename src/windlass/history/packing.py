@@ -16,7 +16,9 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from windlass.history._union import read_details
 from windlass.history.base import NodeType, Reason, Row, ShownMessage, Status
+from windlass.history.row_details import json_of
 from windlass.messages import Message, Opaque, Text, clean_text
 
 _Item = TypeVar("_Item")
@@ -338,8 +340,9 @@ def _digested(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return row[:-1] if isinstance(row, OutcomeRow) and row.reason is None else row
 
 
-_SAME: Final = [name for name in LogRow._fields if name in Row.__dataclass_fields__]
-_SAME_OF: Final = itemgetter(*map(LogRow._fields.index, _SAME))
+_NODES: Final = {node.value: node for node in NodeType}
+_SAME: Final = [name for name in Row.__dataclass_fields__ if name in LogRow._fields]
+_SAME_OF: Final = itemgetter(*map(LogRow._fields.index, _SAME[3:-1]))
 _TEXTS: Final = ("trace_id", "parent_id", "phase", "model")
 _REALS: Final = ("timestamp", "cost", "duration_ms")
 
@@ -352,18 +355,16 @@ def log_columns(row: Row) -> dict[str, Any]:
     return columns | {
         "node_type": NodeType(row.node_type).value,
         "key": None if row.message is None else row.message.key,
-        "metadata_json": to_json(row.metadata),
+        "metadata_json": row.stored_json or to_json(json_of(row)),
         "keep_pictures": int(row.keep_pictures),
     }
 
 
 def row_of(stored: LogRow, message: Message | None) -> Row:
     """The row whose columns these are, without the bytes of its pictures."""
-    columns = dict(zip(_SAME, _SAME_OF(stored), strict=True))
-    columns |= {
-        "node_type": NodeType(stored.node_type),
-        "message": message,
-        "metadata": json.loads(stored.metadata_json),
-        "keep_pictures": bool(stored.keep_pictures),
-    }
-    return Row(**columns)
+    node, text_json = _NODES[stored.node_type], stored.metadata_json
+    data = {} if text_json == "{}" else json.loads(text_json)
+    details = read_details(node, data, stored.phase, message)
+    values: list[Any] = [node, stored.trace_id, stored.timestamp, message, *_SAME_OF(stored)]
+    values += [str(data.get("text", "")), details, text_json, {}, bool(stored.keep_pictures)]
+    return Row(*values)

@@ -1,16 +1,31 @@
-"""What rows say besides their columns: one type for each kind of row, written and read here only.
+"""What rows say besides their columns: a tagged union of small values, a type for each kind.
 
-A row keeps it as JSON in `metadata`. What a row of an earlier version lacks has its default here.
+A row keeps it as JSON, which pydantic writes and reads (`_union.py`). The tag is the type of the
+row together with the `kind` in the JSON. What a row of an earlier version lacks has its default
+here.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, astuple, dataclass, field, fields
-from typing import Any, ClassVar, Final, Literal, Self, TypedDict, dataclass_transform
+from dataclasses import Field, astuple, dataclass, field
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    Self,
+    TypeAlias,
+    dataclass_transform,
+)
+
+from pydantic import GetPydanticSchema, TypeAdapter
+from pydantic_core import core_schema
 
 from windlass.history.base import NodeType, Row, StoredRow
-from windlass.history.step import Step
+from windlass.history.step import RecordedStep, Step
 from windlass.wire.base import Finish, Usage
 from windlass.wire.editing import ProviderEdits
 
@@ -26,53 +41,80 @@ class RowDetails:
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     kind: ClassVar[str] = ""
     """What tells them apart from others in rows of these types."""
+    kinds: ClassVar[Collection[str]] = ()
+    """The kinds that it may be of: its own, or several, which a field tells."""
     nodes: ClassVar[Collection[NodeType]] = frozenset({NodeType.DECISION})
     """The types of rows that have them."""
     always: ClassVar[Collection[str]] = frozenset()
     """The fields that are written whatever they are."""
+    sparse: ClassVar[bool] = True
+    """Whether any are left out."""
 
     def __init_subclass__(
-        cls, kind: str = "", nodes: Collection[NodeType] = (), always: Collection[str] = ()
+        cls,
+        kind: str = "",
+        nodes: Collection[NodeType] = (),
+        always: Collection[str] = (),
+        kinds: Collection[str] = (),
+        *,
+        sparse: bool = True,
     ) -> None:
         """Make a class of details; what is not given is as in the class that it is made of."""
         cls.kind, cls.nodes, cls.always = kind or cls.kind, nodes or cls.nodes, always or cls.always
+        cls.kinds, cls.sparse = kinds or (cls.kind,), sparse
         dataclass(frozen=True)(cls)
 
     @classmethod
     def read(cls, row: Row) -> Self | None:
         """The details of a row; None: it is a row of another kind."""
-        if row.node_type not in cls.nodes or row.metadata.get("kind", "") != cls.kind:
-            return None
-        data = cls._completed(row)
-        values = {one.name: data[one.name] for one in fields(cls) if one.name in data}
-        if values.get("step") is not None:
-            values["step"] = Step.read(values["step"], row.phase or "")
-        return cls(**values)
+        found = details_of(row)
+        return found if type(found) is cls else None
 
-    @classmethod
-    def _completed(cls, row: Row) -> Mapping[str, Any]:
-        """What the row says, with what earlier versions said in another way."""
-        return row.metadata
+    @property
+    def tag(self) -> str:
+        """The kind in the JSON."""
+        return self.kind
 
     def as_json(self) -> dict[str, Any]:
         """The details as a row keeps them."""
-        data: dict[str, Any] = {"kind": self.kind} if self.kind else {}
-        for one in fields(self):
-            value, made = getattr(self, one.name), one.default_factory
-            default = one.default if made is MISSING else made()
-            if one.name in self.always or default is MISSING or value != default:
-                data[one.name] = value.as_json() if isinstance(value, Step) else value
-        return data
+        data = {"kind": self.kind} if self.kind else {}
+        data |= adapter_of(type(self)).dump_python(
+            self, by_alias=True, exclude_defaults=self.sparse, warnings=False
+        )
+        return data | {name: getattr(self, name) for name in self._always() if name not in data}
+
+    def _always(self) -> Collection[str]:
+        return self.always
 
 
-def metadata_of(text: str, details: RowDetails) -> dict[str, Any]:
-    """What a row keeps: its words for people, then its details."""
-    return {"text": text, **details.as_json()}
+_ADAPTERS: Final = dict[Any, TypeAdapter[Any]]()
+
+
+def adapter_of(kind: Any) -> TypeAdapter[Any]:
+    """What reads and writes values of a type; made when the first of them comes."""
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def json_of(row: Row) -> dict[str, Any]:
+    """What the store keeps of a row's words and details."""
+    if row.stored_json:
+        stored: dict[str, Any] = json.loads(row.stored_json)
+        return stored
+    words = {"text": row.text} if row.text else {}
+    return words if row.details is None else words | row.details.as_json()
+
+
+def details_of(row: Row) -> RowDetails | None:
+    """What a row says; None: nothing. A reply or a result that says nothing is a usual one."""
+    return _USUAL.get(row.node_type) if row.details is None else row.details
 
 
 def kind_of(row: Row) -> str | None:
     """The kind of a decision; None: it is another kind of row."""
-    return row.metadata.get("kind") if row.node_type == NodeType.DECISION else None
+    is_known = row.details is not None and row.node_type == NodeType.DECISION
+    return row.details.tag if is_known and row.details is not None else None
 
 
 def turn_of(row: Row) -> Step:
@@ -86,7 +128,7 @@ def turn_of(row: Row) -> Step:
 class CallSent(RowDetails, kind="sent"):
     """A call of a model is sent; `request` is the digest of what is asked."""
 
-    step: Step
+    step: RecordedStep
     request: str
     model: str
 
@@ -106,7 +148,8 @@ _COUNTS: Final = 6
 """The numbers of a `Usage`."""
 
 
-class ReplyOnly(TypedDict):
+@dataclass(frozen=True, slots=True)
+class ReplyOnly:
     """A reply that has no row of its own; `usage` are the counts of `Usage` in their order."""
 
     text: str
@@ -118,7 +161,7 @@ class ReplyOnly(TypedDict):
 class CallAnswered(RowDetails, kind="answered"):
     """A call was answered, and the reply has no row of its own."""
 
-    step: Step
+    step: RecordedStep
     reply: ReplyOnly
 
 
@@ -131,7 +174,7 @@ class CallFailed(RowDetails, kind="failed"):
 
     text: str
     error: str
-    step: Step
+    step: RecordedStep
     counted: int | None = None
     limit: int | None = None
 
@@ -141,17 +184,24 @@ class CallFailed(RowDetails, kind="failed"):
         return self.text.removeprefix(f"{self.step}: ")
 
 
-class Inherited(TypedDict):
+@dataclass(frozen=True, slots=True)
+class Inherited:
     """The session that paid for a reply, and the counts of its `Usage` in their order."""
 
     session: str
     usage: Sequence[int]
 
 
+AsItCame: TypeAlias = Annotated[
+    ProviderEdits, GetPydanticSchema(lambda *_: core_schema.any_schema())
+]
+"""What a provider said, in its own objects."""
+
+
 class ReplyDetails(
     RowDetails,
     nodes={NodeType.AGENT, NodeType.FOLLOW_UP},
-    always={"finish", "step", "tokens_written", "tokens_written_long", "tries", "waited_s"},
+    always=("finish", "step", "tokens_written", "tokens_written_long", "tries", "waited_s"),
 ):
     """A reply of a model that is said in the session.
 
@@ -159,16 +209,17 @@ class ReplyDetails(
     Tokens written to a cache, searches and tier are those of `Usage`. The request was sent `tries`
     times, with `waited_s` seconds between. `inherited`: another session paid for it. `continues` is
     the id of the cut reply whose text it begins with; `rest` is its own text then.
-    `tokens_out_estimated`: a recording of another program did not say how many there were.
+    A recording of another program has less: no `finish` (None), and where it did not say how many
+    tokens there were, `tokens_out_estimated`.
     """
 
-    finish: Finish = "stop"
-    step: Step | None = None
+    finish: Finish | None = None
+    step: RecordedStep | None = None
     tokens_written: int = 0
     tokens_written_long: int = 0
     tries: int = 1
     waited_s: float = 0.0
-    provider_edits: ProviderEdits = field(default_factory=ProviderEdits)
+    provider_edits: AsItCame = field(default_factory=ProviderEdits)
     inherited: Inherited | None = None
     continues: str | None = None
     rest: str | None = None
@@ -176,18 +227,8 @@ class ReplyDetails(
     searches: int = 0
     tier: str = ""
 
-
-class ImportedReply(RowDetails, nodes={NodeType.AGENT, NodeType.FOLLOW_UP}):
-    """A reply in a recording of another program; it is read as `ReplyDetails`.
-
-    `tokens_written_long` is None where nothing was written to a cache.
-    """
-
-    tokens_written: int = 0
-    tokens_written_long: int | None = None
-    tokens_out_estimated: bool = False
-    searches: int = 0
-    tier: str = ""
+    def _always(self) -> Collection[str]:
+        return () if self.finish is None else self.always
 
 
 # ---- tools, people, validators ---------------------------------------------------------------
@@ -196,7 +237,7 @@ class ImportedReply(RowDetails, nodes={NodeType.AGENT, NodeType.FOLLOW_UP}):
 class ToolsStarted(RowDetails, kind="started"):
     """Tools of a turn are about to run whose effects cannot be taken back."""
 
-    step: Step
+    step: RecordedStep
     tools: Sequence[str]
 
 
@@ -207,12 +248,12 @@ INTERRUPTED_TEXT: Final = "[no result: the run was interrupted]"
 class ToolAttemptFailed(RowDetails, kind="tool failed"):
     """An attempt at the tool of a phase failed, and the tool is tried again or the run ends."""
 
-    step: Step
+    step: RecordedStep
     tool: str
     error: str
 
 
-class ToolResult(RowDetails, nodes={NodeType.TOOL_RESULT}, always={"error", "tool", "interrupted"}):
+class ToolResult(RowDetails, nodes={NodeType.TOOL_RESULT}, always=("error", "tool", "interrupted")):
     """The result of a tool: whether it failed, and the tool's name.
 
     `interrupted`: the user stopped the run while it ran, so there is no result; a resumed run does
@@ -229,14 +270,8 @@ class ToolResult(RowDetails, nodes={NodeType.TOOL_RESULT}, always={"error", "too
     searches: int = 0
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @classmethod
-    def _completed(cls, row: Row) -> Mapping[str, Any]:
-        message = row.message
-        by_text = message is not None and message.failed and message.text == INTERRUPTED_TEXT
-        return {"interrupted": by_text, **row.metadata}
 
-
-class Answer(RowDetails, kind="answer", always={"step", "at", "name", "arguments", "tool"}):
+class Answer(RowDetails, kind="answer", always=("step", "at", "name", "arguments", "tool")):
     """What a person answered to a call that asks one; `text` is the question with the answer.
 
     A phase that asks by itself has a call, too, of a name that no tool has. The call is told by its
@@ -249,7 +284,7 @@ class Answer(RowDetails, kind="answer", always={"step", "at", "name", "arguments
     text: str
     call: str
     answer: str
-    step: Step | None = None
+    step: RecordedStep | None = None
     at: int | None = None
     name: str | None = None
     arguments: str | None = None
@@ -288,7 +323,7 @@ class WardJudged(RowDetails, kind="ward"):
     `position` counts the wards of that place from 0, `digest` is of the text.
     """
 
-    step: Step
+    step: RecordedStep
     place: Literal["pre", "post", "turn"]
     position: int
     validator: str
@@ -298,30 +333,15 @@ class WardJudged(RowDetails, kind="ward"):
     reason: str
 
 
-_ALL: Final[Sequence[type[RowDetails]]] = (
-    CallSent,
-    CallAnswered,
-    CallFailed,
-    ReplyDetails,
-    ToolsStarted,
-    ToolAttemptFailed,
-    ToolResult,
-    Answer,
-    Approval,
-    TimeOver,
-    Validation,
-    WardJudged,
-)
-_OF: Final = {(node, each.kind): each for each in _ALL for node in each.nodes}
+_USUAL: Final[Mapping[NodeType, RowDetails]] = {
+    NodeType.AGENT: ReplyDetails(),
+    NodeType.FOLLOW_UP: ReplyDetails(),
+    NodeType.TOOL_RESULT: ToolResult(),
+}
+"""What rows of these types say where they say nothing, as those of imported messages."""
 
 STEPS: Final = frozenset({CallSent.kind, CallAnswered.kind, CallFailed.kind, ToolsStarted.kind})
 """The kinds of rows that a resumed run is told from, and that people need not see."""
-
-
-def details_of(row: Row) -> RowDetails | None:
-    """The details of a row; None where its kind has none of its own."""
-    found = _OF.get((row.node_type, row.metadata.get("kind", "")))
-    return None if found is None else found.read(row)
 
 
 def continued(rows: Iterable[StoredRow]) -> frozenset[str]:

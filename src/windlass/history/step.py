@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Self
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import BeforeValidator, ValidationInfo
 
 NOTES: Final = "notes"
 """What the step asks for in which a helper model says what a task came to."""
@@ -50,22 +51,24 @@ class Step:
         stated = {key: value for key, value in asdict(self).items() if value != open_step[key]}
         return {"phase": self.phase, **stated}
 
-    @classmethod
-    def read(cls, recorded: Mapping[str, Any] | str, phase: str) -> Self:
-        """The step that a row of a phase tells of."""
-        return cls(**recorded) if isinstance(recorded, Mapping) else cls._of_words(recorded, phase)
 
-    @classmethod
-    def _of_words(cls, words: str, phase: str) -> Self:
-        """The step that an earlier version recorded in words, in a row of its phase."""
-        told = words.removeprefix(f"notes on {phase}")
-        asks = [NOTES] if told != words else []
-        counted: dict[str, int] = {}
-        for word in told.removeprefix(f"phase {phase}").split(", "):
-            name, _, number = word.rpartition(" ")
-            if name in _COUNTED and number.isdecimal():
-                counted[name] = int(number)
-            elif word:
-                asks.append(word)
-        repeat = counted.pop("again", 0)
-        return cls(phase, asks=", ".join(asks), repeat=repeat, **counted)
+def _of_words(recorded: Any, info: ValidationInfo) -> Any:
+    """The step that an earlier version recorded in words, in a row of the phase `info.context`."""
+    if not isinstance(recorded, str):
+        return recorded
+    phase = str(info.context)
+    told = recorded.removeprefix(f"notes on {phase}")
+    asks = [NOTES] if told != recorded else []
+    counted: dict[str, int] = {}
+    for word in told.removeprefix(f"phase {phase}").split(", "):
+        name, _, number = word.rpartition(" ")
+        if name in _COUNTED and number.isdecimal():
+            counted[name] = int(number)
+        elif word:
+            asks.append(word)
+    repeat = counted.pop("again", 0)
+    return Step(phase, asks=", ".join(asks), repeat=repeat, **counted)
+
+
+RecordedStep: TypeAlias = Annotated[Step, BeforeValidator(_of_words)]
+"""A step as rows tell of it."""

@@ -27,7 +27,7 @@ from windlass.history.base import (
     request_hash,
 )
 from windlass.history.details import CallDetails
-from windlass.history.row_details import ImportedReply
+from windlass.history.row_details import ReplyDetails
 from windlass.importing.recording import GRADES, RecordedCall, Recording
 from windlass.messages import Message, canonical_json
 from windlass.text.tokens import FamilyCounter
@@ -260,34 +260,7 @@ class _Writer:
     def _row(self, at: int, call: RecordedCall | None) -> Row:
         messages = self._recording.messages
         message = messages[at] if at < len(messages) else None
-        columns: dict[str, Any] = {}
-        if call is not None:
-            used = call.usage
-            columns = {
-                "model": call.model,
-                "cost": call.dollars,
-                "full_history_size": at,
-                "context_size": at,
-            }
-            if used is not None:
-                columns |= {
-                    "tokens_in": used.tokens_in,
-                    "tokens_out": used.tokens_out,
-                    "tokens_cached": used.tokens_cached,
-                    "tokens_saved": self._saved,
-                }
-                long = used.tokens_written_long if used.tokens_written else None
-                details = ImportedReply(
-                    used.tokens_written, long, call.estimated, used.searches, used.tier
-                )
-                columns["metadata"] = details.as_json()
-        if message is not None:
-            short = message.content_hash
-            self._counts[short] += 1
-            self._show(f"{short}-{self._counts[short]}", message, self._edits.get(at))
-            bytes_of = {one.sha256: one.data for one in message.pictures if one.data is not None}
-            columns["pictures"] = bytes_of
-        return Row(
+        row = Row(
             node_type=self._kind(at),
             trace_id=f"{self._session}-{at}",
             timestamp=self._times[at],
@@ -295,8 +268,37 @@ class _Writer:
             phase=PHASE,
             turn=self._turn,
             attempt=1,
-            **columns,
         )
+        if call is not None:
+            row = replace(
+                row,
+                model=call.model,
+                cost=call.dollars,
+                full_history_size=at,
+                context_size=at,
+            )
+            if (used := call.usage) is not None:
+                row = replace(
+                    row,
+                    tokens_in=used.tokens_in,
+                    tokens_out=used.tokens_out,
+                    tokens_cached=used.tokens_cached,
+                    tokens_saved=self._saved,
+                    details=ReplyDetails(
+                        tokens_written=used.tokens_written,
+                        tokens_written_long=used.tokens_written_long,
+                        tokens_out_estimated=call.estimated,
+                        searches=used.searches,
+                        tier=used.tier,
+                    ),
+                )
+        if message is not None:
+            short = message.content_hash
+            self._counts[short] += 1
+            self._show(f"{short}-{self._counts[short]}", message, self._edits.get(at))
+            bytes_of = {one.sha256: one.data for one in message.pictures if one.data is not None}
+            row = replace(row, pictures=bytes_of)
+        return row
 
     def _show(self, ident: str, message: Message, edit: EditRecord | None) -> None:
         """Let later calls see a message, in the form that an edit gave it."""

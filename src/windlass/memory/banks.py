@@ -27,7 +27,6 @@ from windlass.history.base import (
     StoredRow,
 )
 from windlass.history.decisions import Forgotten, Remembered
-from windlass.history.row_details import metadata_of
 from windlass.messages import user
 
 CASCADE: Final = "memory"
@@ -100,8 +99,7 @@ class Banks:
             last = before[-1]
             if (last.text, last.expires) == (message.text, expires):
                 return last
-        metadata = Remembered(key, expires, by).as_json()
-        row = Row(NodeType.USER, self.new_id(), now, message, metadata=metadata)
+        row = Row(NodeType.USER, self.new_id(), now, message, details=Remembered(key, expires, by))
         self._append(bank, row)
         # Read back: another process may have been quicker with the same key.
         versions = _versions(bank, self._rows(bank))
@@ -118,8 +116,9 @@ class Banks:
             near = did_you_mean(key, memories)
             raise UsageError(f"bank {bank!r} holds nothing under {key!r}; {near}")
         text = f"forgotten: {key!r} (by {by})"
-        metadata = metadata_of(text, Forgotten(key, by))
-        row = Row(NodeType.DECISION, self.new_id(), self.clock(), metadata=metadata)
+        row = Row(
+            NodeType.DECISION, self.new_id(), self.clock(), text=text, details=Forgotten(key, by)
+        )
         self._append(bank, row)
         return memories[key]
 

@@ -22,7 +22,7 @@ from windlass.history.decisions import (
     SoundingsDecided,
     ValidatorAsked,
     VisitBegun,
-    window_selection,
+    WindowSelection,
 )
 from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import without_signatures
@@ -100,7 +100,7 @@ class SessionRecord:
     @property
     def has_windows(self) -> bool:
         """Whether a policy was in force at any call."""
-        return any(window_selection(stored.row) is not None for stored in self.rows)
+        return any(WindowSelection.read(stored.row) is not None for stored in self.rows)
 
     def calls(self) -> Iterator[SessionCall]:
         """The session's calls in order."""

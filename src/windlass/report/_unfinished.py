@@ -11,6 +11,7 @@ from windlass.history.row_details import (
     CallAnswered,
     CallFailed,
     CallSent,
+    Inherited,
     ReplyDetails,
     details_of,
 )
@@ -55,9 +56,9 @@ def _own(rows: Iterable[StoredRow]) -> Unbilled:
                 open_steps[step] -= 1
             case ReplyDetails(step=Step() as step, inherited=None):
                 open_steps[step] -= 1
-            case ReplyDetails(inherited=dict() as inherited):
-                calls, tokens = calls + 1, tokens + inherited["usage"][0]
-                origin = inherited["session"]
+            case ReplyDetails(inherited=Inherited() as inherited):
+                calls, tokens = calls + 1, tokens + inherited.usage[0]
+                origin = inherited.session
             case _:
                 pass
     return Unbilled(sum(open_steps.values()), calls, tokens, origin)

@@ -29,13 +29,13 @@ from windlass.history.callout_rows import Callout, find_callouts
 from windlass.history.decisions import (
     CalloutMark,
     VisitBegun,
+    WindowSelection,
     standing,
     text_of,
-    window_selection,
 )
-from windlass.history.details import CallDetails, WindowSelection
+from windlass.history.details import CallDetails
 from windlass.history.nesting import nest_with_totals, sessions_below
-from windlass.history.row_details import STEPS, Validation, continued, kind_of
+from windlass.history.row_details import STEPS, Validation, continued, json_of, kind_of
 from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
 from windlass.tasks.model import OPERATORS
@@ -426,21 +426,21 @@ def note_text(row: Row) -> str:
     if (judged := Validation.read(row)) is not None:
         verdict = "accepted" if judged.valid else f"refused: {judged.validation_reason}"
         return f"attempt {judged.attempt} {verdict}"
-    if (selection := window_selection(row)) is not None:
+    if (selection := WindowSelection.read(row)) is not None:
         return _selection_text(selection)
-    plain = {key: told for key, told in row.metadata.items() if isinstance(told, str | int | float)}
+    plain = {key: told for key, told in json_of(row).items() if isinstance(told, str | int | float)}
     return ", ".join(f"{key}: {told}" for key, told in plain.items())
 
 
 def _selection_text(selection: WindowSelection) -> str:
     """What the window of a call did, in one line; `explain` and SQL have its options."""
     sent, full, saved = (
-        selection["context_size"],
-        selection["full_history_size"],
-        selection["tokens_saved"],
+        selection.context_size,
+        selection.full_history_size,
+        selection.tokens_saved,
     )
     less = f"{saved:,} tokens fewer" if saved >= 0 else f"{-saved:,} tokens more"
     return (
-        f"turn {selection['turn']}: {sent} of {full} messages sent, {selection['masked_count']} of"
-        f" them shortened, {less} than all of them (profile {selection['policy']})"
+        f"turn {selection.turn}: {sent} of {full} messages sent, {selection.masked_count} of"
+        f" them shortened, {less} than all of them (profile {selection.policy})"
     )

@@ -24,16 +24,16 @@ from windlass.history.decisions import (
     TELL_OF_WINDOWS,
     DecisionUnread,
     PersonDecided,
+    PhaseChoice,
     Routed,
     SoundingsDecided,
     ToolCalled,
     ValidatorAsked,
     VisitBegun,
-    phase_choice,
+    WindowSelection,
     text_of,
-    window_selection,
 )
-from windlass.history.details import NotChosen, WindowSelection
+from windlass.history.details import NotChosen
 from windlass.history.row_details import (
     Answer,
     ReplyDetails,
@@ -135,7 +135,7 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
     rows, trace = record.rows, record.sent_calls[number - 1].trace_id
     at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
     selections = (
-        window_selection(stored.row) for stored in rows[at:] if stored.row.parent_id == trace
+        WindowSelection.read(stored.row) for stored in rows[at:] if stored.row.parent_id == trace
     )
     selection = next(filter(None, selections), None)
     before = rows_before(rows, rows[at])
@@ -168,7 +168,7 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
         session_id=session_id,
         call=call,
         decisions=decisions,
-        selection={**selection} if selection else {},
+        selection=selection.as_json() if selection else {},
         differs=_differing(selection),
         planner=_plan(call, decisions),
         notes=(*notes, *done, *(f"assumed: {text}" for text in call.details.get("assumed", ()))),
@@ -179,10 +179,10 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
 
 def _left_out(before: Sequence[StoredRow], call: CallView) -> Mapping[str, NotChosen]:
     """What the phase could have chosen and did not, by the message's id."""
-    of_phase = (phase_choice(stored.row) for stored in before if stored.row.phase == call.phase)
+    of_phase = (PhaseChoice.read(stored.row) for stored in before if stored.row.phase == call.phase)
     choices = list(filter(None, of_phase))
-    left = choices[-1].get("not_chosen", ()) if choices else ()
-    return {each["id"]: each for each in left}
+    left = choices[-1].not_chosen if choices else ()
+    return {each.id: each for each in left}
 
 
 _BECAUSE: Final = {
@@ -197,13 +197,13 @@ _BECAUSE: Final = {
 def _with_score(decision: MessageDecision, left: NotChosen | None) -> MessageDecision:
     if left is None or decision.action != "not shown":
         return decision
-    rank = "no rank" if left["rank"] is None else f"rank {left['rank']}"
+    rank = "no rank" if left.rank is None else f"rank {left.rank}"
     return replace(
         decision,
-        reason=f"not chosen: {_BECAUSE[left['because']]} (score {left['score']:g}, {rank})",
-        score=left["score"],
-        rank=left["rank"],
-        not_chosen=left["because"],
+        reason=f"not chosen: {_BECAUSE[left.because]} (score {left.score:g}, {rank})",
+        score=left.score,
+        rank=left.rank,
+        not_chosen=left.because,
     )
 
 
@@ -283,13 +283,13 @@ _OF_TASKS: Final = (
 
 def _is_note(row: Row) -> bool:
     """Whether a row tells why a window is as it is: a decision, or how its phase chose."""
-    return phase_choice(row) is not None or kind_of(row) in TELL_OF_WINDOWS
+    return PhaseChoice.read(row) is not None or kind_of(row) in TELL_OF_WINDOWS
 
 
 def _differing(selection: WindowSelection | None) -> Mapping[str, Any]:
     if selection is None:
         return {}
-    usual, config = Policy.of(selection["policy"]).settings(), selection["config"]
+    usual, config = Policy.of(selection.policy).settings(), selection.config
     return {name: value for name, value in config.items() if usual.get(name) != value}
 
 

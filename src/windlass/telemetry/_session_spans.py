@@ -160,15 +160,15 @@ class SessionSpans:
             case CallSent(step=step, model=model):
                 self._sent[step] = _Sent(model, row.timestamp)
             case CallAnswered(step=step, reply=reply):
-                answer, usage = assistant(reply["text"]), usage_of(reply["usage"])
-                self._tell_call(row, step, _Ended(usage, reply["finish"], answer))
+                answer, usage = assistant(reply.text), usage_of(reply.usage)
+                self._tell_call(row, step, _Ended(usage, reply.finish, answer))
             case CallFailed(step=step):
                 self._tell_call(row, step, _Ended(error=details.error, told=details.message))
             case ToolResult() if not self._inherits(row):
                 self._tell_tool(row, details)
             case ReplyDetails() if (call or row.model) and not details.inherited:
                 self._tell_reply(row, details, call)
-            case None if row.phase and SoundingsDecided.read(row) is not None:
+            case SoundingsDecided() if row.phase:
                 self._close_soundings(row.phase)
 
     def _inherits(self, row: Row) -> bool:
@@ -214,8 +214,7 @@ class SessionSpans:
         }
         if self.contents.told and call is not None:
             known |= self._sent_contents(call)
-        finish = details.finish if "finish" in row.metadata else None  # imports know none
-        ended = _Ended(usage, finish, row.message)
+        ended = _Ended(usage, details.finish, row.message)
         self._tell_call(row, details.step, ended, **known)
 
     def _sent_contents(self, call: CallRecord) -> dict[str, str]:

@@ -34,14 +34,13 @@ def callout(
     from windlass.cli.named_store import open_existing
     from windlass.cli.session_cards import mark_message
     from windlass.cli.session_text import beginning_of, place_of, role_of
-    from windlass.history.callout_rows import callout_metadata, check_callout_name, find_callouts
+    from windlass.history.callout_rows import check_callout_name, find_callouts
+    from windlass.history.decisions import CalloutMark
 
     checked = check_callout_name(name)
     with open_existing(store, writing=True) as history:
         session = history.find_session(session)
-        marked = mark_message(
-            history, session, ref, lambda id_: callout_metadata(id_, checked, "user")
-        )
+        marked = mark_message(history, session, ref, lambda id_: CalloutMark(id_, checked, "user"))
         callouts = find_callouts(history.rows(session))
     (made,) = [each for each in callouts if each.message_id == marked]
     message = made.stored.row.message
@@ -84,7 +83,7 @@ def cards(
         print_missing,
         view_cards,
     )
-    from windlass.history.card_rows import pin_metadata
+    from windlass.history.decisions import PinMark
 
     settings = read_settings(store)
     pins = [(ref, pinned) for ref, pinned in ((pin, True), (unpin, False)) if ref is not None]
@@ -93,7 +92,7 @@ def cards(
     with open_reporting_losses(settings, writing=writing) as history:
         session = history.find_session(session)
         for ref, pinned in pins:
-            mark_message(history, session, ref, partial(pin_metadata, pinned=pinned))
+            mark_message(history, session, ref, partial(PinMark, pinned=pinned, by="user"))
         if make or regenerate:
             work = make_cards_of(history, session, settings, regenerate=regenerate)
         view = view_cards(history, session)

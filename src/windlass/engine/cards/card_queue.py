@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from windlass.engine.cards.maker import CardBatch, CardMaker, Failure
-from windlass.history.base import Batch, Row, Store, StoredRow
+from windlass.history.base import Batch, NodeType, Row, Store, StoredRow
 from windlass.history.card_rows import CardMarks, item_of
 from windlass.history.decisions import CardsLack, Remark
-from windlass.history.row_details import metadata_of
 from windlass.messages import Message
 from windlass.selection.card import BY_RULE, Card
 from windlass.selection.making import wants_card
@@ -87,13 +86,13 @@ class CardWorker:
         self,
         store: Store,
         maker: CardMaker,
-        new_row: Callable[[Mapping[str, Any]], Row],
+        stamp: Callable[[Row], Row],
         *,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         self._store = store
         self._maker = maker
-        self._new_row = new_row
+        self._stamp = stamp
         self._progress = on_progress
 
     async def make_waiting(self, queue: Queue) -> CardsMade:
@@ -168,21 +167,24 @@ class CardWorker:
 
     def _failed(self, failure: Failure) -> Row:
         lack = CardsLack(failure.lacks, list(failure.ids), failure.model, failure.why)
-        return self._new_row(metadata_of(failure.text, lack))
+        return self._stamp(Row(NodeType.DECISION, text=failure.text, details=lack))
 
     def _spent(self, queue: Queue, name: str, spent: Sequence[Spent]) -> Row:
         """The row that tells what one model took for a batch."""
         own = [each for each in spent if each.model == name]
         dollars = [queue.charge(each) for each in own]
         text = f"answers of a model for cards: {len(own)}"
-        return replace(
-            self._new_row(metadata_of(text, Remark("cards"))),
+        row = Row(
+            NodeType.DECISION,
+            text=text,
+            details=Remark("cards"),
             model=name,
             tokens_in=sum(each.usage.tokens_in for each in own),
             tokens_out=sum(each.usage.tokens_out for each in own),
             tokens_cached=sum(each.usage.tokens_cached for each in own),
             cost=None if None in dollars else sum(each for each in dollars if each is not None),
         )
+        return self._stamp(row)
 
 
 def items_for_cards(rows: Sequence[StoredRow]) -> list[Item]:
@@ -225,7 +227,7 @@ async def make_cards(
     store: Store,
     session_id: str,
     maker: CardMaker,
-    new_row: Callable[[Mapping[str, Any]], Row],
+    stamp: Callable[[Row], Row],
     *,
     again: Sequence[str] | None = (),
     on_progress: Callable[[int], None] | None = None,
@@ -234,7 +236,7 @@ async def make_cards(
 
     Raises UsageError for an unknown session, StoreError where they cannot be kept.
     """
-    worker = CardWorker(store, maker, new_row, on_progress=on_progress)
+    worker = CardWorker(store, maker, stamp, on_progress=on_progress)
     queue = queue_of(store, session_id)
     try:
         if again is None or again:

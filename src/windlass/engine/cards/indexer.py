@@ -19,7 +19,7 @@ from windlass.engine.cards.maker import CardMaker
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.errors import StoreError
-from windlass.history.base import BANK, NodeType, SessionInfo
+from windlass.history.base import BANK, SessionInfo
 from windlass.history.card_rows import CardMarks, mark_cards
 from windlass.history.decisions import SwitchedOff
 from windlass.safety.fairness import wait_for_turn
@@ -49,9 +49,7 @@ class CardIndexer:
         self._run = run
         self._maker = maker
         self._store = record.store
-        self._worker = CardWorker(
-            self._store, maker, lambda metadata: record.row(NodeType.DECISION, metadata=metadata)
-        )
+        self._worker = CardWorker(self._store, maker, record.stamp)
         first = run.cascade.settings_for(run.cascade.phases[0]).model
         _, info = run.resolve(run.settings.model_for(first))
         self._queue = Queue(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
@@ -12,8 +11,9 @@ from windlass.engine.choosing._picking import Candidates, Choice
 from windlass.engine.choosing._worth import Worth
 from windlass.engine.choosing.selector import SelectorReply
 from windlass.engine.events import Noted
-from windlass.history.base import NodeType
-from windlass.history.details import AnchorDetails, PhaseChoice
+from windlass.history.base import NodeType, Row
+from windlass.history.decisions import PhaseChoice
+from windlass.history.details import AnchorDetails, ChoiceBudget
 from windlass.window.originals import reference
 
 
@@ -45,61 +45,55 @@ def record_choice(
     strategy = choice.strategy
     if why_kept:
         strategy = "go_on" if phase_run.choice.made else "snowball"
-    metadata: PhaseChoice = {
-        "semantic_actor": "auto_context",
-        "selection_type": "inter_phase",
-        "text": text,
-        "strategy": strategy,
-        "strategy_asked": rule.selection.strategy,
-        "note": choice.note,
-        "kept": why_kept,
-        "warning": choice.anchors.warning,
-        "full_history_size": full,
-        "context_size": len(shown),
-        "masked_count": sum(piece.because is not None for piece in choice.in_order()),
-        "tokens_saved": saved,
-        "candidates": candidates.count,
-        "candidate_tokens": candidates.tokens,
-        "budget": {
-            "max_tokens": rule.selection.max_tokens,
-            "cap": choice.anchors.cap,
-            "anchors": choice.anchors.tokens,
-            "selected": chosen_tokens,
-        },
-        "anchor_hashes": [piece.message.content_hash for piece in anchors],
-        "anchors": [_anchor_told(piece, count(piece.message)) for piece in anchors],
-        "selected_hashes": [row["hash"] for row in choice.told],
-        "selected": list(choice.told),
-        "left_out": list(choice.left_out),
-        "not_chosen": [] if why_kept else list(choice.not_chosen),
-        "reasoning": choice.reasoning,
-        "refused": list(choice.refused),
-        "worth": {**asdict(worth), "commit": "at_once" if rule.at_once else "priced"},
-        "outline": None
-        if choice.outline is None
-        else _anchor_told(choice.outline, count(choice.outline.message)),
-        "config": {
+    budget = ChoiceBudget(
+        rule.selection.max_tokens, choice.anchors.cap, choice.anchors.tokens, chosen_tokens
+    )
+    outline = choice.outline
+    details = PhaseChoice(
+        strategy=strategy,
+        strategy_asked=rule.selection.strategy,
+        note=choice.note,
+        kept=why_kept,
+        warning=choice.anchors.warning,
+        full_history_size=full,
+        context_size=len(shown),
+        masked_count=sum(piece.because is not None for piece in choice.in_order()),
+        tokens_saved=saved,
+        candidates=candidates.count,
+        candidate_tokens=candidates.tokens,
+        budget=budget,
+        anchor_hashes=[piece.message.content_hash for piece in anchors],
+        anchors=[_anchor_told(piece, count(piece.message)) for piece in anchors],
+        selected_hashes=[row["hash"] for row in choice.told],
+        selected=list(choice.told),
+        left_out=list(choice.left_out),
+        not_chosen=[] if why_kept else list(choice.not_chosen),
+        reasoning=choice.reasoning,
+        refused=list(choice.refused),
+        worth={**asdict(worth), "commit": "at_once" if rule.at_once else "priced"},
+        outline=None if outline is None else _anchor_told(outline, count(outline.message)),
+        config={
             **asdict(rule.selection),
             "share": rule.share,
             "outline": rule.outline,
             "selector_model": rule.selector,
             "anchors": rule.anchors.model_dump(),
         },
-    }
-    columns: dict[str, Any] = {"full_history_size": full, "context_size": len(shown)}
-    if phase_run.rule.policy is None:
-        columns["tokens_saved"] = saved  # else each call tells what it saved
-    if reply is not None:
-        columns |= reply.columns
-        metadata["asked"], metadata["answer"] = reply.question, reply.text
-    row = run.record.row(
-        NodeType.CONTEXT_SELECTION,
+        asked=None if reply is None else reply.question,
+        answer=None if reply is None else reply.text,
+    )
+    row = replace(
+        Row(NodeType.CONTEXT_SELECTION) if reply is None else reply.row,
         phase=phase_run.phase.name,
         turn=0,
         attempt=1,
         parent_id=phase_run.trace_id,
-        metadata=metadata,
-        **columns,
+        full_history_size=full,
+        context_size=len(shown),
+        # With a policy each call tells what it saved.
+        tokens_saved=saved if phase_run.rule.policy is None else None,
+        text=text,
+        details=details,
     )
     run.record.append([row])
     phase_run.choice.text = text
@@ -109,13 +103,13 @@ def record_choice(
 
 
 def _anchor_told(piece: Piece, tokens: int) -> AnchorDetails:
-    return {
-        "kind": piece.kind,
-        "id": piece.item.id if piece.item is not None else None,
-        "reference": reference(piece.original or (piece.item or piece).message),
-        "tokens": tokens,
-        "shortened": piece.because is not None,
-    }
+    return AnchorDetails(
+        piece.kind,
+        piece.item.id if piece.item is not None else None,
+        reference(piece.original or (piece.item or piece).message),
+        tokens,
+        piece.because is not None,
+    )
 
 
 def _sentence(phase_run: PhaseRun, candidates: Candidates, choice: Choice, why_kept: str) -> str:

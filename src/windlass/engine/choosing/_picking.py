@@ -257,12 +257,12 @@ def _not_chosen(order: Sequence[int], picked: Picked) -> list[NotChosen]:
         return "limit" if most is not None and count + units[at].size > most else "budget"
 
     return [
-        {
-            "id": request.index.items[place].id,
-            "score": round(float(picked.scored.total[place]), 4),
-            "rank": ranks.get(at),
-            "because": because(at),
-        }
+        NotChosen(
+            request.index.items[place].id,
+            round(float(picked.scored.total[place]), 4),
+            ranks.get(at),
+            because(at),
+        )
         for place in order
         for at in [units.holding(place)]
     ]

@@ -37,7 +37,7 @@ from windlass.engine.choosing._worth import LEAST_GAIN, Ways, Worth, asking_cost
 from windlass.engine.choosing.selector import Selector, SelectorReply, ask_selector, selector_of
 from windlass.engine.phase.sources import Gathered, output_only
 from windlass.errors import WindlassError
-from windlass.history.base import NodeType
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import FromSource, Remark
 from windlass.messages import Message, Role, Text, user
 from windlass.safety.fairness import run_in_thread
@@ -146,9 +146,10 @@ async def _scored(setting: _Setting, request: SelectionRequest) -> Scored:
     if tokens := embedder.take_tokens():
         price = run.charge_tool(Spent(embedder.name, Usage(tokens, 0)))
         text = f"{tokens:,} tokens of vectors by {embedder.name}, to choose by"
-        columns: dict[str, Any] = {"model": embedder.name, "tokens_in": tokens, "cost": price}
         name = setting.phase_run.phase.name
-        run.record.decide(name, text, Remark("vectors"), turn=0, **columns)
+        row = Row(NodeType.DECISION, phase=name, turn=0, text=text, details=Remark("vectors"))
+        row = replace(row, model=embedder.name, tokens_in=tokens, cost=price)
+        run.record.append([row])
     return found
 
 
@@ -372,12 +373,14 @@ def _see_chosen(setting: _Setting, choice: Choice) -> None:
 def _entry(setting: _Setting, piece: Piece) -> Entry:
     """A piece as an entry; a message of ours goes into the record first."""
     item = piece.item or setting.run.record.add(
-        NodeType.CONTEXT_INJECTION,
-        piece.message,
-        phase=setting.phase_run.phase.name,
-        turn=0,
-        parent_id=setting.phase_run.trace_id,
-        metadata=FromSource(piece.source or piece.what, piece.what).as_json(),
+        Row(
+            NodeType.CONTEXT_INJECTION,
+            message=piece.message,
+            phase=setting.phase_run.phase.name,
+            turn=0,
+            parent_id=setting.phase_run.trace_id,
+            details=FromSource(piece.source or piece.what, piece.what),
+        )
     )
     return Entry(item, piece.message, piece.reason, piece.because)
 

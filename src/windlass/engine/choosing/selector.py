@@ -6,16 +6,16 @@ names, and for strategy `llm` without one the phase's own model, which sees the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from windlass.cascade.rules import Choosing
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
+from windlass.history.base import NodeType, Row
 from windlass.history.step import Step
 from windlass.messages import user
 from windlass.providers.base import ModelInfo, Provider
@@ -34,13 +34,13 @@ Selector: TypeAlias = tuple[Provider, ModelInfo]
 class SelectorReply:
     """What was asked and answered. `failure` says why there is no answer (empty: there is one).
 
-    `columns` are those of the record: the model, its tokens, and US dollars.
+    `row` has what it took: the model, its tokens, and US dollars.
     """
 
     question: str
     text: str = ""
     failure: str = ""
-    columns: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    row: Row = field(default_factory=lambda: Row(NodeType.CONTEXT_SELECTION))
 
 
 def selector_of(
@@ -68,9 +68,10 @@ async def ask_selector(
         taken = await take_step(run, Step(phase, asks="selector"), provider, info.name, request)
     except WindlassError as error:
         failed = f"the selector {info.name} gave no answer: {error}"
-        return SelectorReply(question, failure=failed, columns={"model": info.name})
+        row = Row(NodeType.CONTEXT_SELECTION, model=info.name)
+        return SelectorReply(question, failure=failed, row=row)
     reply = taken.reply
     price = run.charge(info, reply.usage, saved=0)
     run.net.spent += price or 0.0
-    columns = usage_columns(info.name, reply.usage, price)
-    return SelectorReply(question, reply.message.text, columns=columns)
+    row = with_usage(Row(NodeType.CONTEXT_SELECTION), info.name, reply.usage, price)
+    return SelectorReply(question, reply.message.text, row=row)

@@ -32,6 +32,7 @@ from windlass.engine.injecting.session_tier import (
 )
 from windlass.engine.turn.record import Recorder
 from windlass.errors import ToolError
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import InjectorWarning
 from windlass.injectors.base import Situation, Tier
 from windlass.injectors.known import make_injector
@@ -98,7 +99,7 @@ def open_head(
 
     others = [each for each in held.placed if not isinstance(each.injector, ToolDefinitions)]
     blocks = render_blocks(others, Tier.STABLE, replace(look(), system=system), info.counter.text)
-    held.stable = record_blocks(run.record, phase.name, 0, blocks)
+    held.stable = record_blocks(run.record, _place(phase.name), blocks)
     for block in blocks:
         if block.over:
             _warn(run, phase.name, _too_long(block))
@@ -106,6 +107,10 @@ def open_head(
     if ROLE not in injectors.specs and system.strip():
         parts = (Text(system), *parts)  # without a cap and a record, but never without it
     return (Message("system", parts) if parts else None), held
+
+
+def _place(phase: str) -> Row:
+    return Row(NodeType.CONTEXT_INJECTION, phase=phase, turn=0)
 
 
 def open_context(run: Run, phase_run: PhaseRun) -> None:
@@ -120,7 +125,8 @@ def open_context(run: Run, phase_run: PhaseRun) -> None:
     count, name = phase_run.info.counter.text, phase_run.phase.name
     now = situation(run, phase_run, held)
     tools = [each for each in held.placed if isinstance(each.injector, ToolDefinitions)]
-    held.stable += record_blocks(run.record, name, 0, render_blocks(tools, Tier.STABLE, now, count))
+    blocks = render_blocks(tools, Tier.STABLE, now, count)
+    held.stable += record_blocks(run.record, _place(name), blocks)
     for placed in tools:
         if text := long_tools_text(phase_run.allowed, count, placed.cap):
             _warn(run, name, text)

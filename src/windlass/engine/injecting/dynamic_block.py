@@ -25,6 +25,7 @@ from windlass.engine.injecting.session_tier import (
     situation,
     tell_changes,
 )
+from windlass.history.base import NodeType
 from windlass.history.details import BlockDetails, CallDetails, InjectorDetails, OldBlocks
 from windlass.injectors.base import LOOK, Tier
 from windlass.injectors.orchestrate import render_blocks
@@ -78,14 +79,8 @@ def _render(run: Run, phase_run: PhaseRun, held: PhaseInjected, shown: Sequence[
     seen = replace(situation(run, phase_run, held), artifacts=known)
     left = share_left(run, phase_run, held, shown)
     blocks = render_blocks(held.placed, Tier.DYNAMIC, seen, phase_run.info.counter.text, left)
-    held.now = record_blocks(
-        run.record,
-        phase_run.phase.name,
-        phase_run.now.turn,
-        blocks,
-        attempt=phase_run.now.attempt,
-        parent_id=phase_run.trace_id,
-    )
+    place = replace(phase_run.row(NodeType.CONTEXT_INJECTION), parent_id=phase_run.trace_id)
+    held.now = record_blocks(run.record, place, blocks)
     held.text = seen.style.separator.join(block.text for block in blocks if block.text)
     held.lasting, held.changes = held.changes, ""
     held.turn = phase_run.now.turn

@@ -6,17 +6,16 @@ stand in a request is decided in `dynamic_block.py`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
 from windlass.engine._session_state import SessionTotals
 from windlass.engine.injecting.injected import PhaseInjected, RecordedBlock, UserContext
 from windlass.engine.turn.record import Recorder
-from windlass.history.base import NodeType
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import InjectedBlock, UserContextChanged, UserContextMade
 from windlass.injectors.base import Situation, Tier
 from windlass.injectors.orchestrate import Block, share_of_caps
@@ -89,51 +88,46 @@ def share_left(
 
 
 def record_blocks(
-    record: Recorder, phase: str, turn: int, blocks: Iterable[Block], **columns: Any
+    record: Recorder, place: Row, blocks: Iterable[Block]
 ) -> tuple[RecordedBlock, ...]:
-    """The blocks as rows of the record; one of which nothing fitted is a decision."""
-    return tuple(_record_block(record, phase, turn, block, columns) for block in blocks)
+    """The blocks as rows like that of `place`; one of which nothing fitted is a decision."""
+    return tuple(_record_block(record, place, block) for block in blocks)
 
 
-def _record_block(
-    record: Recorder, phase: str, turn: int, block: Block, columns: Mapping[str, Any]
-) -> RecordedBlock:
-    recorded = RecordedBlock(block)
-    details = recorded.details()
+def _record_block(record: Recorder, place: Row, block: Block) -> RecordedBlock:
+    details = InjectedBlock(
+        block.injector,
+        block.version,
+        str(block.tier),
+        block.priority,
+        block.cap,
+        block.full_cap,
+        block.tokens,
+        list(block.cut),
+    )
     if not block.text:
         left = ", ".join(block.cut)
         text = f"injector {block.injector}: nothing fits its cap of {block.cap:,}: {left}"
-        record.decide(phase, text, InjectedBlock(details, turn))
-        return recorded
-    del details["id"]  # it is that of the row
-    item = record.add(
-        NodeType.CONTEXT_INJECTION,
-        # What stands at the head of every request is no message of anybody's.
-        system(block.text) if block.tier is Tier.STABLE else user(block.text),
-        phase=phase,
-        turn=turn,
-        metadata=InjectedBlock(details).as_json(),
-        **columns,
-    )
-    return replace(recorded, id=item.id)
+        record.decide(place.phase, text, replace(details, turn=place.turn))
+        return RecordedBlock(block)
+    # What stands at the head of every request is no message of anybody's.
+    message = system(block.text) if block.tier is Tier.STABLE else user(block.text)
+    return RecordedBlock(block, record.add(replace(place, message=message, details=details)).id)
 
 
 def new_context(
     record: Recorder, phase_run: PhaseRun, blocks: Sequence[Block], head: str
 ) -> UserContext:
     """The SESSION message out of its blocks, in the record."""
-    turn = phase_run.now.turn
-    recorded = record_blocks(record, phase_run.phase.name, turn, blocks)
+    place = Row(NodeType.CONTEXT_INJECTION, phase=phase_run.phase.name, turn=phase_run.now.turn)
+    recorded = record_blocks(record, place, blocks)
     shown = {block.injector: block.items for block in blocks}
     parts = tuple(Text(block.text) for block in blocks if block.text)
     if not parts:
         return UserContext(head, None, None, recorded, shown)
     message = Message("user", parts)
     details = UserContextMade([block.id for block in recorded if block.id])
-    name = phase_run.phase.name
-    item = record.add(
-        NodeType.CONTEXT_INJECTION, message, phase=name, turn=turn, metadata=details.as_json()
-    )
+    item = record.add(replace(place, message=message, details=details))
     return UserContext(head, item, message, recorded, shown)
 
 

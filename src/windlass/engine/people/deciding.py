@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from windlass.cascade.decision_points import (
@@ -201,5 +201,5 @@ def _say(
 ) -> list[StateChange]:
     """Say in the phase what a person answered, so that later calls see it; what the state gets."""
     message = user(decision_text(question.text, answer))
-    run.record.add(NodeType.USER, message, parent_id=phase_run.trace_id, **phase_run.columns)
+    run.record.add(replace(phase_run.row(NodeType.USER, message), parent_id=phase_run.trace_id))
     return [StateChange(question.phase, question.phase, value)]

@@ -15,7 +15,7 @@ from windlass.engine.phase.phase import settle, try_phase
 from windlass.engine.phase.phase_setup import begin_phase
 from windlass.engine.result import Result
 from windlass.errors import UsageError
-from windlass.history.base import CHAT, RAN, Ending, NodeType, Store
+from windlass.history.base import CHAT, RAN, Ending, NodeType, Row, Store
 from windlass.history.nesting import sessions_below
 from windlass.history.row_details import Answer
 from windlass.messages import Text, ToolCall, tool
@@ -135,10 +135,9 @@ def _close_calls(run: CascadeRun) -> None:
                 waiting.pop(-1 - ids.index(item.message.tool_call_id))
     for item, call in waiting:
         text = Text("[no result: the run ended before the tool ran]")
-        place = {"phase": item.phase, "turn": item.turn, "attempt": item.attempt}
-        parent = run.record.traces[item.id]
         message = tool(call, text, failed=True)
-        run.record.add(NodeType.TOOL_RESULT, message, parent_id=parent, **place)
+        row = Row(NodeType.TOOL_RESULT, message=message, parent_id=run.record.traces[item.id])
+        run.record.add(replace(row, phase=item.phase, turn=item.turn, attempt=item.attempt))
 
 
 def continue_session(held: CascadeRun, run: CascadeRun) -> CascadeRun:

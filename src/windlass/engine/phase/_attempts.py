@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun, StateCopy
 from windlass.engine._session_run import Run
@@ -84,9 +86,9 @@ def _record_verdict(
     run: Run, phase_run: PhaseRun, text: str, verdict: Verdict, *, repairs: bool = False
 ) -> None:
     attempt, reason = phase_run.now.attempt, verdict.reason
-    told = Validation(attempt, text, reason, verdict.valid, repairs).as_json()
-    columns = {"parent_id": phase_run.trace_id, **phase_run.columns}
-    run.record.append([run.record.row(NodeType.VALIDATION, metadata=told, **columns)])
+    told = Validation(attempt, text, reason, verdict.valid, repairs)
+    row = phase_run.row(NodeType.VALIDATION)
+    run.record.append([replace(row, parent_id=phase_run.trace_id, details=told)])
 
 
 async def _run_turns(
@@ -208,5 +210,5 @@ def _say_what_fork_adds(run: Run, phase_run: PhaseRun) -> None:
 
 def _say(record: Recorder, phase_run: PhaseRun, text: str) -> None:
     """Say something to the model, as the user."""
-    columns = {"parent_id": phase_run.trace_id, **phase_run.columns}
-    phase_run.messages.own.append(record.add(NodeType.USER, user(text), **columns))
+    row = replace(phase_run.row(NodeType.USER, user(text)), parent_id=phase_run.trace_id)
+    phase_run.messages.own.append(record.add(row))

@@ -13,8 +13,9 @@ from windlass.engine._phase_run import PhaseRun
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.events import Noted
 from windlass.engine.session_tools import SEARCH
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import send
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import ToolsChosen
 from windlass.messages import ToolSpec, system, user
 from windlass.safety.foreign import parse_json
@@ -89,8 +90,8 @@ async def choose_tools(
     text = f"tools chosen by {by}: {', '.join(chosen) or 'none'}"
     name = phase_run.phase.name
     details = ToolsChosen(chosen, [message.text for message in question], reply.message.text)
-    columns = usage_columns(phase_run.info.name, reply.usage, price)
-    run.record.decide(name, text, details, turn=0, **columns)
+    row = Row(NodeType.DECISION, phase=name, turn=0, text=text, details=details)
+    run.record.append([with_usage(row, phase_run.info.name, reply.usage, price)])
     run.emit(Noted(name, text, detail=True))
     return tuple(chosen)
 

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from windlass.cascade.callout_rules import MESSAGES, OUTPUT, CalloutRule, name_for, patterns_of
 from windlass.history.base import NodeType
 from windlass.history.callout_rows import (
     LONGEST_NAME,
-    callout_metadata,
     check_callout_name,
     find_callouts,
     find_message,
 )
-from windlass.history.decisions import By
+from windlass.history.decisions import By, CalloutMark
 from windlass.messages import Message
 from windlass.safety.patterns import compile_pattern
 from windlass.text.templates import render
@@ -167,12 +167,8 @@ def _mark(
 ) -> bool:
     """Record a mark; answers whether the message is kept whole from now on."""
     kept = _keep(phase_run, message_id, message)
-    row = run.record.row(
-        NodeType.DECISION,
-        **phase_run.columns,
-        parent_id=run.record.traces.get(message_id),
-        metadata=callout_metadata(message_id, name, by, kept, pattern),
-    )
-    run.record.append([row])
+    mark = CalloutMark(message_id, name, by, kept, pattern)
+    row = replace(phase_run.row(NodeType.DECISION), text=mark.text, details=mark)
+    run.record.append([replace(row, parent_id=run.record.traces.get(message_id))])
     run.session.callouts[message_id] = name
     return kept

@@ -46,6 +46,7 @@ from windlass.errors import (
 )
 from windlass.history.base import (
     NodeType,
+    Row,
 )
 from windlass.history.decisions import SwitchedOff, SystemPrompt
 from windlass.messages import Message, Text, user
@@ -170,8 +171,8 @@ def _system_prompt(
     text, injection = open_head(run, phase, info, where=where, task=task)
     if text is None:
         return (), injection
-    metadata = SystemPrompt(bool(phase.system)).as_json()
-    item = run.record.add(NodeType.SYSTEM, text, phase=phase.name, turn=0, metadata=metadata)
+    row = Row(NodeType.SYSTEM, message=text, phase=phase.name, turn=0)
+    item = run.record.add(replace(row, details=SystemPrompt(bool(phase.system))))
     return show([item], "the system prompt"), injection
 
 
@@ -201,7 +202,8 @@ async def open_phase(run: CascadeRun, phase: Phase, opening: Opening) -> PhaseRu
     rule, injected = opening.rule, opening.injected
     generation = run.generation_of(phase)
     provider, info = run.resolve(generation.model)
-    row = run.record.row(NodeType.USER, opening.instructions, phase=phase.name, turn=0, attempt=1)
+    row = Row(NodeType.USER, message=opening.instructions, phase=phase.name, turn=0, attempt=1)
+    row = run.record.stamp(row)
     own = run.record.append([row])
     state = StateCopy(run.session.state)
     context = tool_context(run, phase, state)

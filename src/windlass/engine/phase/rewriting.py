@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from windlass.cascade.model import Phase
 from windlass.engine.cascade_run import CascadeRun
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import ProviderError
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import Reworded
 from windlass.history.step import Step
 from windlass.messages import system, user
@@ -40,6 +41,7 @@ async def rewrite(run: CascadeRun, phase: Phase, instructions: str, order: str) 
     usage, answer = taken.reply.usage, taken.reply.message.text.strip()
     what = "writes the instructions anew" if answer else "answers nothing; the instructions stay"
     details = Reworded(order, answer, failed=not answer)
-    columns = usage_columns(info.name, usage, run.charge(info, usage))
-    run.record.decide(phase.name, f"{info.name} {what}: {order}", details, turn=0, **columns)
+    text = f"{info.name} {what}: {order}"
+    row = Row(NodeType.DECISION, phase=phase.name, turn=0, text=text, details=details)
+    run.record.append([with_usage(row, info.name, usage, run.charge(info, usage))])
     return answer or instructions

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -19,7 +19,7 @@ from windlass.cascade.rules import PhaseSource, Rule
 from windlass.engine._session_run import Run
 from windlass.engine._session_state import Ran
 from windlass.engine.turn.record import Recorder
-from windlass.history.base import NodeType
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import FromSource, SourceSkipped
 from windlass.messages import Message, Part, Picture, Role, Text, ToolCall
 from windlass.text.prompts import (
@@ -68,11 +68,9 @@ def gather(
     record = run.record
     before: tuple[Entry, ...] = ()
     if rule.mode == "selective" and rule.include_input and run.input:
-        metadata = FromSource("input", "input").as_json()
         message = Message("user", (Text(input_text(run.input)),))
-        item = record.add(
-            NodeType.CONTEXT_INJECTION, message, phase=phase, turn=0, metadata=metadata
-        )
+        row = Row(NodeType.CONTEXT_INJECTION, message=message, phase=phase, turn=0)
+        item = record.add(replace(row, details=FromSource("input", "input")))
         before = (Entry(item, item.message, "the cascade's input"),)
     if not rule.sources:
         return Gathered(before)
@@ -160,13 +158,8 @@ class _Gathering:
                 as_role = "system, sent as user"
         message = Message(role, parts)
         details = FromSource(source.phase, what, place=source.place, as_role=as_role)
-        item = self.run.record.add(
-            NodeType.CONTEXT_INJECTION,
-            message,
-            phase=self.phase,
-            turn=0,
-            metadata=details.as_json(),
-        )
+        row = Row(NodeType.CONTEXT_INJECTION, message=message, phase=self.phase, turn=0)
+        item = self.run.record.add(replace(row, details=details))
         self.entries.append(Entry(item, item.message, f"{what} of {source.phase}"))
 
     def take(self, source: PhaseSource, ended: _Ended) -> None:
@@ -235,12 +228,14 @@ class _Gathering:
         of = entry.item
         details = FromSource(source.phase, "message", of.id, source.place)
         item = self.run.record.add(
-            NodeType.CONTEXT_INJECTION,
-            entry.message,
-            phase=source.phase,  # as said there: what the phase lets expire is what it says itself
-            turn=of.turn,
-            attempt=of.attempt,
-            metadata=details.as_json(),
+            Row(
+                NodeType.CONTEXT_INJECTION,
+                message=entry.message,
+                phase=source.phase,  # as said there: a phase lets what it says itself expire
+                turn=of.turn,
+                attempt=of.attempt,
+                details=details,
+            )
         )
         return Entry(item, item.message, entry.reason)
 

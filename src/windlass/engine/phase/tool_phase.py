@@ -9,7 +9,7 @@ from __future__ import annotations
 from asyncio import sleep
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from windlass.cascade.deterministic import DEFAULT, Retry
 from windlass.cascade.flow import is_graph
@@ -27,9 +27,9 @@ from windlass.engine.phase.guarding import Ground, Guard, ground_of
 from windlass.engine.phase.phase import Children, failure_recorded
 from windlass.engine.phase.remembering import memory_callbacks
 from windlass.engine.turn.approving import tools_to_approve
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import with_usage
 from windlass.errors import PhaseFailed
-from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, StateChange, ending_of
+from windlass.history.base import COMPLETED, Ending, NodeType, Outcome, Row, StateChange, ending_of
 from windlass.history.decisions import ToolCalled
 from windlass.history.row_details import ToolAttemptFailed, ToolResult, ToolsStarted
 from windlass.history.step import Step
@@ -216,29 +216,30 @@ async def _run_now(run: CascadeRun, work: ToolPhase, turn: Step) -> _Tried:
 def _record_result(run: CascadeRun, work: ToolPhase, tried: _Tried) -> Item:
     """Record what ran, and its result as a message that no model asked for."""
     record, output, turn, name = run.record, tried.output, tried.turn, work.tool.spec.name
-    columns: dict[str, Any] = {"phase": turn.phase, "turn": turn.turn, "attempt": turn.attempt}
     heading = tool_phase_text(turn.phase, name, work.call.parsed(), failed=output.error)
     touched = {} if output.error else names_touched(work.tool, work.call)
-    heading_row = record.row(NodeType.USER, user(heading), **columns)
+    at = Row(NodeType.USER, phase=turn.phase, turn=turn.turn, attempt=turn.attempt)
+    heading_row = record.stamp(replace(at, message=user(heading)))
     spent = output.spent
     message = Message("tool", (Text(output.text), *output.pictures), name=name, failed=output.error)
-    result = record.row(
-        NodeType.TOOL_RESULT,
-        message,
+    result = replace(
+        at,
+        node_type=NodeType.TOOL_RESULT,
+        message=message,
         parent_id=heading_row.trace_id,
         keep_pictures=True,
         duration_ms=tried.seconds * 1_000,
-        metadata=ToolResult(
+        details=ToolResult(
             error=output.error,
             tool=name,
             searches=spent.usage.searches if spent else 0,
             state={change.key: change.value for change in work.state.changes(turn.phase)},
             reads=touched.get("reads", ()),
             writes=touched.get("writes", ()),
-        ).as_json(),
-        **columns,
-        **(usage_columns(spent.model, spent.usage, run.charge_tool(spent)) if spent else {}),
+        ),
     )
+    if spent:
+        result = with_usage(result, spent.model, spent.usage, run.charge_tool(spent))
     return record.append([heading_row, result])[-1]
 
 

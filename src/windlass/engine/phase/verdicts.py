@@ -14,9 +14,10 @@ from windlass.engine._cascades_called import cascade_caller
 from windlass.engine._phase_run import Generation, PhaseTools, TurnState
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.phase.rule_texts import moments_in
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import PhaseFailed, UsageError
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import ValidatorAsked
 from windlass.messages import Message, Text, ToolCall, assistant, system, user
 from windlass.safety.foreign import find_json
@@ -179,14 +180,14 @@ async def _ask_model(
     turn = 0
     while True:
         turn += 1
-        row = await _answer(run, judging, validator, asking.model, question)
-        verdict = _verdict_in(row.answer, validator)
+        asked = await _answer(run, judging, validator, asking.model, question)
+        verdict = _verdict_in(asked.answer, validator)
         if verdict is None and turn >= asking.max_turns:
-            verdict = _no_verdict(row.answer, validator)
-        _record(run, judging, row, verdict)
+            verdict = _no_verdict(asked.answer, validator)
+        _record(run, asked, verdict)
         if verdict is not None:
             return verdict
-        question = (*question, assistant(row.answer), user(NO_VERDICT))
+        question = (*question, assistant(asked.answer), user(NO_VERDICT))
 
 
 def _question(
@@ -212,7 +213,7 @@ class _Asked:
     validator: str
     question: Sequence[str]
     answer: str
-    columns: Mapping[str, Any]
+    row: Row
 
 
 async def _answer(
@@ -229,20 +230,21 @@ async def _answer(
     request = info.question(question, most, load=run.record.store.picture)
     step = replace(run.record.turn(name, now.attempt, now.turn), asks=f"validator {validator}")
     reply = (await take_step(run, step, provider, info.name, request)).reply
-    columns = usage_columns(info.name, reply.usage, run.charge(info, reply.usage))
-    return _Asked(validator, [each.text for each in question], reply.message.text, columns)
+    row = Row(NodeType.DECISION, phase=name, turn=0)
+    row = with_usage(row, info.name, reply.usage, run.charge(info, reply.usage))
+    return _Asked(validator, [each.text for each in question], reply.message.text, row)
 
 
-def _record(run: CascadeRun, judging: Judging, row: _Asked, verdict: Verdict | None) -> None:
+def _record(run: CascadeRun, asked: _Asked, verdict: Verdict | None) -> None:
     """Record what a model was asked and what it found (None: its answer holds no verdict)."""
     details = ValidatorAsked(
-        row.validator,
+        asked.validator,
         None if verdict is None else verdict.valid,
-        asked=row.question,
-        answer=row.answer,
+        asked=asked.question,
+        answer=asked.answer,
     )
-    text = verdict_text(row.validator, verdict, " ".join(row.answer.split())[:60])
-    run.record.decide(judging.phase.name, text, details, turn=0, **row.columns)
+    text = verdict_text(asked.validator, verdict, " ".join(asked.answer.split())[:60])
+    run.record.append([replace(asked.row, text=text, details=details)])
 
 
 def verdict_text(validator: str, verdict: Verdict | None, answer: str = "") -> str:

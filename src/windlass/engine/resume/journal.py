@@ -362,7 +362,7 @@ def _reply_of(row: Row, message: Message, told: ReplyDetails) -> Reply:
     return Reply(
         message,
         Usage(*tokens, told.tokens_written, told.tokens_written_long, told.searches, told.tier),
-        told.finish,
+        told.finish or "stop",
         (row.model or "").partition("/")[2],
         tries=told.tries,
         waited_s=told.waited_s,
@@ -387,7 +387,7 @@ def bill_step(journal: Journal, taken: TakenStep) -> tuple[Reply, ReplyDetails]:
     )
     if not taken.inherited:
         return reply, told
-    inherited: Inherited = {"session": journal.origin, "usage": usage_counts(reply.usage)}
+    inherited = Inherited(journal.origin, usage_counts(reply.usage))
     told = replace(
         told, tokens_written=0, tokens_written_long=0, searches=0, tier="", inherited=inherited
     )
@@ -404,13 +404,8 @@ def failure_of(step: Step, error: WindlassError) -> CallFailed:
 
 def reply_only(reply: Reply) -> ReplyOnly:
     """A reply as it is recorded where it has no row of its own."""
-    return {
-        "text": reply.message.text,
-        "usage": usage_counts(reply.usage),
-        "finish": reply.finish,
-        "model": reply.model,
-    }
+    return ReplyOnly(reply.message.text, usage_counts(reply.usage), reply.finish, reply.model)
 
 
 def _as_reply(told: ReplyOnly) -> Reply:
-    return Reply(assistant(told["text"]), usage_of(told["usage"]), told["finish"], told["model"])
+    return Reply(assistant(told.text), usage_of(told.usage), told.finish, told.model)

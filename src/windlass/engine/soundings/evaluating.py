@@ -23,7 +23,7 @@ from windlass.engine.phase.phase import Tried
 from windlass.engine.phase.validating import judge
 from windlass.engine.soundings.shown import NONE_OF_THEM, ShownSounding, question_about
 from windlass.engine.soundings.spent import cost_texts
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import (
     PersonNeeded,
@@ -34,6 +34,7 @@ from windlass.errors import (
     UsageError,
     WindlassError,
 )
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import Evaluation
 from windlass.history.step import Step
 from windlass.messages import Message, Part, Picture, Text, ToolCall, assistant, system, user
@@ -434,6 +435,6 @@ async def _ask(
     answer = reply.message.text
     text = f"the {what} {info.name} answers {' '.join(answer.split())[:60]!r}"
     details = replace(details, asked=[message.text for message in question], answer=answer)
-    columns = usage_columns(info.name, reply.usage, run.charge(info, reply.usage))
-    run.record.decide(phase.name, text, details, turn=0, **columns)
+    row = Row(NodeType.DECISION, phase=phase.name, turn=0, text=text, details=details)
+    run.record.append([with_usage(row, info.name, reply.usage, run.charge(info, reply.usage))])
     return answer

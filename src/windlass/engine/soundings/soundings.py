@@ -57,6 +57,7 @@ from windlass.history.base import (
     COMPLETED,
     Ending,
     NodeType,
+    Row,
     StateChange,
     in_words,
 )
@@ -187,10 +188,10 @@ class SoundedPhase:
         run.tell(name, f"{len(standing)} soundings are joined", self.decided)
         question = user(phase_run.messages.task)
         rows = [
-            run.record.row(NodeType.USER, question, phase=name, turn=0, attempt=1),
-            run.record.row(
+            Row(NodeType.USER, message=question, phase=name, turn=0, attempt=1),
+            Row(
                 NodeType.AGENT,
-                assistant(text),
+                message=assistant(text),
                 phase=name,
                 turn=run.session.visit.after_turn + 1,
                 attempt=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from windlass.cascade.model import Phase
 from windlass.engine._phase_run import PhaseRun
@@ -25,10 +25,10 @@ from windlass.engine.tasks.job import Done, Job
 from windlass.engine.tasks.task_inputs import Given, description_of, digest, read_inputs
 from windlass.engine.turn.in_words import with_asks_in_words
 from windlass.errors import NoContext
-from windlass.history.base import NodeType
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import FreshContext, Resumed, TaskSection
 from windlass.history.details import OutcomeDetails
-from windlass.messages import Message, Text, user
+from windlass.messages import Text, user
 from windlass.providers.base import ModelInfo
 from windlass.providers.spending import Allowance
 from windlass.safety.fairness import wait_for_turn
@@ -155,7 +155,8 @@ def _system(
     if message is None:
         return (), injection
     reason = "the system prompt"
-    return _add_once(job, NodeType.SYSTEM, message, reason, phase=phase.name), injection
+    row = Row(NodeType.SYSTEM, message=message, phase=phase.name, turn=0)
+    return _add_once(job, row, reason), injection
 
 
 def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...]:
@@ -170,10 +171,10 @@ def _sections(job: Job, task: Task, name: str, frame: Frame) -> tuple[Entry, ...
         if pieces:
             message = user(section_text(job.material.heading(section), pieces))
             sources = list(dict.fromkeys(piece.source for piece in pieces))
-            metadata = TaskSection("operators", section, sources[:_LISTED]).as_json()
+            details = TaskSection("operators", section, sources[:_LISTED])
+            row = Row(NodeType.CONTEXT_INJECTION, message=message, phase=name, turn=0)
             reason = f"{called}: {_named(sources)}"
-            node = NodeType.CONTEXT_INJECTION
-            entries += _add_once(job, node, message, reason, phase=name, metadata=metadata)
+            entries += _add_once(job, replace(row, details=details), reason)
     return entries
 
 
@@ -187,12 +188,11 @@ def _named(sources: Sequence[str]) -> str:
     return ", ".join(sources[:_TOLD]) + (f" and {more} more" if more > 0 else "")
 
 
-def _add_once(
-    job: Job, node: NodeType, message: Message, reason: str, **columns: Any
-) -> tuple[Entry, ...]:
+def _add_once(job: Job, row: Row, reason: str) -> tuple[Entry, ...]:
     """An entry for a message, which the record has once for all tasks that see it."""
-    item = job.material.sections.get(message.key)
+    assert row.message is not None
+    item = job.material.sections.get(row.message.key)
     if item is None:
-        item = job.run.record.add(node, message, turn=0, **columns)
-        job.material.keep(message.key, item)
+        item = job.run.record.add(row)
+        job.material.keep(row.message.key, item)
     return show([item], reason)

@@ -12,10 +12,10 @@ from windlass.engine.cards.card_models import card_options
 from windlass.engine.cards.maker import Summariser
 from windlass.engine.cascade_run import CascadeRun
 from windlass.engine.tasks.frame import ContextPiece, Material
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import take_step
 from windlass.errors import WindlassError
-from windlass.history.base import Ending, Reason, Status
+from windlass.history.base import Ending, NodeType, Reason, Row, Status
 from windlass.history.decisions import TaskNotes
 from windlass.history.details import OutcomeDetails
 from windlass.history.step import NOTES, Step
@@ -205,6 +205,6 @@ async def write_notes(job: Job, done: Done) -> None:
     summary = summary_in(answer, options)
     if summary is not None:
         job.summaries[done.key] = summary
-    columns = usage_columns(name, usage, run.charge(info, usage))
-    text = f"notes on {done.path} by {name}"
-    run.record.decide(done.path, text, TaskNotes(done.path, answer), turn=0, **columns)
+    text, notes = f"notes on {done.path} by {name}", TaskNotes(done.path, answer)
+    row = Row(NodeType.DECISION, phase=done.path, turn=0, text=text, details=notes)
+    run.record.append([with_usage(row, name, usage, run.charge(info, usage))])

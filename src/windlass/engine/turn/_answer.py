@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,8 +15,8 @@ from windlass.engine.events import PlanChanged, ToolEnded, ToolStarted
 from windlass.engine.people.asking import answers_to
 from windlass.engine.phase.callouts import mark_matches
 from windlass.engine.resume.journal import TurnRecord
-from windlass.engine.turn.record import usage_columns
-from windlass.history.base import NodeType
+from windlass.engine.turn.record import with_usage
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import PlanKept, ResultReused
 from windlass.history.row_details import INTERRUPTED_TEXT, ToolResult, ToolsStarted
 from windlass.injectors.base import FailedCall
@@ -143,31 +144,26 @@ def _record_results(  # noqa: PLR0917
 ) -> None:
     milliseconds = (run.record.clock() - started) * 1_000
     tools = phase_run.tools.by_name
-    rows = [
-        run.record.row(
-            NodeType.TOOL_RESULT,
-            tool(call, Text(output.text), *output.pictures, failed=output.error),
-            **phase_run.columns,
+    rows = list[Row]()
+    for at, (call, output) in enumerate(answered):
+        message = tool(call, Text(output.text), *output.pictures, failed=output.error)
+        row = replace(
+            phase_run.row(NodeType.TOOL_RESULT, message),
             parent_id=parent,
             keep_pictures=True,
             duration_ms=milliseconds,
-            metadata=ToolResult(
+            details=ToolResult(
                 error=output.error,
                 tool=call.name,
                 interrupted=output is _INTERRUPTED,
                 searches=output.spent.usage.searches if output.spent else 0,
                 state=dict(state) if at == 0 else {},
                 **({} if output.error else names_touched(tools.get(call.name), call)),
-            ).as_json(),
-            # What a model took for the tool is added to the session's.
-            **(
-                usage_columns(spent.model, spent.usage, run.charge_tool(spent))
-                if (spent := output.spent)
-                else {}
             ),
         )
-        for at, (call, output) in enumerate(answered)
-    ]
+        if spent := output.spent:  # what a model took for the tool is added to the session's
+            row = with_usage(row, spent.model, spent.usage, run.charge_tool(spent))
+        rows.append(row)
     results = run.record.append(rows)
     phase_run.messages.own += results
     mark_matches(run, phase_run, results)

@@ -19,7 +19,7 @@ from windlass.engine.events import Noted
 from windlass.engine.injecting.dynamic_block import prepare_blocks
 from windlass.engine.phase.callouts import pin
 from windlass.engine.turn._plan import Plan, entries_of, plan_call
-from windlass.engine.turn.record import Recorder, usage_columns
+from windlass.engine.turn.record import Recorder, with_usage
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import room_for_messages
 from windlass.errors import ContextTooLong, ThinkingRefused, WindlassError
@@ -201,14 +201,9 @@ def _record_inserts(record: Recorder, phase_run: PhaseRun, window: Window) -> No
     """Put into the record what the window brings in unasked, once each."""
     for new in window.inserts:
         if new.item.id not in phase_run.window.inserted:
-            row = record.row(
-                NodeType.CONTEXT_INJECTION,
-                new.item.message,
-                **phase_run.columns,
-                parent_id=phase_run.trace_id,
-                metadata=Expanded(new.reason).as_json(),
-            )
-            (phase_run.window.inserted[new.item.id],) = record.append([row])
+            row = phase_run.row(NodeType.CONTEXT_INJECTION, new.item.message)
+            row = replace(row, parent_id=phase_run.trace_id, details=Expanded(new.reason))
+            phase_run.window.inserted[new.item.id] = record.add(row)
 
 
 async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
@@ -238,14 +233,8 @@ async def _write_texts(run: Run, phase_run: PhaseRun) -> None:
                 phase_run.conversation.supply(want.key, answer)
         price = run.charge(phase_run.info, usage)
         run.net.spent += price or 0.0
-        run.record.decide(
-            phase_run.phase.name,
-            text,
-            details,
-            turn=phase_run.now.turn,
-            attempt=phase_run.now.attempt,
-            **usage_columns(phase_run.info.name, usage, price),
-        )
+        row = replace(phase_run.row(NodeType.DECISION), text=text, details=details)
+        run.record.append([with_usage(row, phase_run.info.name, usage, price)])
 
 
 def _request_for(phase_run: PhaseRun, want: Want) -> Request:

@@ -7,20 +7,22 @@ snowball would have sent is told at every call.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from windlass.history.base import (
     BORN,
     Batch,
+    CallRecord,
     EditRecord,
     NodeType,
     Outcome,
     Row,
+    SessionStart,
     StateChange,
     Store,
     StoredRow,
@@ -31,9 +33,8 @@ from windlass.history.row_details import (
     RowDetails,
     ToolResult,
     continued,
-    details_of,
+    json_of,
     kind_of,
-    metadata_of,
 )
 from windlass.history.step import Step
 from windlass.messages import Message, Picture, canonical_json
@@ -134,27 +135,40 @@ class Recorder:
         """Count what was said in a sounding as said here; nothing may have been said since."""
         self.born, self.traces, self.times = own.born, own.traces, own.times
 
-    def row(self, node: NodeType, message: Message | None = None, **columns: Any) -> Row:
-        """A row of this session, with a trace id and the time; `columns` are those of `Row`."""
-        columns.setdefault("trace_id", self.new_id())
-        if self.sounding is not None:
-            columns.setdefault("sounding_index", self.sounding[1])
-        if message is not None:
-            bytes_of = {p.sha256: p.data for p in message.pictures if p.data is not None}
-            columns.setdefault("pictures", bytes_of)
-        return Row(node_type=node, timestamp=self.clock(), message=message, **columns)
+    def stamp(self, row: Row) -> Row:
+        """The row with what it lacks: trace id, time, sounding, and the bytes of its pictures."""
+        shown = () if row.message is None else row.message.pictures
+        sounding = self.sounding_index if row.sounding_index is None else row.sounding_index
+        return replace(
+            row,
+            trace_id=row.trace_id or self.new_id(),
+            timestamp=row.timestamp or self.clock(),
+            sounding_index=sounding,
+            pictures=row.pictures or {p.sha256: p.data for p in shown if p.data is not None},
+        )
 
-    def append(self, rows: Sequence[Row] = (), **others: Any) -> list[Item]:
+    def append(
+        self,
+        rows: Iterable[Row] = (),
+        *,
+        calls: Sequence[CallRecord] = (),
+        edits: Sequence[EditRecord] = (),
+        state: Sequence[StateChange] = (),
+        outcomes: Sequence[Outcome] = (),
+        start: SessionStart | None = None,
+    ) -> list[Item]:
         """Append a batch and return the occurrences of its rows that have a message.
 
         What the record of a resumed session holds already is not written again.
         """
+        rows = tuple(map(self.stamp, rows))
+        batch = Batch(self.session_id, rows, calls, edits, state, outcomes, start)
         ids: Sequence[str | None]
         if self.recorded is None:
-            ids = self.store.append(Batch(self.session_id, rows=tuple(rows), **others))
+            ids = self.store.append(batch)
         else:
-            rows, ids = self._append_new(rows, others)
-        self._edits[0] += len(others.get("edits", ()))
+            rows, ids = self._append_new(batch)
+        self._edits[0] += len(edits)
         items: list[Item] = []
         for row, id_ in zip(rows, ids, strict=True):
             if row.message is None or id_ is None:
@@ -167,53 +181,41 @@ class Recorder:
                 self.born.append(item)
         if items:
             self.said()
-        self.on_append(items, others.get("edits", ()))
+        self.on_append(items, edits)
         return items
 
-    def _append_new(
-        self, rows: Sequence[Row], others: dict[str, Any]
-    ) -> tuple[Sequence[Row], Sequence[str | None]]:
+    def _append_new(self, batch: Batch) -> tuple[tuple[Row, ...], Sequence[str | None]]:
         """Append what the record does not hold; returns all rows as they stand there."""
         assert self.recorded is not None
-        found = [self.recorded.take(row) for row in rows]
-        traces = {row.trace_id for row, held in zip(rows, found, strict=True) if held is not None}
-        new = [row for row, held in zip(rows, found, strict=True) if held is None]
-        left = self.recorded.not_recorded(others, traces)
-        ids: list[str | None] = []
-        if new or any(left.values()):
-            ids += self.store.append(Batch(self.session_id, rows=tuple(new), **left))
-        written = iter(ids)
+        rows = [(row, self.recorded.take(row)) for row in batch.rows]
+        new = self.recorded.not_recorded(batch, [row for row, held in rows if held is None])
+        written = iter(() if new == Batch(self.session_id) else self.store.append(new))
         stand = [
-            (row, next(written)) if held is None else (held.row, held.id)
-            for row, held in zip(rows, found, strict=True)
+            (row, next(written)) if held is None else (held.row, held.id) for row, held in rows
         ]
-        return [row for row, _ in stand], [ident for _, ident in stand]
+        return tuple(row for row, _ in stand), [ident for _, ident in stand]
 
     def withdraw(self, item: Item) -> None:
         """Count a reply as not said: the next one goes on with it. It stays in the store."""
         self.born.remove(item)
 
-    def add(self, node: NodeType, message: Message, **columns: Any) -> Item:
-        """Append one message and return its occurrence; `columns` are those of its row."""
-        (item,) = self.append([self.row(node, message, **columns)])
+    def add(self, row: Row) -> Item:
+        """Append one message and return its occurrence."""
+        (item,) = self.append([row])
         return item
 
     def turn(self, phase: str, attempt: int, turn: int) -> Step:
         """The step of a turn's own call."""
         return Step(phase, self.sounding_index, attempt, turn)
 
-    def decide(self, phase: str | None, text: str, details: RowDetails, **columns: Any) -> None:
-        """Record a decision that is no message: what was decided, and why.
-
-        `columns` are those of its row.
-        """
-        metadata = metadata_of(text, details)
-        self.append([self.row(NodeType.DECISION, phase=phase, metadata=metadata, **columns)])
+    def decide(self, phase: str | None, text: str, details: RowDetails) -> None:
+        """Record a decision that is no message: what was decided, and why."""
+        self.append([Row(NodeType.DECISION, phase=phase, text=text, details=details)])
 
     def failure(self, phase: str | None, error: BaseException) -> Row:
         """A row that tells of a failure, with its type and text."""
         details = ErrorDetails(type(error).__name__, str(error))
-        return self.row(NodeType.ERROR, phase=phase, metadata=details.as_json())
+        return Row(NodeType.ERROR, phase=phase, text=details.text, details=details)
 
     def rows(self, phase: str | None = None, visit: int | None = None) -> list[StoredRow]:
         """The rows of a visit of a phase, or of the whole session.
@@ -303,24 +305,24 @@ class Recorded:
         """Whether the resumed run came to a row, or wrote it."""
         return stored.seq > self._last or stored.seq in self._come_by
 
-    def not_recorded(self, others: Mapping[str, Any], traces: Container[str]) -> dict[str, Any]:
-        """What a batch holds besides its rows and is not recorded; rows with these `traces` are."""
-        left: dict[str, Any] = {}
-        for name, values in others.items():
-            if name == "start":
-                continue  # the session began long ago
-            if name == "calls":
-                left[name] = tuple(each for each in values if each.trace_id not in traces)
-                continue
-            new: list[Any] = []
-            for each in values:
-                same = _same_beside(each)
-                if self._others[same] > 0:
-                    self._others[same] -= 1
-                else:
-                    new.append(each)
-            left[name] = tuple(new)
-        return left
+    def not_recorded(self, batch: Batch, rows: Sequence[Row]) -> Batch:
+        """What of a batch is not recorded, where of its rows these are not."""
+        traces = {row.trace_id for row in batch.rows} - {row.trace_id for row in rows}
+        return Batch(
+            batch.session_id,
+            tuple(rows),
+            tuple(call for call in batch.calls if call.trace_id not in traces),
+            tuple(filter(self._is_new, batch.edits)),
+            tuple(filter(self._is_new, batch.state)),
+            tuple(filter(self._is_new, batch.outcomes)),
+        )  # without its start: the session began long ago
+
+    def _is_new(self, one: _Beside) -> bool:
+        """Whether something beside rows is not recorded, each time that it is recorded."""
+        same = _same_beside(one)
+        is_new = self._others[same] <= 0
+        self._others[same] -= not is_new
+        return is_new
 
 
 _Beside: TypeAlias = EditRecord | StateChange | Outcome
@@ -333,8 +335,9 @@ def _same(row: Row) -> _Same:
     place = (row.node_type, row.phase, row.turn, row.attempt, row.sounding_index)
     if row.message is not None:
         return *place, row.message.key
-    details = details_of(row)  # those of an earlier version may be written in another way
-    return *place, _as_read_back({**row.metadata, **(details.as_json() if details else {})})
+    # Details of an earlier version may be written in another way.
+    details = json_of(row) if row.details is None else row.details.as_json()
+    return *place, row.text, _as_read_back(details)
 
 
 def _same_beside(one: _Beside) -> _Same:
@@ -351,7 +354,7 @@ def _same_beside(one: _Beside) -> _Same:
 
 def _as_read_back(value: Any) -> str:
     """A JSON value as text that is equal for equal ones, whether it was stored or not."""
-    return canonical_json(json.loads(json.dumps(value, default=list)))
+    return canonical_json(json.loads(json.dumps(value, default=list), parse_int=float))
 
 
 def _said(rows: Sequence[StoredRow]) -> list[Item]:
@@ -387,15 +390,16 @@ def _item(id_: str, row: Row, message: Message) -> Item:
     return Item(id_, message, row.node_type, row.phase, row.turn, row.attempt)
 
 
-def usage_columns(model: str, usage: Usage, cost: float | None) -> dict[str, Any]:
-    """The columns of a row that say what a call of a model took; `cost` in US dollars."""
-    return {
-        "model": model,
-        "tokens_in": usage.tokens_in,
-        "tokens_out": usage.tokens_out,
-        "tokens_cached": usage.tokens_cached,
-        "cost": cost,
-    }
+def with_usage(row: Row, model: str, usage: Usage, cost: float | None) -> Row:
+    """The row with what a call of a model took; `cost` in US dollars."""
+    return replace(
+        row,
+        model=model,
+        tokens_in=usage.tokens_in,
+        tokens_out=usage.tokens_out,
+        tokens_cached=usage.tokens_cached,
+        cost=cost,
+    )
 
 
 def without_bytes(message: Message) -> Message:
@@ -403,8 +407,5 @@ def without_bytes(message: Message) -> Message:
     if not any(picture.data for picture in message.pictures):
         return message
     return message.with_parts(
-        *(
-            dataclasses.replace(part, data=None) if isinstance(part, Picture) else part
-            for part in message.parts
-        )
+        *(replace(part, data=None) if isinstance(part, Picture) else part for part in message.parts)
     )

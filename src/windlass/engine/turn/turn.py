@@ -24,7 +24,7 @@ from windlass.engine.turn._cache import take_report
 from windlass.engine.turn._fitting import has_room, tell_budget, tell_choice
 from windlass.engine.turn._plan import Plan, join_reply, plan_call, plan_rest, request_of
 from windlass.engine.turn._prepare import longest_of, plan_again, prepare
-from windlass.engine.turn.record import usage_columns
+from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import (
     edit_records,
@@ -93,13 +93,9 @@ def _ask_for_rest(run: Run, phase_run: PhaseRun, plan: Plan, cut: Item) -> Plan 
     text = f"phase {name!r}: the reply was cut at its output limit of {most.max_output_tokens:,}"
     text += " tokens; asked once to go on"
     run.tell(name, text, Continuation(now.turn), detail=True)
-    asked = run.record.add(
-        NodeType.CONTEXT_INJECTION,
-        question,
-        **phase_run.columns,
-        parent_id=run.record.traces[cut.id],
-        metadata=Continuation().as_json(),
-    )
+    row = phase_run.row(NodeType.CONTEXT_INJECTION, question)
+    row = replace(row, parent_id=run.record.traces[cut.id], details=Continuation())
+    asked = run.record.add(row)
     return plan_rest(
         run.caches.previous, phase_run, plan, cut, Entry(asked, question, "asks for the rest")
     )
@@ -131,18 +127,17 @@ async def _call(
     tell_thinking(run, phase_run, new_edits)
     changes = edit_records(new_edits)
     asked_by_results = phase_run.messages.own[-1].node == NodeType.TOOL_RESULT
-    row = record.row(
-        NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT,
-        reply.message,
-        **phase_run.columns,
+    node = NodeType.FOLLOW_UP if asked_by_results else NodeType.AGENT
+    row = replace(
+        with_usage(phase_run.row(node, reply.message), phase_run.info.name, reply.usage, price),
         parent_id=phase_run.trace_id,
-        **usage_columns(phase_run.info.name, reply.usage, price),
         duration_ms=reply.seconds * 1_000,
         full_history_size=plan.snowball,
         context_size=len(plan.entries),
         tokens_saved=plan.saved,
-        metadata=told.as_json(),
+        details=told,
     )
+    row = record.stamp(row)
     specs = [spec.to_openai() for spec in plan.tools]
     call = CallRecord(
         trace_id=row.trace_id,
@@ -157,11 +152,7 @@ async def _call(
     )
     rows = [row]
     if phase_run.rule.policy is not None:
-        columns = {"parent_id": row.trace_id, "tokens_saved": plan.saved}
-        columns |= {"full_history_size": plan.snowball, "context_size": len(plan.entries)}
-        rows.append(
-            selection_row(run.record, phase_run, phase_run.rule.policy, plan.entries, **columns)
-        )
+        rows.append(selection_row(phase_run, phase_run.rule.policy, plan.entries, row))
     items = record.append(rows, calls=[call], edits=changes)
     phase_run.messages.own += items
     cut = None if plan.rest_of is None else plan.rest_of.id

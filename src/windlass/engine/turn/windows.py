@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from operator import not_
-from typing import Any, Final
+from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
-from windlass.engine.turn.record import Recorder
 from windlass.history.base import EditRecord, NodeType, Row
-from windlass.history.decisions import ThinkingLeftOut
-from windlass.history.details import WindowSelection
+from windlass.history.decisions import ThinkingLeftOut, WindowSelection
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import assemble
@@ -117,17 +116,13 @@ def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
 
 
 def selection_row(
-    record: Recorder,
-    phase_run: PhaseRun,
-    policy: Policy,
-    entries: Sequence[Entry],
-    **columns: Any,
+    phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry], call: Row
 ) -> Row:
     """The `context_selection` record of a call: what it saw of the session, and by which rules.
 
-    `columns` are those of the row: full_history_size and context_size in messages,
-    tokens_saved in tokens, parent_id the call.
+    `call` is the row of the call, which has the sizes.
     """
+    full, sent, saved = call.full_history_size, call.context_size, call.tokens_saved
     pinned = {
         phase_run.instructions.id,
         *phase_run.window.kept,
@@ -137,27 +132,27 @@ def selection_row(
     anchors = [entry.item.id in pinned for entry in entries]
     why = Counter(entry.because for entry in entries if entry.because not in (None, INJECT))
     used = dict.fromkeys(STRATEGIES[because] for because in why if because in STRATEGIES)
-    metadata: WindowSelection = {
-        "semantic_actor": "auto_context",
-        "selection_type": "intra_phase",
-        "strategy": "+".join(used) or "full",
-        "turn": phase_run.now.turn,
-        "full_history_size": columns["full_history_size"],
-        "context_size": columns["context_size"],
-        "tokens_saved": columns["tokens_saved"],
-        "masked_count": sum(why.values()),
-        "because": dict(why),
-        "anchor_hashes": list(compress(hashes, anchors)),
-        "selected_hashes": list(compress(hashes, map(not_, anchors))),
-        "policy": policy.profile,
-        "policy_hash": policy.key,
-        "config": policy.settings(),
-    }
-    return record.row(
-        NodeType.CONTEXT_SELECTION,
-        **phase_run.columns,
-        metadata=metadata,
-        **columns,
+    details = WindowSelection(
+        strategy="+".join(used) or "full",
+        turn=phase_run.now.turn,
+        full_history_size=full or 0,
+        context_size=sent or 0,
+        tokens_saved=saved or 0,
+        masked_count=sum(why.values()),
+        because=dict(why),
+        anchor_hashes=list(compress(hashes, anchors)),
+        selected_hashes=list(compress(hashes, map(not_, anchors))),
+        policy=policy.profile,
+        policy_hash=policy.key,
+        config=policy.settings(),
+    )
+    return replace(
+        phase_run.row(NodeType.CONTEXT_SELECTION),
+        parent_id=call.trace_id,
+        full_history_size=full,
+        context_size=sent,
+        tokens_saved=saved,
+        details=details,
     )
 
 
