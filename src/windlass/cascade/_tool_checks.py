@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from windlass.cascade.deterministic import ASKING, BESIDE_TOOL, DEFAULT, SQL
 from windlass.cascade.handoffs import END
@@ -91,25 +91,6 @@ def call_mistakes(
         place = (*base, "inputs") if phase.inputs else (*base, "tool")
         text = f"{spec.name!r} needs {', '.join(map(repr, lacks))}; give it under 'inputs'"
         yield partial.mistake(place, text)
-
-
-def input_templates(phase: Phase) -> Iterator[tuple[Path, str]]:
-    """The templates among the inputs of a tool phase, by their place in the phase."""
-
-    def within(place: Path, value: Any) -> Iterator[tuple[Path, str]]:
-        match value:
-            case str():
-                yield place, value
-            case dict():
-                for key, each in value.items():
-                    yield from within((*place, key), each)
-            case list() | tuple():
-                for at, each in enumerate(value):
-                    yield from within((*place, at), each)
-            case _:
-                pass
-
-    return within(("inputs",), phase.inputs)
 
 
 def idle_keys(loaded: Loaded) -> Iterator[Mistake]:
