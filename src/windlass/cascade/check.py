@@ -21,19 +21,18 @@ from windlass.cascade.decision_points import (
     HumanInput,
 )
 from windlass.cascade.deterministic import INPUTS, SQL
-from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose
 from windlass.cascade.needs import needs_of
+from windlass.cascade.notes import notes
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.other_products import foreign_name
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
 from windlass.cascade.templates import templates_of
-from windlass.cascade.tools_named import all_soundings
 from windlass.errors import CascadeError, Mistake, did_you_mean
 from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.text.templates import (
@@ -90,7 +89,7 @@ def checked_cascade(
     loaded = cascade if isinstance(cascade, Loaded) else from_python(cascade)
     mistakes = check(loaded, tools=tools, servers=servers)
     if mistakes:
-        raise CascadeError(mistakes, perhaps_misread(loaded))
+        raise CascadeError(mistakes, notes(loaded))
     return loaded.cascade
 
 
@@ -162,16 +161,8 @@ class _Checker:
             )
             yield self.mistake(("tool_choice",), text)
         yield from self.inter_phase()
-        yield from misread(self.partial)
-        for path, soundings in all_soundings(self.cascade).items():
-            for key, name in soundings.judges.items():
-                unknown = (
-                    self.at_hand.not_an_evaluator
-                    if key == "evaluator.function"
-                    else self.at_hand.not_a_validator
-                )
-                if problem := unknown(name):
-                    yield self.mistake(self.sounding_path(path, key), problem)
+        for absent in self.at_hand.absent():
+            yield self.mistake(absent.place, absent.why)
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -453,11 +444,6 @@ class _Checker:
                 near = did_you_mean(action, [*self.known(), *ACTIONS])
                 text = f"{action!r} is neither a phase nor an action; {near}"
                 yield self.mistake(("phases", index, "decision_points", "routing", key), text)
-
-    def sounding_path(self, base: Path, key: str) -> Path:
-        """Where `key` of soundings stands, also where its holder is written as a word."""
-        path: Path = (*base, *key.split("."))
-        return path if self.written(path) is not None else path[: len(base) + 1]
 
 
 def unknown_names(path: Path, template: str) -> list[Used]:
