@@ -8,16 +8,16 @@ import pytest
 
 from tests.engine.harness import cascade, phase
 from windlass.cascade.check import check
-from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.load import from_python
 from windlass.cascade.model import Cascade
+from windlass.cascade.notes import notes
 
 
 def warnings(*phases: Any, **keys: Any) -> list[str]:
     """What is told of a cascade that has no mistakes."""
     loaded = from_python(cascade(*phases, **keys))
     assert check(loaded) == ()
-    return [warning.text for warning in perhaps_misread(loaded)]
+    return [warning.text for warning in notes(loaded)]
 
 
 JUDGED = {"loop_until": "length_check"}
@@ -75,7 +75,7 @@ def test_a_validator_may_name_what_it_judges_beside_a_declared_input() -> None:
         inputs_schema={"topic": "of what"},
     )
     assert check(from_python(made)) == ()
-    assert perhaps_misread(from_python(made)) == ()
+    assert notes(from_python(made)) == ()
     wrong = {**made, "validators": {"own": {"instructions": "{{ verdict }} {{ outputs.b }}"}}}
     name, phase_ = (mistake.text for mistake in check(from_python(wrong)))
     assert "validators.own.instructions: outputs.b: there is no phase 'b'; known: a" in phase_

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from windlass.cascade.check import check
-from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.load import from_python, parse
 from windlass.cascade.model import Cascade
+from windlass.cascade.notes import notes
 from windlass.tools.registry import builtin
 
 READ = "tests.support.steps:read_orders"
@@ -23,9 +23,7 @@ def mistakes(text: str) -> list[str]:
 
 def warnings(*phases: dict[str, Any]) -> list[str]:
     """The warnings about phases made in Python."""
-    return [
-        each.text for each in perhaps_misread(from_python({"cascade_id": "c", "phases": phases}))
-    ]
+    return [each.text for each in notes(from_python({"cascade_id": "c", "phases": phases}))]
 
 
 @pytest.mark.parametrize(

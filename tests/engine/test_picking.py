@@ -15,8 +15,8 @@ from tests.support.engine_forecast import forecast
 from tests.support.engine_resume import resumed
 from tests.support.engine_soundings import PICK, judged, judges, picking, sounded
 from tests.support.report_costs import Hosted
-from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.load import from_python
+from windlass.cascade.notes import notes
 from windlass.cascade.sounding_options import Soundings
 from windlass.engine.events import QuestionAsked
 from windlass.errors import ProviderError
@@ -430,7 +430,7 @@ class TestSpellings:
     )
     def test_that_say_nothing_are_told(self, soundings: Any, told: str) -> None:
         a = phase("a", soundings={**PICK, **soundings})
-        warnings = [each.text for each in perhaps_misread(from_python(cascade(a)))]
+        warnings = [each.text for each in notes(from_python(cascade(a)))]
         assert [text.startswith(f"phase 'a', soundings.{told}") for text in warnings] == [True]
 
     async def test_one_attempt_is_the_phase_itself(self, house: House) -> None:

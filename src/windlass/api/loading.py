@@ -145,10 +145,10 @@ def load_family(
 ) -> tuple[CascadeFamily, list[Mistake]]:
     """The cascade with its sub-cascades, and what else was seen. Raises CascadeError."""
     from windlass.cascade.children import check_family, outside_root
-    from windlass.cascade.dialects import perhaps_misread
+    from windlass.cascade.notes import notes
 
     family = read_cascade(cascade, settings, tools, how)
-    warnings = [warning for each in family.walk() for warning in perhaps_misread(each.loaded)]
+    warnings = [warning for each in family.walk() for warning in notes(each.loaded)]
     mistakes = check_family(family, settings.mcp_servers)
     if mistakes := (*mistakes, *outside_root(family, settings.root)):
         raise CascadeError(mistakes, warnings)

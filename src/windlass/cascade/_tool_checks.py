@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
 
-from windlass.cascade.deterministic import ASKING, BESIDE_TOOL, DEFAULT, SQL
+from windlass.cascade.deterministic import BESIDE_TOOL, SQL
 from windlass.cascade.handoffs import END
-from windlass.cascade.load import Loaded, PartialCascade
+from windlass.cascade.load import PartialCascade
 from windlass.cascade.model import Phase
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import wards_of
 from windlass.errors import Mistake, WindlassError, did_you_mean
 from windlass.messages import ToolSpec
 from windlass.safety.files import PROMPT_BYTES, MissingFileError, UnreadableError
 from windlass.tools.registry import Registry
-
-_TRYING: Final = ("loop_until", "max_attempts", "max_turns", "on_exhausted")
-"""Keys of `rules` that are about attempts at asking a model."""
 
 
 def form_mistakes(partial: PartialCascade, index: int, phase: Phase) -> Iterator[Mistake]:
@@ -91,55 +86,6 @@ def call_mistakes(
         place = (*base, "inputs") if phase.inputs else (*base, "tool")
         text = f"{spec.name!r} needs {', '.join(map(repr, lacks))}; give it under 'inputs'"
         yield partial.mistake(place, text)
-
-
-def input_templates(phase: Phase) -> Iterator[tuple[Path, str]]:
-    """The templates among the inputs of a tool phase, by their place in the phase."""
-
-    def within(place: Path, value: Any) -> Iterator[tuple[Path, str]]:
-        match value:
-            case str():
-                yield place, value
-            case dict():
-                for key, each in value.items():
-                    yield from within((*place, key), each)
-            case list() | tuple():
-                for at, each in enumerate(value):
-                    yield from within((*place, at), each)
-            case _:
-                pass
-
-    return within(("inputs",), phase.inputs)
-
-
-def idle_keys(loaded: Loaded) -> Iterator[Mistake]:
-    """A warning for each key that has no effect: of a tool phase, which asks no model, of wards."""
-    if (partial := loaded.partial) is None:
-        return
-    for index, phase in enumerate(partial.cascade.phases):
-        base: Path = ("phases", index)
-        for place, at, ward in wards_of(phase):
-            if ward.mode == "retry" and (place == "pre" or phase.tool is not None):
-                text = (
-                    "nothing can be tried again here: a refusal is only noted, as with 'advisory'"
-                )
-                yield partial.mistake((*base, "wards", place, at, "mode"), text)
-            elif ward.mode != "retry" and "max_attempts" in ward.model_fields_set:
-                text = f"has no effect with mode {ward.mode!r}, only with 'retry'"
-                yield partial.mistake((*base, "wards", place, at, "max_attempts"), text)
-        if phase.tool is None:
-            continue
-        idle: list[Path] = [(*base, key) for key in sorted(ASKING & phase.model_fields_set)]
-        rules = phase.rules.model_fields_set
-        idle += [(*base, "rules", key) for key in _TRYING if key in rules]
-        idle += [
-            (*base, "wards", "turn", at) for place, at, _ in wards_of(phase) if place == "turn"
-        ]
-        for path in idle:
-            yield partial.mistake(path, "has no effect: this phase runs a tool and asks no model")
-        if phase.routing and not phase.handoffs and DEFAULT not in phase.routing:
-            text = f"says nothing of other results, after which the run ends; add {DEFAULT!r}"
-            yield partial.mistake((*base, "routing"), text)
 
 
 def _spec_of(tools: Registry | None, tool: str) -> ToolSpec | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 from windlass.cascade.handoffs import ROUTE_TO
 from windlass.cascade.load import PartialCascade
@@ -14,6 +14,7 @@ from windlass.cascade.other_products import foreign_tool
 from windlass.cascade.source import Path
 from windlass.cascade.tool_cascades import is_path
 from windlass.cascade.tools_named import (
+    all_soundings,
     banks_as_tools,
     memory_of,
     missing_bank,
@@ -35,6 +36,19 @@ from windlass.tools.registry import Registry
 
 CHOICES: Final = ("auto", "none", "required")
 _DOTTED: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+
+
+class Absent(NamedTuple):
+    """A tool or a judge that is not there: its path in the cascade, its place in the file, why."""
+
+    path: Path
+    place: Path
+    why: str
+
+
+def _absent(path: Path, place: Path, why: str | None) -> Iterator[Absent]:
+    if why:
+        yield Absent(path, place, why)
 
 
 class ToolsAtHand:
@@ -119,6 +133,28 @@ class ToolsAtHand:
         banks = memory_of(self.cascade, phase)
         return self.unknown(name) or missing_bank(banks, name)
 
+    def absent(self) -> Iterator[Absent]:
+        """The tools and the judges that are not there, each where the cascade names it."""
+        for place, soundings in all_soundings(self.cascade).items():
+            for key, name in soundings.judges.items():
+                is_picking = key == "evaluator.function"
+                why = self.not_an_evaluator(name) if is_picking else self.not_a_validator(name)
+                path: Path = (*place, *key.split("."))
+                says = self.written(path) is not None  # else its holder is written as a word
+                yield from _absent(path, path if says else path[: len(place) + 1], why)
+        for index, phase in enumerate(self.cascade.phases):
+            base: Path = ("phases", index)
+            for at, name in enumerate(() if phase.tackle == "manifest" else phase.tackle):
+                place = self.in_tackle(index, name)
+                yield from _absent((*base, "tackle", at), place, self.missing(phase, name))
+            if (judge := phase.rules.loop_until) is not None:
+                path = (*base, "rules", "loop_until")
+                yield from _absent(path, path, self.not_a_validator(judge))
+            for where, at, ward in wards_of(phase):
+                path = (*base, "wards", where, at)
+                place = path if isinstance(self.written(path), str) else (*path, "validator")
+                yield from _absent(path, place, self.not_a_validator(ward.validator))
+
     def in_tackle(self, index: int, name: str) -> Path:
         """Where the tackle of a phase names a tool first."""
         base: Path = ("phases", index, "tackle")
@@ -174,26 +210,14 @@ class ToolsAtHand:
         return isinstance(written, list) and any(each not in held for each in written)
 
     def wrong_in_phase(self, index: int, phase: Phase) -> Iterator[Mistake]:
-        """What is wrong with the tools, the choice among them and the judges of a phase."""
+        """What is wrong with the choice among the tools of a phase, and with what is approved."""
         base: Path = ("phases", index)
-        for name in () if phase.tackle == "manifest" else phase.tackle:
-            if text := self.missing(phase, name):
-                yield self.mistake(self.in_tackle(index, name), text)
         choice = phase.tool_choice
         if choice is not None and not can_choose(phase, choice) and not self.tackle_unknown(index):
             yield self.mistake((*base, "tool_choice"), _no_choice(phase, choice))
         for position, name in enumerate(phase.rules.approve):
             if text := self._not_approved(phase, name):
                 yield self.mistake((*base, "rules", "approve", position), text)
-        validator = phase.rules.loop_until
-        text = self.not_a_validator(validator) if validator is not None else None
-        if text:
-            yield self.mistake((*base, "rules", "loop_until"), text)
-        for place, at, ward in wards_of(phase):
-            path = (*base, "wards", place, at)
-            short = isinstance(self.written(path), str)
-            if text := self.not_a_validator(ward.validator):
-                yield self.mistake(path if short else (*path, "validator"), text)
 
     def _not_approved(self, phase: Phase, name: str) -> str | None:
         """What is wrong with a tool that `rules.approve` names: it must mean one that may run."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 from windlass.cascade import _tool_checks as of_tools
 from windlass.cascade._sentences import shown
 from windlass.cascade._tools_at_hand import CHOICES, ToolsAtHand
-from windlass.cascade.callout_rules import MESSAGES, OUTPUT, name_for
 from windlass.cascade.decision_points import (
     ABORTS,
     ACTIONS,
@@ -22,20 +21,18 @@ from windlass.cascade.decision_points import (
     HumanInput,
 )
 from windlass.cascade.deterministic import INPUTS, SQL
-from windlass.cascade.dialects import misread, perhaps_misread
 from windlass.cascade.flow import is_graph, may_have_run
 from windlass.cascade.handoffs import END, ROUTE_TO, targets_of
 from windlass.cascade.layers import choosing_layers, merge_layers
 from windlass.cascade.load import Loaded, PartialCascade, from_python, sort_mistakes
 from windlass.cascade.model import PARENT, REACHES, Cascade, Phase, can_choose
 from windlass.cascade.needs import needs_of
+from windlass.cascade.notes import notes
 from windlass.cascade.options import WEIGHTS, InterPhase
 from windlass.cascade.other_products import foreign_name
 from windlass.cascade.rules import ContextSource
 from windlass.cascade.source import Path
-from windlass.cascade.tools_named import (
-    all_soundings,
-)
+from windlass.cascade.templates import templates_of
 from windlass.errors import CascadeError, Mistake, did_you_mean
 from windlass.safety.files import PROMPT_BYTES, UnreadableError
 from windlass.text.templates import (
@@ -92,7 +89,7 @@ def checked_cascade(
     loaded = cascade if isinstance(cascade, Loaded) else from_python(cascade)
     mistakes = check(loaded, tools=tools, servers=servers)
     if mistakes:
-        raise CascadeError(mistakes, perhaps_misread(loaded))
+        raise CascadeError(mistakes, notes(loaded))
     return loaded.cascade
 
 
@@ -149,8 +146,10 @@ class _Checker:
 
     def cascade_mistakes(self) -> Iterator[Mistake]:
         yield from self.at_hand.register_own()
-        if self.cascade.system is not None:
-            yield from self.template(("system",), self.cascade.system, None)
+        for path, template, index in templates_of(self.partial):
+            is_condition = path[-1] in ("if", "condition") and path[2:3] != ("inputs",)
+            look = self.condition if is_condition else self.template
+            yield from look(path, template, index)
         choice = self.cascade.tool_choice
         if choice is not None and not any(
             can_choose(phase, choice) or self.at_hand.tackle_unknown(index)
@@ -162,22 +161,8 @@ class _Checker:
             )
             yield self.mistake(("tool_choice",), text)
         yield from self.inter_phase()
-        yield from misread(self.partial)
-        for path, soundings in all_soundings(self.cascade).items():
-            for key, text in soundings.templates.items():
-                of_phase = int(path[1]) if len(path) > 1 else 0
-                yield from self.template((*path, *key.split(".")), text, of_phase)
-            for key, name in soundings.judges.items():
-                unknown = (
-                    self.at_hand.not_an_evaluator
-                    if key == "evaluator.function"
-                    else self.at_hand.not_a_validator
-                )
-                if problem := unknown(name):
-                    yield self.mistake(self.sounding_path(path, key), problem)
-        for name, validator in self.cascade.validators.items():
-            place: Path = ("validators", name, "instructions")
-            yield from self.template(place, validator.instructions, None)
+        for absent in self.at_hand.absent():
+            yield self.mistake(absent.place, absent.why)
         for index, phase in enumerate(self.cascade.phases):
             yield from self.phase(index, phase)
 
@@ -186,15 +171,6 @@ class _Checker:
         yield from self.name(index, phase.name)
         yield from self.contradictions(index)
         yield from self.tool_phase(index, phase)
-        if phase.instructions is not None:
-            yield from self.template((*base, "instructions"), phase.instructions, index)
-        if phase.system is not None:
-            yield from self.template((*base, "system"), phase.system, index)
-        for what in (OUTPUT, MESSAGES):
-            if (rule := name_for(phase.callouts, what)) is not None and rule.as_ is not None:
-                yield from self.template((*base, "callouts", what), rule.as_, index)
-        for key, text in phase.rules.templates.items():
-            yield from self.template((*base, "rules", key), text, index)
         for place, source in phase.sources.items():
             yield from self.source(self.as_written(index, place), index, source)
         if phase.context is not None:
@@ -247,8 +223,6 @@ class _Checker:
         yield from of_tools.form_mistakes(self.partial, index, phase)
         yield from of_tools.way_mistakes(self.partial, index, phase, self.known())
         base: Path = ("phases", index)
-        for place, text in of_tools.input_templates(phase):
-            yield from self.template((*base, *place), text, index, names=(*NAMES, *RECORDED))
         if phase.tool is not None and not phase.tool.startswith(SQL):  # noqa: SIM102
             if wrong := self.at_hand.missing(phase, phase.tool):
                 if not self.cascade.is_lenient:
@@ -345,9 +319,6 @@ class _Checker:
         if "images_count" in source.model_fields_set and filtered in ("all", "last"):
             text = f"applies only with images_filter 'last_n', and images_filter is {filtered!r}"
             yield self.mistake((*path, "images_count"), text)
-        if source.condition is not None:
-            spelled = "if" if self.written((*path, "if")) is not None else "condition"
-            yield from self.condition((*path, spelled), source.condition, index)
 
     def unreachable(self, name: str, index: int) -> str | None:
         """Why the phase at `index` cannot take anything from `name`; None when it can."""
@@ -390,7 +361,7 @@ class _Checker:
 
     # ---- templates -------------------------------------------------------------------
 
-    def condition(self, path: Path, condition: str, index: int) -> Iterator[Mistake]:
+    def condition(self, path: Path, condition: str, index: int | None) -> Iterator[Mistake]:
         mistakes = list(self.template(path, condition, index))
         yield from mistakes
         plain = condition.strip()
@@ -474,17 +445,10 @@ class _Checker:
                 text = f"{action!r} is neither a phase nor an action; {near}"
                 yield self.mistake(("phases", index, "decision_points", "routing", key), text)
 
-    def sounding_path(self, base: Path, key: str) -> Path:
-        """Where `key` of soundings stands, also where its holder is written as a word."""
-        path: Path = (*base, *key.split("."))
-        return path if self.written(path) is not None else path[: len(base) + 1]
-
 
 def unknown_names(path: Path, template: str) -> list[Used]:
     """The names of a template that nothing at its place gives. Raises TemplateError."""
     names = _names_at(path)
-    if path[2:3] == ("inputs",):
-        names = (*NAMES, *RECORDED)
     return [each for each in find_names(template) if not each.of and each.name not in names]
 
 
@@ -493,6 +457,8 @@ def _names_at(path: Path) -> tuple[str, ...]:
     match path:
         case ("phases", _, "callouts", _):
             return (*NAMES, *CALLOUT)
+        case ("phases", _, "inputs", *_):
+            return (*NAMES, *RECORDED)
         case ("phases", _, "instructions"):
             return (*NAMES, *MOMENTS, *SOUNDING, *RULES, *RECORDED)
         case ("phases", _, "rules", _):

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from jinja2 import nodes
-
 from windlass.caching.rates import many
-from windlass.cascade._tool_checks import input_templates
 from windlass.cascade.flow import is_graph
 from windlass.cascade.load import Loaded, PartialCascade
 from windlass.cascade.model import Phase, own_tackle
 from windlass.cascade.source import Path
+from windlass.cascade.templates import lookups, templates_of
 from windlass.cascade.tools_named import wards_of
 from windlass.errors import Mistake
-from windlass.text.templates import OUTPUT_OF, PhaseOutput, TemplateError, syntax
+from windlass.text.templates import OUTPUT_OF, PhaseOutput, TemplateError
 
 _ELSEWHERE: Final = "elsewhere it holds what the tools of the last turn gave, too"
 
@@ -28,7 +26,7 @@ def differences(loaded: Loaded) -> Iterator[Mistake]:
     if (partial := loaded.partial) is None:
         return
     with_tools = {each.name for each in partial.cascade.phases if own_tackle(each)}
-    for path, template in _templates(partial):
+    for path, template, _ in templates_of(partial):
         for name, line in _outputs_in(template):
             if name in with_tools:
                 text = (
@@ -100,45 +98,20 @@ def _judging(phase: Phase) -> Iterator[Path]:
             yield "wards", place, at
 
 
-def _templates(partial: PartialCascade) -> Iterator[tuple[Path, str]]:
-    """The templates that may look at outputs, by their place."""
-    for name, validator in partial.cascade.validators.items():
-        yield ("validators", name, "instructions"), validator.instructions
-    for index, phase in enumerate(partial.cascade.phases):
-        base: Path = ("phases", index)
-        for key, text in (("instructions", phase.instructions), ("system", phase.system)):
-            if text is not None:
-                yield (*base, key), text
-        for key, text in phase.rules.templates.items():
-            yield (*base, "rules", key), text
-        for place, text in input_templates(phase):
-            yield (*base, *place), text
-
-
 def _outputs_in(template: str) -> list[tuple[str, int]]:
     """The phases whose output a template uses as text, each once, with its first line there."""
     try:
-        tree = syntax(template)
+        found = lookups(template)
     except TemplateError:  # a mistake of its own
         return []
-    found: dict[str, int] = {}
-    attributes, items = tree.find_all(nodes.Getattr), tree.find_all(nodes.Getitem)
-    parts: tuple[nodes.Getattr | nodes.Getitem, ...] = (*attributes, *items)
-    looked_into = {id(each.node) for each in parts if _key(each) in _PARTS}
-    for each in parts:
-        holder, key = each.node, _key(each)
-        if not isinstance(holder, nodes.Name) or id(each) in looked_into:
-            continue
-        if holder.name == "state" and key.startswith(OUTPUT_OF):
-            found.setdefault(key.removeprefix(OUTPUT_OF), each.lineno)
-        elif holder.name == "outputs":
-            found.setdefault(key, each.lineno)
-    return list(found.items())
+    used: dict[str, int] = {}
+    for each in found:
+        match each.name, each.keys:
+            case "state", (key, *_) if key.startswith(OUTPUT_OF):
+                used.setdefault(key.removeprefix(OUTPUT_OF), each.line)
+            case "outputs", (phase, *parts) if not parts or parts[0] not in _PARTS:
+                used.setdefault(phase, each.line)
+    return list(used.items())
 
 
 _PARTS: Final = frozenset(PhaseOutput.NAMES) - {"text"}
-
-
-def _key(node: nodes.Getattr | nodes.Getitem) -> str:
-    key = node.attr if isinstance(node, nodes.Getattr) else getattr(node.arg, "value", None)
-    return key if isinstance(key, str) else ""

@@ -38,18 +38,6 @@ Format: TypeAlias = Literal["json", "yaml"]
 FORMATS: Final[dict[str, Format]] = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 
 
-_NEEDED: Final[Mapping[str, Any]] = {
-    "cascade_id": "cascade",
-    "pattern": "(.)",
-    "store_as": "key",
-    "limit": 1,
-}
-"""What stands in a partial for a required value that is missing."""
-
-_ROUNDS: Final = 50
-"""How often bad parts are taken out; each round goes at least one level up."""
-
-
 @dataclass(frozen=True, slots=True)
 class PartialCascade:
     """A cascade out of those parts of a file that are valid, to be looked at and never run.
@@ -219,8 +207,11 @@ def validate(reading: ParsedText, *, lenient: bool = False) -> Loaded:
     if lenient:
         data, changed = lenient_values(data)
         warnings += [_mistake(reading, path, reading.line(path), text) for path, text in changed]
-        data, unknown = _without_unknown_keys(data)
+        unknown = [each for each in _held(data)[1] if each["type"] == "extra_forbidden"]
         warnings += [_in_file(error, reading, "; it is left out") for error in unknown]
+        rest = _Remaining(copy.deepcopy(data))
+        rest.leave_out(unknown)
+        data = rest.data
     data, unread = with_included_texts(data, reading)
     errors, partial = _validate(reading, data)
     if partial is not None and (reading.lines or lenient):
@@ -316,44 +307,32 @@ def _no_file(path: FilePath) -> UsageError:
 # ---- what remains without the wrong parts ----------------------------------------------
 
 
-def _without_unknown_keys(data: Any) -> tuple[Any, list[ErrorDetails]]:
-    """The data without the keys that are not known, and what is said of those."""
-    data, found = copy.deepcopy(data), list[ErrorDetails]()
-    for _ in range(_ROUNDS):
-        try:
-            Cascade.model_validate(data)
-        except ValidationError as invalid:
-            errors = invalid.errors(include_url=False)
-        else:
-            break
-        unknown = [error for error in errors if error["type"] == "extra_forbidden"]
-        if not unknown:
-            break
-        found += unknown
-        _mend(data, unknown, {}, set())
-    return data, found
-
-
 def _validate(reading: ParsedText, data: Any) -> tuple[list[ErrorDetails], PartialCascade | None]:
     """What is wrong with the data that was read, and what remains without it (None: nothing)."""
-    try:
-        return [], PartialCascade(Cascade.model_validate(data), reading, moved=bodies_in(data))
-    except ValidationError as invalid:
-        errors = invalid.errors(include_url=False)
-    data, remaining = copy.deepcopy(data), errors
-    kept: dict[Path, list[int]] = {}
-    unnamed: set[int] = set()
-    for _ in range(_ROUNDS):
-        if not _mend(data, remaining, kept, unnamed):
+    moved = bodies_in(data) if isinstance(data.get("phases"), list) else {}
+    cascade, errors = _held(data)
+    if cascade is not None:
+        return [], PartialCascade(cascade, reading, moved=moved)
+    rest, remaining = _Remaining(copy.deepcopy(data)), errors
+    # What stands around a wrong part may be wrong without it, and goes then, too.
+    for depth in (None, None, _OF_PHASE):
+        if not rest.leave_out(remaining, depth):
             break
-        try:
-            cascade = Cascade.model_validate(data)
-        except ValidationError as invalid:
-            remaining = invalid.errors(include_url=False)
-        else:
-            moved = bodies_in(data)
-            return errors, PartialCascade(cascade, reading, frozenset(unnamed), kept, moved)
+        cascade, remaining = _held(rest.data)
+        if cascade is not None:
+            moved = bodies_in(rest.data)
+            return errors, PartialCascade(
+                cascade, reading, frozenset(rest.unnamed), rest.kept, moved
+            )
     return errors, None
+
+
+def _held(data: Any) -> tuple[Cascade | None, list[ErrorDetails]]:
+    """The cascade that the data is, or what keeps it from being one."""
+    try:
+        return Cascade.model_validate(data), []
+    except ValidationError as invalid:
+        return None, invalid.errors(include_url=False)
 
 
 def _original(path: Path, kept: Mapping[Path, list[int]]) -> Path:
@@ -365,36 +344,56 @@ def _original(path: Path, kept: Mapping[Path, list[int]]) -> Path:
     return place
 
 
-def _mend(
-    data: Any, errors: list[ErrorDetails], kept: dict[Path, list[int]], unnamed: set[int]
-) -> bool:
-    """Take out of `data` what the errors are about; False where nothing would remain."""
-    wrong: set[Path] = set()
-    for error in errors:
+@dataclass(slots=True)
+class _Remaining:
+    """Data out of which wrong parts are left; `kept` and `unnamed` are those of a partial."""
+
+    data: Any
+    kept: dict[Path, list[int]] = field(default_factory=dict[Path, list[int]])
+    unnamed: set[int] = field(default_factory=set[int])
+
+    def leave_out(self, errors: Iterable[ErrorDetails], depth: int | None = None) -> bool:
+        """Leave out what the errors are about, or what holds it at `depth`.
+
+        False where nothing would remain.
+        """
+        wrong = {place[:depth] for error in errors if (place := self._wrong(error)) is not None}
+        if wrong & {(), ("phases",)}:
+            return False
+        # From the end, so that positions in lists still hold; the inner part first.
+        for path in sorted(wrong, key=_reading_order, reverse=True):
+            holder, step = value_at(self.data, path[:-1]), path[-1]
+            if path[:-1] == ("phases",):
+                holder[step] = {"name": self._name(step), "instructions": "-"}
+            elif isinstance(holder, list) and isinstance(step, int):
+                where = _original(path[:-1], self.kept)
+                del self.kept.setdefault(where, list(range(len(holder))))[step]
+                del holder[step]
+            elif isinstance(holder, dict):
+                holder.pop(step, None)
+        return True
+
+    def _wrong(self, error: ErrorDetails) -> Path | None:
+        """The place of what is wrong; None where a name that is missing is made up."""
         path = sentences.path_of(error)
         if error["type"] != "missing":
-            wrong.add(path)
-        elif path[-1] in _NEEDED:
-            value_at(data, path[:-1])[path[-1]] = _NEEDED[str(path[-1])]
-        elif path[0] == "phases" and path[-1] == "name" and isinstance(path[1], int):
-            value_at(data, path[:-1])["name"] = f"phase {path[1] + 1}"
-            unnamed.add(path[1])
-        else:  # a source without a phase is none; a cascade without phases neither
-            wrong.add(path[:-1])
-    if wrong & {(), ("phases",)}:
-        return False
-    # From the end, so that positions in lists still hold; the inner part first.
-    for path in sorted(wrong, key=_reading_order, reverse=True):
-        holder, step = value_at(data, path[:-1]), path[-1]
-        if path[:-1] == ("phases",):
-            holder[step] = {}
-        elif isinstance(holder, list) and isinstance(step, int):
-            where = _original(path[:-1], kept)
-            del kept.setdefault(where, list(range(len(holder))))[step]
-            del holder[step]
-        elif isinstance(holder, dict):
-            holder.pop(step, None)
-    return True
+            return path
+        match path:
+            case ("cascade_id",):
+                self.data["cascade_id"] = "cascade"
+            case ("phases", int(at), "name"):
+                self.data["phases"][at]["name"] = self._name(at)
+            case _:  # a source without a phase is none; a cascade without phases neither
+                return path[:-1]
+        return None
+
+    def _name(self, at: Any) -> str:
+        self.unnamed.add(at)
+        return f"phase {at + 1}"
+
+
+_OF_PHASE: Final = 3
+"""Steps to a key of a phase."""
 
 
 def _reading_order(path: Path) -> tuple[tuple[int, str], ...]:

@@ -116,7 +116,7 @@ def read_json(text: str, file: str) -> ParsedText:
         reading.stop(None, TOO_DEEP)
     except ValueError as error:  # a number with thousands of digits
         reading.stop(None, f"not valid JSON: {error}")
-    _Places(text, reading).value(0, ())
+    _note_places(text, reading)
     return reading
 
 
@@ -158,61 +158,43 @@ def _other_json_fault(error: json.JSONDecodeError) -> str:
     return f"{expected}, but found {character!r}"
 
 
-class _Places:
-    """Walks over a text that is known to be JSON and notes where its values stand."""
+_TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]|\n|[^\s"\[\]{}:,]+')
 
-    _space = re.compile(r"[ \t\r\n]*")
-    _scalar = json.JSONDecoder().raw_decode
 
-    def __init__(self, text: str, reading: ParsedText) -> None:
-        self.text = text
-        self.reading = reading
-        self._counted = (0, 1)
-
-    def skip(self, at: int) -> int:
-        match = self._space.match(self.text, at)
-        assert match is not None
-        return match.end()
-
-    def line(self, at: int) -> int:
-        before, line = self._counted
-        self._counted = (at, line + self.text.count("\n", before, at))
-        return self._counted[1]
-
-    def value(self, at: int, path: Path) -> int:
-        """Note the value that begins at `at`, and answer where it ends."""
-        at = self.skip(at)
-        if not path or isinstance(path[-1], int):
-            self.reading.note(path, self.line(at))
-        opening = self.text[at]
-        if opening not in "{[":
-            value, end = self._scalar(self.text, at)
+def _note_places(text: str, reading: ParsedText) -> None:
+    """Note where the values of a text stand that is known to be JSON."""
+    line = 1
+    # Of each object and list around the piece: its key or position (None: a key comes next).
+    path: list[str | int | None] = []
+    seen: list[dict[str, int]] = []
+    for piece in _TOKENS.findall(text):
+        if piece == "\n":
+            line += 1
+        elif piece in "}]":
+            path.pop()
+            seen.pop()
+        elif piece == ",":
+            step = path[-1]
+            path[-1] = step + 1 if isinstance(step, int) else None
+        elif path and path[-1] is None:
+            path[-1] = key = json.loads(piece)
+            if key in seen[-1]:
+                reading.repeated.append(Repeated(_place(path), line, seen[-1][key]))
+            seen[-1].setdefault(key, line)
+            reading.note(_place(path), line)
+        else:
+            if not path or isinstance(path[-1], int):
+                reading.note(_place(path), line)
+            if piece in "{[":
+                path.append(None if piece == "{" else 0)
+                seen.append({})
             # Python reads NaN, Infinity and 1e999; JSON has none of them.
-            if isinstance(value, float) and not math.isfinite(value):
-                text = f"{self.text[at:end][:20]} is not a number that JSON can hold"
-                self.reading.stop(self.line(at), text)
-            return end
-        return self.items(at, path, keyed=opening == "{")
+            elif piece[0] in "-0123456789NI" and not math.isfinite(json.loads(piece)):
+                reading.stop(line, f"{piece[:20]} is not a number that JSON can hold")
 
-    def items(self, at: int, path: Path, *, keyed: bool) -> int:
-        index = 0
-        seen: dict[str | int, int] = {}
-        at = self.skip(at + 1)
-        while self.text[at] not in "}]":
-            step: str | int = index
-            if keyed:
-                line = self.line(at)
-                step, at = self._scalar(self.text, at)
-                if step in seen:
-                    self.reading.repeated.append(Repeated((*path, step), line, seen[step]))
-                self.reading.note((*path, step), line)
-                seen.setdefault(step, line)
-                at = self.skip(at) + 1
-            at = self.skip(self.value(at, (*path, step)))
-            if self.text[at] == ",":
-                at = self.skip(at + 1)
-            index += 1
-        return at + 1
+
+def _place(steps: list[str | int | None]) -> Path:
+    return tuple(step for step in steps if step is not None)
 
 
 def read_yaml(text: str, file: str) -> ParsedText:

@@ -11,12 +11,12 @@ from windlass.api.loading import ReadingOptions, load_cascade, load_program, rea
 from windlass.caching.rates import many
 from windlass.cascade.children import ReadyCascade, family_needs, perhaps_unset
 from windlass.cascade.compile import explain_defaults as explain_cascade
-from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.differences import differences
 from windlass.cascade.inputs_schema import fields_of, inputs_in_words
 from windlass.cascade.model import Phase
 from windlass.cascade.model_names import model_names, wrong_model_names
 from windlass.cascade.needs import flags
+from windlass.cascade.notes import notes
 from windlass.cascade.unset_names import unset_names
 from windlass.cascade.warnings import Warned, flow_warnings, model_warnings, prompt_warnings
 from windlass.cli.output import out, printed_as_json, progress
@@ -69,7 +69,7 @@ def _check_cascade(
         raise
     cascade = ready.cascade
     family = read_cascade(file, settings, how=how)
-    misread = [Warned(each) for part in family.walk() for each in perhaps_misread(part.loaded)]
+    misread = [Warned(each) for part in family.walk() for each in notes(part.loaded)]
     misread += [Warned(each, mended=True) for each in perhaps_unset(family)]
     misread += map(Warned, unset_names(family))
     warned = [*(each for part in ready.walk() for each in _warnings(part, settings)), *misread]

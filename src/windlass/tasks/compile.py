@@ -14,10 +14,10 @@ from typing import Any
 from windlass.cascade import rules
 from windlass.cascade.check import check
 from windlass.cascade.compile import Explained, compile_rule, rule_in_words, settings_text
-from windlass.cascade.dialects import perhaps_misread
 from windlass.cascade.load import Loaded, validate
 from windlass.cascade.model import Cascade
 from windlass.cascade.needs import InputNeed, input_needs, needs_of
+from windlass.cascade.notes import notes
 from windlass.cascade.source import ParsedText
 from windlass.cascade.warnings import model_warnings
 from windlass.errors import Mistake, TaskFileError
@@ -92,7 +92,7 @@ def compile_task(
         mistakes += [
             _in_xml(finding) for finding in problems if not finding.text.endswith(_ELSEWHERE)
         ]
-        (mistakes if strict else warnings).extend(map(_in_xml, perhaps_misread(loaded)))
+        (mistakes if strict else warnings).extend(map(_in_xml, notes(loaded)))
     if mistakes:
         ordered = sorted(dict.fromkeys(mistakes), key=lambda finding: finding.line or 0)
         raise TaskFileError(ordered, warnings)

@@ -27,23 +27,7 @@ _LONGEST: Final = 300
 """Characters of a line that is found."""
 
 
-def sql_query(
-    context: ToolContext, sql: str, connection: str | None = None, limit: int = 100
-) -> str:
-    """Query the data files (CSV, Parquet, JSON, SQLite) with SQL in DuckDB's dialect; read-only.
-
-    A file `sales.csv` is the table `sales`; a table of an SQLite file is `file.table`.
-
-    Args:
-        context: What the run provides.
-        sql: One SELECT, WITH, DESCRIBE, SUMMARIZE or SHOW TABLES statement.
-        connection: Not needed: all data files are there under their names.
-        limit: How many rows of the answer to show, at most 1000.
-    """
-    return _ask(context, sql, connection, limit)
-
-
-def smart_sql_run(
+def ask_data(
     context: ToolContext,
     query: str = "",
     sql: str = "",
@@ -66,14 +50,11 @@ def smart_sql_run(
     """
     if bool(query.strip()) == bool(sql.strip()):
         raise ToolError("give one statement, as 'query' (or as 'sql')")
-    return _ask(context, query if query.strip() else sql, db_path or connection, limit)
-
-
-def _ask(context: ToolContext, query: str, connection: str | None, limit: int) -> str:
-    answer = run_sql(context, query, limit)
-    if not connection:
+    answer = run_sql(context, query if query.strip() else sql, limit)
+    named = db_path or connection
+    if not named:
         return answer
-    return f"(there are no connections such as {connection!r}: all data files are asked)\n{answer}"
+    return f"(there are no connections such as {named!r}: all data files are asked)\n{answer}"
 
 
 def list_directory(context: ToolContext, path: str = ".", pattern: str = "*") -> str:
@@ -128,26 +109,19 @@ def _lines_with(file: Path, query: str) -> Iterator[tuple[int, str]]:
             yield number, line.strip()[:_LONGEST]
 
 
-_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
-    "list_directory": list_directory,
-    "search_files": search_files,
-    "smart_sql_run": smart_sql_run,
-    "sql_query": sql_query,
+_OLD_NAMES: Final[Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
+    "list_directory": (list_directory, ("path",)),
+    "search_files": (search_files, ("path",)),
+    "smart_sql_run": (ask_data, ("query", "sql")),
+    "sql_query": (ask_data, ("query", "sql")),
 }
-
-_READS: Final[Mapping[str, tuple[str, ...]]] = {
-    "list_directory": ("path",),
-    "search_files": ("path",),
-    "smart_sql_run": ("query", "sql"),
-    "sql_query": ("sql",),
-}
+"""The functions by their old names, with the arguments that say what is read."""
 
 
 def tool_of_old_name(name: str) -> Tool | None:
     """The tool that other runners call so; None: there is none."""
-    function = _FUNCTIONS.get(name)
-    if function is None:
+    if name not in _OLD_NAMES:
         return None
-    reads = _READS[name]
-    seconds = QUERY_S + 10 if "sql" in reads else None
+    function, reads = _OLD_NAMES[name]
+    seconds = QUERY_S + 10 if function is ask_data else None
     return replace(make_tool(function, name=name, timeout_s=seconds), effects="none", reads=reads)
