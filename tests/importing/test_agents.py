@@ -342,6 +342,62 @@ def test_events_of_codex_exec(tmp_path: Path) -> None:
     assert any("do not name" in reason for reason in one.skipped)
 
 
+def test_a_turn_of_codex_exec_is_shared_out_by_what_its_calls_were_sent_and_said(
+    tmp_path: Path,
+) -> None:
+    ran = {"command": "cat", "status": "completed", "aggregated_output": "berth " * 2_000}
+    events = [
+        {"type": "thread.started", "thread_id": "t-1"},
+        {"type": "turn.started"},
+        item("command_execution", "item_0", **ran),
+        item("agent_message", "item_1", text="One berth is free. " * 30),
+        turn_end(12_000, 8_000, 200),
+        {"type": "turn.started"},
+        {"type": "turn.failed", "usage": turn_end(13_000, 9_000, 250)["usage"]},
+    ]
+    (one,) = recordings(write_lines(tmp_path / "run.jsonl", events))
+    first, second, failed = one.calls
+    used = [call.usage or Usage(0, 0) for call in one.calls]
+    assert used[1].tokens_in - used[0].tokens_in == pytest.approx(2_000, rel=0.2)
+    assert used[1].tokens_out > 3 * used[0].tokens_out > 0
+    assert all(one.tokens_cached <= one.tokens_in for one in used)
+    assert (first.estimated, second.estimated, failed.estimated) == (True, True, False)
+    assert failed.usage == Usage(1_000, 50, 1_000)
+    assert one.usage == Usage(13_000, 250, 9_000)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "z.jsonl"])
+def test_a_thread_with_a_rollout_and_events_counts_once(tmp_path: Path, name: str) -> None:
+    usage = {"input_tokens": 1_000, "cached_input_tokens": 600, "output_tokens": 50}
+    rollout = [
+        {"type": "session_meta", "payload": {"id": "t-1", "cwd": "/w"}},
+        {"type": "turn_context", "payload": {"model": "gpt-5"}},
+        {"type": "response_item", "payload": codex_words("user", "Count the berths.")},
+        {"type": "response_item", "payload": codex_words("assistant", "One.")},
+        {"type": "token_usage_record", "payload": {"response_id": "r1", "usage": usage}},
+    ]
+    events = [
+        {"type": "thread.started", "thread_id": "t-1"},
+        {"type": "turn.started"},
+        item("agent_message", "item_0", text="One."),
+        turn_end(1_000, 600, 50),
+    ]
+    write_lines(tmp_path / "rollout-2026-t-1.jsonl", rollout)
+    write_lines(tmp_path / name, events)
+    told: list[str] = []
+    (one,) = recordings(tmp_path, on_skip=told.append)
+    assert (one.format, one.usage) == ("codex", Usage(1_000, 50, 600))
+    assert [("another file has" in each, name in each) for each in told] == [(True, True)]
+    assert len(list(recordings(tmp_path))) == 1
+    (alone,) = recordings(tmp_path / name)
+    assert (alone.format, alone.usage) == ("codex-exec", Usage(1_000, 50, 600))
+
+
+def codex_words(role: str, words: str) -> dict[str, Any]:
+    kind = "output_text" if role == "assistant" else "input_text"
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": words}]}
+
+
 # ---- files that are not read ------------------------------------------------------------------
 
 

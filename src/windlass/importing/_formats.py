@@ -124,7 +124,7 @@ FORMATS: Final[Mapping[str, FileFormat]] = {
             beside=claude_code.side_chains,
             scan=claude_code.scan,
         ),
-        FileFormat("codex", "codex", _is_codex, codex.beside),
+        FileFormat("codex", "codex", _is_codex, codex.beside, codex.scan),
         FileFormat("codex-exec", "codex_exec", _is_codex_exec),
         FileFormat("gemini-cli", "gemini_cli", _is_gemini_cli, gemini_cli.beside),
         FileFormat("opencode", "opencode", opencode.recognises),

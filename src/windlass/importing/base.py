@@ -7,15 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from importlib import import_module
+from itertools import accumulate, pairwise
 from typing import Any, Final, cast
 
 from windlass.errors import SequenceError
-from windlass.importing.json_files import MemoryLimit, RecordedFile
-from windlass.importing.recording import Grade, Kind, RecordedCall, Recording, RecordingFormat
+from windlass.importing.json_files import MemoryLimit
+from windlass.importing.recording import RecordedCall, Recording, RecordingFormat
 from windlass.messages import Message, ToolSpec, assistant, canonical_json, user
 from windlass.wire.base import Usage
 from windlass.wire.calls import count
-from windlass.wire.forms import LIST_MODULES, FormName, ListForm
+from windlass.wire.forms import LIST_MODULES, FormName, ListForm, ListReading
 from windlass.wire.openai import from_openai
 from windlass.wire.openai_responses import joined
 from windlass.wire.usage import possible, read_usage
@@ -55,6 +56,8 @@ class Answers:
     _requests: dict[str, str] = field(default_factory=dict[str, str])
     _sessions: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """The answers of each session, by their names, and their models."""
+    threads: set[str] = field(default_factory=set[str])
+    """The sessions of Codex whose rollouts are read."""
 
     def _key(self, ident: str, request: str) -> str:
         """The key of an answer, whether or not a record names its request, too."""
@@ -93,79 +96,6 @@ class Answers:
             return None
         answer.claimed = True
         return answer
-
-
-class RecordedList:
-    """A conversation that is read message by message, with the calls that its answers were."""
-
-    def __init__(
-        self, file: RecordedFile, answers: Answers, form: FormName, recorded: RecordingFormat
-    ) -> None:
-        self._file = file
-        self._answers = answers
-        self._form = form
-        self._recorded: RecordingFormat = recorded
-        self._limit = MemoryLimit(file.path)
-        self.messages: list[Message] = []
-        self.calls: list[RecordedCall] = []
-
-    def add(self, item: object, call: RecordedCall | None = None) -> None:
-        """Read the next message; `call` made it, wherever that says it stands."""
-        self.extend(read_list(self._form, [item], self._file.skipped, self._limit), call)
-
-    def extend(self, messages: Sequence[Message], call: RecordedCall | None = None) -> None:
-        """Take the next messages, the last of which `call` made.
-
-        An answer of which nothing can be read was paid for: a word stands in its place.
-        """
-        self.messages += messages
-        if call is None:
-            return
-        if call.id and self._answers.claim(call.id) is None:
-            self._file.skipped[COUNTED] += 1
-            return
-        if not messages:
-            self.messages.append(assistant(UNRECORDED))
-        self.calls.append(replace(call, at=len(self.messages) - 1))
-
-    def recordings(
-        self,
-        session: str,
-        number: int = 1,
-        *,
-        later: Kind = "branch",
-        parent: str | None = None,
-        project: str = "",
-        grade: Grade = "C",
-        writes_commands: bool = False,
-    ) -> Iterator[Recording]:
-        """The recording, unless no call was made in it.
-
-        `number` is which one of the session it is. The first is a side chain of `parent`, if there
-        is one (empty: its name is not known); `later` ones are of that kind. An agent that
-        `writes_commands` calls tools, or has its commands in its text. In the second case results
-        are words of the user, and it is known that there were no tools.
-        """
-        if not self.calls:
-            return
-        first: Kind = "session" if parent is None else "side chain"
-        is_known = writes_commands and not any(message.tool_calls for message in self.messages)
-        has_results = any(message.role == "tool" for message in self.messages)
-        yield Recording(
-            session if number == 1 else f"{session}/{number}",
-            self._recorded,
-            grade if is_known else "C",
-            self.calls[0].model,
-            tuple(self.messages),
-            tuple(self.calls),
-            tools=() if is_known else None,
-            kind=first if number == 1 else later,
-            parent=(parent or None) if number == 1 else session,
-            skipped=self._file.take_skipped(),
-            source=str(self._file.path),
-            project=project,
-            results_as_words=writes_commands and not has_results,
-        )
 
 
 def chat_call(ident: str, name: str, arguments: object) -> dict[str, Any]:
@@ -207,73 +137,29 @@ def unseen(recorded: RecordingFormat, call: RecordedCall, of: Recording) -> Reco
 # ---- lists --------------------------------------------------------------------------
 
 
-class ListOfForm:
-    """Reads the objects of one list, in order; what no provider would take is left out.
+class ItemReader:
+    """Reads the objects of one list, in order; what no provider would take is counted."""
 
-    `limit` counts what is kept.
-    """
-
-    def __init__(
-        self, form: FormName, skipped: Counter[str], limit: MemoryLimit | None = None
-    ) -> None:
-        self.form = form
+    def __init__(self, form: FormName, skipped: Counter[str]) -> None:
+        self._form = form
         self._skipped = skipped
-        self._limit = limit
         self._reader = None
         if form != "openai":
             self._reader = cast("ListForm", import_module(LIST_MODULES[form])).list_reader()
-        self._open = False
-        self._messages: list[Message] = []
-        self._pieces: list[Message] = []
-        """Of the last message, which is an answer, where there are several."""
 
-    @property
-    def messages(self) -> list[Message]:
-        """What was read so far."""
-        if self._pieces:
-            self._messages[-1] = joined(self._messages[-1], *self._pieces)
-            self._pieces = []
-        return self._messages
-
-    @property
-    def last(self) -> tuple[int, str]:
-        """How many messages there are, and the role of the last, also while its pieces come in."""
-        return len(self._messages), self._messages[-1].role if self._messages else ""
-
-    def add(self, item: object) -> None:
-        """Read the next object."""
-        where = f"message {len(self._messages)}"
+    def read(self, item: object, number: int) -> ListReading:
+        """The messages of the next object, which has a number."""
+        where = f"message {number}"
         try:
             if not isinstance(item, Mapping):
                 raise SequenceError(f"{where}: a message is an object")
-            is_apart = self.form == "gemini" and item.get("role") == "system"
+            is_apart = self._form == "gemini" and item.get("role") == "system"
             if self._reader is None or is_apart:
-                self._append(from_openai(item, where=where))
-                self.close()
-                return
-            reading = self._reader.read(item, where)
+                return ListReading((from_openai(item, where=where),))
+            return self._reader.read(item, where)
         except MALFORMED as error:
             self._skipped[f"messages that cannot be read ({str(error).partition(': ')[2]})"] += 1
-            return
-        for message in reading.messages:
-            if reading.joins and self._open:
-                self._take(message)
-                self._pieces.append(message)
-            else:
-                self._append(message)
-            self._open = reading.joins
-
-    def close(self) -> None:
-        """End the answer before: what follows is not joined to it."""
-        self._open = False
-
-    def _append(self, message: Message) -> None:
-        self._take(message)
-        self.messages.append(message)
-
-    def _take(self, message: Message) -> None:
-        if self._limit is not None:
-            self._limit.take(message)
+            return ListReading(())
 
 
 def read_list(
@@ -282,11 +168,21 @@ def read_list(
     skipped: Counter[str],
     limit: MemoryLimit | None = None,
 ) -> list[Message]:
-    """The messages of a list in a form; what cannot be read is counted in `skipped`."""
-    reader = ListOfForm(form, skipped, limit)
+    """The messages of a list in a form, the pieces of each answer as one."""
+    reader = ItemReader(form, skipped)
+    messages: list[list[Message]] = []
+    is_open = False
     for item in items:
-        reader.add(item)
-    return reader.messages
+        reading = reader.read(item, len(messages))
+        for message in reading.messages:
+            if limit is not None:
+                limit.take(message)
+            if reading.joins and is_open:
+                messages[-1].append(message)
+            else:
+                messages.append([message])
+            is_open = reading.joins
+    return [joined(*one) if len(one) > 1 else one[0] for one in messages]
 
 
 def read_tools(definitions: object) -> tuple[ToolSpec, ...]:
@@ -364,6 +260,13 @@ def dollars_of(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _MOST_MONEY:
         return None
     return float(value)
+
+
+def shares(total: int, weights: Sequence[int]) -> list[int]:
+    """A whole number shared out in the proportion of weights: the shares add up to it."""
+    weights = weights if any(weights) else [1] * len(weights)
+    ends = list(accumulate(weights, initial=0))
+    return [total * end // ends[-1] - total * at // ends[-1] for at, end in pairwise(ends)]
 
 
 def text_of(record: Mapping[str, Any], *keys: str) -> str:

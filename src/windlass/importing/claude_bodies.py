@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Final
 from windlass.errors import UsageError
 from windlass.importing.base import Answers, object_of, text_of
 from windlass.importing.exchanges import Exchange, Exchanges
-from windlass.importing.json_files import HEAD, LONGEST, RecordedFile, size_text
+from windlass.importing.json_files import HEAD, LONGEST, NamedFile, RecordedFile, size_text
 from windlass.importing.recording import Recording
 from windlass.safety.files import UnreadableError, read_text
 from windlass.safety.foreign import parse_recorded
@@ -32,8 +31,7 @@ class BodyFolder(RecordedFile):
     """A folder of bodies, read as if it were a file of exchanges."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.skipped: Counter[str] = Counter()
+        NamedFile.__init__(self, path)
         self.head = list(islice(self.records(), HEAD))
         self.skipped.clear()
 
@@ -94,12 +92,12 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of a folder: exact requests."""
     if not isinstance(file, BodyFolder):
         raise UsageError(f"{str(file.path)!r} is not a folder of *{_REQUEST} files")
-    exchanges = Exchanges(file.path, answers, file.skipped)
+    exchanges = Exchanges(file, answers, "claude-code-bodies")
     for record in file.records():
         request = {key: value for key, value in record["request"].items() if key != "betas"}
         key = _session(request)
         exchanges.add(Exchange(request, record["response"], key, record["time"]))
-    yield from exchanges.recordings("claude-code-bodies")
+    yield from exchanges.recordings()
 
 
 def _session(request: Mapping[str, Any]) -> str:

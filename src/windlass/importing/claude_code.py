@@ -8,10 +8,9 @@ first recording that has it. The records of one answer share a `message.id`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -23,17 +22,16 @@ from windlass.importing.base import (
     dollars_of,
     model_of,
     object_of,
-    read_list,
     text_of,
     time_of,
     usage_of,
 )
 from windlass.importing.claude_requests import TYPES, RecordedRequests
 from windlass.importing.exchanges import Exchanges
-from windlass.importing.json_files import MemoryLimit, RecordedFile
+from windlass.importing.json_files import NamedFile, RecordedFile
 from windlass.importing.recording import Kind, RecordedCall, Recording
-from windlass.messages import Message, Opaque, ToolCall, user
-from windlass.wire.openai_responses import joined
+from windlass.importing.tree import ConversationTree, Node
+from windlass.messages import Message, Opaque, user
 
 SIDE_CHAINS: Final = "subagents"
 """The folder with a session's side chains; it lies in a folder named as the session's file is."""
@@ -91,7 +89,7 @@ def recognises(records: Sequence[Record]) -> bool:
     )
 
 
-def side_chains(file: RecordedFile) -> list[Path]:
+def side_chains(file: NamedFile) -> list[Path]:
     """The files of a session's side chains."""
     return sorted((file.path.with_suffix("") / SIDE_CHAINS).glob("*.jsonl"))
 
@@ -111,31 +109,31 @@ def scan(file: RecordedFile, answers: Answers) -> None:
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of a file: the session, its branches and its side chains."""
-    tree = _Tree(file)
+    transcript = Transcript(file)
     requests = RecordedRequests()
     has_requests = any(text_of(record, "type") in TYPES for record in file.head)
     for record in file.records():
-        if not has_requests and tree.is_over(record):
-            yield from tree.recordings(answers)
-            file.skipped = Counter()
-            tree = _Tree(file)
+        if not has_requests and transcript.is_over(record):
+            yield from transcript.recordings(answers)
+            file.skipped.clear()
+            transcript = Transcript(file)
         if has_requests:
             with suppress(*MALFORMED):  # a request that is missing makes it a transcript
                 requests.add(record)
         if text_of(record, "type") not in TYPES:
-            tree.add(record)
+            transcript.add(record)
     exchanges = None
     if has_requests:
         with suppress(*MALFORMED):
-            exchanges = requests.exchanges(tree.name)
+            exchanges = requests.exchanges(transcript.name)
     if has_requests and exchanges is None:
         file.skipped["records of requests that cannot be rebuilt: the session is a transcript"] += 1
     if exchanges:
-        rebuilt = Exchanges(file.path, answers, file.skipped)
+        rebuilt = Exchanges(file, answers, "claude-code")
         for exchange in exchanges:
             rebuilt.add(exchange)
-        yield from rebuilt.recordings("claude-code", "B")
-    yield from tree.recordings(answers, tree.name if exchanges else "")
+        yield from rebuilt.recordings("B")
+    yield from transcript.recordings(answers, transcript.name if exchanges else "")
 
 
 def _is_local(record: Record, answer: Record) -> bool:
@@ -159,44 +157,18 @@ def _of_progress(record: Record) -> Record:
     return {**inner, "agentId": progress.get("agentId") or "agent", "uuid": None}
 
 
-@dataclass(slots=True)
-class _Node:
-    """One step of a conversation: an answer, the results of its calls, or words of a user."""
+class Transcript:
+    """The records of a session as a tree, which may grow."""
 
-    parent: int | None
-    chain: str
-    root: int
-    """The first node of its path."""
-    messages: list[Message] = field(default_factory=list[Message])
-    answer: str = ""
-    request: str = ""
-    model: str = ""
-    time: float | None = None
-    cost: float | None = None
-    last: int = 0
-    compacted: bool = False
-    blocks: set[str] = field(default_factory=set[str])
-    stopped: bool = False
-    """Whether it is recorded why the answer ended: only then its usage is that of the whole."""
-    ended: bool = True
-    """Whether no node follows."""
-
-
-class _Tree:
-    """The records of a file as a tree."""
-
-    def __init__(self, file: RecordedFile) -> None:
+    def __init__(self, file: NamedFile) -> None:
+        self.tree = ConversationTree(file, "claude-code", "anthropic")
+        self.cleared: set[str] = set()
+        """The calls whose results the client took out of what the model sees."""
         self._file = file
-        self._limit = MemoryLimit(file.path)
-        self._skipped: Counter[str] = file.skipped
-        self._nodes: list[_Node] = []
-        self._of_record: dict[str, int | None] = {}
+        self._of_record: dict[str, Node | None] = {}
         """The node of each record by its id; a record without a node stands for its parent's."""
-        self._of_content: dict[tuple[int | None, str, str], int] = {}
-        self._of_answer: dict[str, int] = {}
-        self._of_call: dict[str, int] = {}
-        self._tails: dict[str, int] = {}
-        """The last node of each chain: a record without a parent follows it."""
+        self._of_content: dict[tuple[Node | None, str, str], Node] = {}
+        self._of_call: dict[str, Node] = {}
         self._records = 0
         self._session = ""
         self._project = ""
@@ -215,10 +187,10 @@ class _Tree:
             and record.get("isSidechain") is not True
         )
         named = text_of(record, "session_id", "sessionId") or text_of(inner, "session_id")
-        return bool(begins and self._nodes and named and named != self._session)
+        return bool(begins and self.tree.nodes and named and named != self._session)
 
-    def add(self, record: Record) -> None:
-        """Take in the next record."""
+    def add(self, record: Record) -> Node | None:
+        """Take in the next record; its node, or that of the record before it."""
         self._records += 1
         self._session = self._session or text_of(record, "sessionId", "session_id")
         self._project = self._project or text_of(record, "cwd")
@@ -229,164 +201,135 @@ class _Tree:
             try:
                 node = parser(self, record)
             except MALFORMED:
-                self._skipped[f"records of type {kind!r} that are malformed"] += 1
+                self._file.skipped[f"records of type {kind!r} that are malformed"] += 1
         elif kind in claude_sums.TYPES:
             if not self._sums.take(record):
-                self._skipped["sums at the end of a run"] += 1
-        elif kind in _UNSENT:
-            self._skipped[_UNSENT[kind]] += 1
+                self._file.skipped["sums at the end of a run"] += 1
         else:
-            self._skipped[f"records of the unknown type {kind!r}"] += 1
+            unknown = f"records of the unknown type {kind!r}"
+            self._file.skipped[_UNSENT.get(kind, unknown)] += 1
         ident = record.get("uuid")
+        node = self._parent(record) if node is None else node
         if isinstance(ident, str) and ident:
-            self._of_record.setdefault(ident, self._parent(record) if node is None else node)
+            self._of_record.setdefault(ident, node)
+        return node
 
-    def _chain(self, record: Record) -> str:
+    def lane_of(self, record: Record) -> str:
         """The conversation of the file to which a record belongs; empty: the session itself."""
         agent = text_of(record, "parent_tool_use_id", "agentId")
         if agent:
             return agent
         if record.get("isSidechain") is True:
             above = self._parent(record, "side chain")
-            inherited = "" if above is None else self._nodes[above].chain
+            inherited = "" if above is None else above.lane
             return inherited or f"side chain {record.get('uuid')}"
         return ""
 
-    def _parent(self, record: Record, chain: str = "") -> int | None:
+    def _parent(self, record: Record, lane: str = "") -> Node | None:
         if "parentUuid" in record:
             above = record["parentUuid"]
             if above is None:
                 return None
             if isinstance(above, str) and above in self._of_record:
                 return self._of_record[above]
-        return self._tails.get(chain)
+        return self.tree.tails.get(lane)
 
-    def _node(self, record: Record, parent: int | None, kind: str, content: str) -> int:
+    def _node(self, record: Record, parent: Node | None, kind: str, content: str) -> Node:
         """The node of a record; equal content at the same place has the same node."""
         key = (parent, kind, content)
-        at = self._of_content.get(key)
-        if at is None:
-            at = self._of_content[key] = len(self._nodes)
-            chain = self._chain(record)
-            root = at if parent is None else self._nodes[parent].root
-            self._nodes.append(_Node(parent, chain, root, time=time_of(record.get("timestamp"))))
-            if parent is not None:
-                self._nodes[parent].ended = False
-        node = self._nodes[at]
-        node.last = self._records
-        self._tails[node.chain] = at
-        return at
+        if key not in self._of_content:
+            self._of_content[key] = self.tree.add((), parent, self.lane_of(record))
+        node = self._of_content[key]
+        self.tree.reach(node)
+        return node
 
-    def _read(self, message: object) -> list[Message]:
-        """The messages of a record."""
-        return read_list("anthropic", [message], self._skipped)
-
-    def take_user(self, record: Record) -> int | None:
+    def take_user(self, record: Record) -> Node | None:
         """Words of a user, or results of tools."""
         words = record.get("message")
         if record.get("isVisibleInTranscriptOnly") or not isinstance(words, Mapping):
-            self._skipped["words that only people see"] += 1
+            self._file.skipped["words that only people see"] += 1
             return None
-        at: int | None = None
-        parent = self._parent(record, self._chain(record))
-        for message in self._read({"role": "user", "content": words.get("content")}):
+        node: Node | None = None
+        parent = self._parent(record, self.lane_of(record))
+        for message in self.tree.read({"role": "user", "content": words.get("content")}).messages:
+            content = message.tool_call_id or message.content_hash
             if message.role == "tool":
-                caller = self._of_call.get(message.tool_call_id or "")
-                at = self._node(record, parent if caller is None else caller, "results", "")
-                content = message.tool_call_id or ""
+                caller = self._of_call.get(message.tool_call_id or "", parent)
+                node = self._node(record, caller, "results", "")
             elif record.get("isCompactSummary"):
-                parent, content = None, message.content_hash
-                at = self._node(record, None, "summary", content)
-                self._nodes[at].compacted = True
+                parent = None
+                node = self._node(record, None, "summary", content)
+                node.is_compacted = True
             else:
-                content = message.content_hash
-                at = self._node(record, parent if at is None else at, "user", content)
-            self._append(at, message, content)
-        return at
+                node = self._node(record, node or parent, "user", content)
+            self.tree.extend(node, message, content)
+        return node
 
-    def _append(self, at: int, message: Message, content: str) -> None:
-        """Add a message to a node, once."""
-        node = self._nodes[at]
-        if content not in node.blocks:
-            self._limit.take(message)
-            node.blocks.add(content)
-            node.messages.append(message)
-
-    def take_answer(self, record: Record) -> int | None:
+    def take_answer(self, record: Record) -> Node | None:
         """An answer, or a part of one."""
         answer = record.get("message")
         if not isinstance(answer, Mapping):
-            self._skipped["answers that say nothing"] += 1
+            self._file.skipped["answers that say nothing"] += 1
             return None
         if _is_local(record, answer):
-            self._skipped["words of the client's own"] += 1
+            self._file.skipped["words of the client's own"] += 1
             return None
         ident = text_of(answer, "id") or f"{record.get('uuid') or self._records}"
-        at = self._of_answer.get(ident)
-        if at is None:
-            parent = self._parent(record, self._chain(record))
-            at = self._of_answer[ident] = self._node(record, parent, "answer", ident)
-            node = self._nodes[at]
-            node.answer, node.request = ident, text_of(record, "requestId")
-            node.model = model_of(answer.get("model"), "anthropic")
-        node = self._nodes[at]
-        node.request = node.request or text_of(record, "requestId")
-        node.stopped = node.stopped or bool(answer.get("stop_reason"))
-        node.last = self._records
-        if dollars := dollars_of(record.get("costUSD")):
-            node.cost = max(node.cost or 0.0, dollars)
-        self._tails[node.chain] = at
+        key = (None, "answer", ident)
+        if key not in self._of_content:
+            parent = self._parent(record, self.lane_of(record))
+            node = self._of_content[key] = self.tree.add((), parent, self.lane_of(record))
+            model = model_of(answer.get("model"), "anthropic")
+            when = time_of(record.get("timestamp"))
+            node.call, node.is_whole = RecordedCall(0, model, time=when, id=ident), False
+        node = self._of_content[key]
+        self.tree.reach(node)
+        node.claim = ident, node.claim[1] or text_of(record, "requestId")
+        node.is_whole = node.is_whole or bool(answer.get("stop_reason"))
+        if node.call and (dollars := dollars_of(record.get("costUSD"))):
+            node.call = replace(node.call, cost=max(node.call.cost or 0.0, dollars))
         content = answer.get("content")
         for block in content if isinstance(content, list) else [content]:
             blocks = [{"type": "text", "text": block}] if isinstance(block, str) else [block]
-            for message in self._read({"role": "assistant", "content": blocks}):
-                self._extend(at, message)
-        return at
+            for message in self.tree.read({"role": "assistant", "content": blocks}).messages:
+                if message.parts or message.tool_calls:
+                    self.tree.extend(node, message, _key_of_block(message))
+                for call in message.tool_calls:
+                    self._of_call.setdefault(call.id, node)
+        return node
 
-    def _extend(self, at: int, message: Message) -> None:
-        """Add a block to an answer, once."""
-        node = self._nodes[at]
-        call = message.tool_calls[0] if message.tool_calls else None
-        content = _key_of_block(message, call)
-        if content in node.blocks or not (message.parts or message.tool_calls):
-            return
-        node.blocks.add(content)
-        self._limit.take(message)
-        if call is not None:
-            self._of_call.setdefault(call.id, at)
-        node.messages.append(message)
-
-    def take_attachment(self, record: Record) -> int | None:
+    def take_attachment(self, record: Record) -> Node | None:
         """What the client added for the model: a listing, a reminder, a file."""
         text = text_of(object_of(record.get("attachment")), "rendered", "content")
         if not text:
-            self._skipped["attachments without their text"] += 1
+            self._file.skipped["attachments without their text"] += 1
             return None
         message = user(text)
-        at = self._node(
-            record, self._parent(record, self._chain(record)), "user", message.content_hash
-        )
-        self._append(at, message, message.content_hash)
-        return at
+        parent = self._parent(record, self.lane_of(record))
+        node = self._node(record, parent, "user", message.content_hash)
+        self.tree.extend(node, message, message.content_hash)
+        return node
 
-    def take_system(self, record: Record) -> int | None:
+    def take_system(self, record: Record) -> Node | None:
         """Notes of the client; the first record of a `stream-json` log names the session."""
         note = _inner(record)
         self._session = self._session or text_of(note, "session_id", "sessionId")
         self._project = self._project or text_of(note, "cwd")
         kind = text_of(note, "subtype") or "without a subtype"
         if kind == "compact_boundary":
-            self._tails.pop("", None)
+            self.tree.tails.pop("", None)
             self._compactions += 1
-        self._skipped[f"notes of the client ({kind})"] += 1
+        cleared = object_of(record.get("microcompactMetadata")).get("compactedToolIds")
+        self.cleared |= set(map(str, cleared if isinstance(cleared, list) else ()))
+        self._file.skipped[f"notes of the client ({kind})"] += 1
         return None
 
-    def take_progress(self, record: Record) -> int | None:
+    def take_progress(self, record: Record) -> Node | None:
         """What a tool reports while it runs; a subagent reports its messages."""
         inner = _of_progress(record)
         parser = _PARSERS.get(str(inner.get("type")))
         if parser is None:
-            self._skipped["progress of tools"] += 1
+            self._file.skipped["progress of tools"] += 1
         else:
             parser(self, inner)
         return None
@@ -403,87 +346,33 @@ class _Tree:
 
         `main` is the name of the session's own recording, if there is one already.
         """
-        for node in self._nodes:
-            if node.answer and len(node.messages) > 1:
-                node.messages = [joined(*node.messages)]
-        ends = [at for at, node in enumerate(self._nodes) if node.ended]
-        # The session first; among ends with the same beginning, the one that was reached last.
-        ends.sort(
-            key=lambda at: (
-                self._nodes[at].chain != "",
-                self._nodes[at].root,
-                -self._nodes[at].last,
-            )
-        )
-        own, has_main = self.name, bool(main)
-        recordings: list[Recording] = []
-        seen: set[int] = set()
-        elsewhere = 0
-        for end in ends:
-            path = self._path(end)
-            messages: list[Message] = []
-            calls: list[RecordedCall] = []
-            for at in path:
-                node = self._nodes[at]
-                if node.answer and at not in seen:
-                    seen.add(at)
-                    if (answer := answers.claim(node.answer, node.request)) is None:
-                        elsewhere += 1
-                    else:
-                        call = RecordedCall(
-                            len(messages),
-                            node.model,
-                            answer.usage,
-                            node.cost,
-                            node.time,
-                            node.answer,
-                        )
-                        is_whole = node.stopped or not node.messages
-                        calls.append(call if is_whole else call.with_output(node.messages[0]))
-                messages += node.messages
-            if not calls:
-                continue
-            self._limit.take_again(len(messages))
-            kind: Kind = "session"
-            name = own
-            chain = self._nodes[end].chain
-            if chain:
-                kind, name = "side chain", f"{own}/{chain.removeprefix('side chain ')}"
-            elif main and any(self._nodes[at].compacted for at in path[:2]):
-                kind, name = "after compaction", f"{own}/{calls[0].id}"
-            elif main:
-                kind, name = "branch", f"{own}/{calls[0].id}"
-            recordings.append(
-                Recording(
-                    name,
-                    "claude-code",
-                    "C",
-                    calls[0].model,
-                    tuple(messages),
-                    tuple(calls),
-                    kind=kind,
-                    parent=None if kind == "session" else own,
-                    skipped={} if main else self._skipped,
-                    source=str(self._file.path),
-                    project=self._project,
-                )
-            )
-            main = main or own
-        if elsewhere and not has_main:
-            self._skipped[COUNTED] += elsewhere
         has_summaries = any(one.match(_COMPACTING) for one in side_chains(self._file))
         if self._compactions and not self._sums and not has_summaries:
-            self._skipped[_UNTOLD] += self._compactions
-        begun = {node.answer for node in self._nodes if node.answer and not node.stopped}
+            self._file.skipped[_UNTOLD] += self._compactions
+        counted = self._file.skipped[COUNTED]
+        # The session first; among ends with the same beginning, the one that was reached last.
+        paths = self.tree.conversations(answers, lambda one: (one.lane != "", one.root, -one.last))
+        conversations = list(paths)
+        if main:
+            self._file.skipped[COUNTED] = counted
+        recordings: list[Recording] = []
+        own = self.name
+        for one in conversations:
+            kind: Kind = "session"
+            name = own
+            if one.lane:
+                kind, name = "side chain", f"{own}/{one.lane.removeprefix('side chain ')}"
+            elif main:
+                is_compacted = any(node.is_compacted for node in one.nodes[:2])
+                kind = "after compaction" if is_compacted else "branch"
+                name = f"{own}/{one.calls[0].id}"
+            main = main or own
+            parent = None if kind == "session" else own
+            recording = self.tree.recording(one, name, kind, parent)
+            recordings.append(replace(recording, project=self._project))
+        nodes = self.tree.nodes
+        begun = {node.call.id for node in nodes if node.call is not None and not node.is_whole}
         yield from self._sums.complete(recordings, answers, self._session, begun)
-
-    def _path(self, end: int) -> list[int]:
-        path: list[int] = []
-        at: int | None = end
-        while at is not None:
-            path.append(at)
-            at = self._nodes[at].parent
-        return path[::-1]
 
 
 def _inner(record: Record) -> Record:
@@ -492,18 +381,18 @@ def _inner(record: Record) -> Record:
     return inner if isinstance(inner, Mapping) else record
 
 
-def _key_of_block(message: Message, call: ToolCall | None) -> str:
+def _key_of_block(message: Message) -> str:
     """The key by which a block of an answer is recognised when it is recorded again."""
-    if call is not None:
-        return call.id
+    if message.tool_calls:
+        return message.tool_calls[0].id
     part = message.parts[0] if message.parts else None
     return part.data if isinstance(part, Opaque) else message.content_hash
 
 
-_PARSERS: Final[Mapping[str, Callable[[_Tree, Record], int | None]]] = {
-    "user": _Tree.take_user,
-    "assistant": _Tree.take_answer,
-    "attachment": _Tree.take_attachment,
-    "system": _Tree.take_system,
-    "progress": _Tree.take_progress,
+_PARSERS: Final[Mapping[str, Callable[[Transcript, Record], Node | None]]] = {
+    "user": Transcript.take_user,
+    "assistant": Transcript.take_answer,
+    "attachment": Transcript.take_attachment,
+    "system": Transcript.take_system,
+    "progress": Transcript.take_progress,
 }

@@ -18,6 +18,7 @@ from windlass.importing.base import (
     dollars_of,
     model_of,
     object_of,
+    shares,
     unseen,
     usage_of,
     usage_of_counts,
@@ -134,13 +135,9 @@ def _exact(calls: list[RecordedCall], told: _Sum, begun: set[str]) -> list[Recor
     out = {call.id: call.usage.tokens_out for call in calls if call.usage}
     ends = [ident for ident in out if ident in begun]
     rest = told.usage.tokens_out - sum(out[ident] for ident in out if ident not in begun)
-    estimates = sum(out[ident] for ident in ends)
-    if ends and rest >= len(ends):
-        at = 0
-        for ident in ends:  # in the proportion of the estimates, so that they are the sum together
-            before, at = at, at + max(1, out[ident])
-            all_ = max(estimates, len(ends))
-            out[ident] = rest * min(at, all_) // all_ - rest * min(before, all_) // all_
+    if ends and rest >= len(ends):  # in the proportion of the estimates
+        given = shares(rest, [max(1, out[ident]) for ident in ends])
+        out |= dict(zip(ends, given, strict=True))
     exact = [
         replace(
             call,

@@ -17,7 +17,6 @@ from typing import Any, Final
 from windlass.errors import UsageError
 from windlass.importing.base import (
     Answers,
-    RecordedList,
     dollars_of,
     model_of,
     object_of,
@@ -28,7 +27,7 @@ from windlass.importing.base import (
 )
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.messages import Message
+from windlass.importing.tree import ConversationTree
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Usage
 
@@ -78,15 +77,15 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     folder, name = file.path.absolute().parent.name, file.path.name.removesuffix(_MESSAGES)
     name = folder if name == _HISTORY else name
     is_apart = whole.get("agent") in _AGENTS
-    transcript = RecordedList(file, answers, "anthropic", "cline")
+    tree = ConversationTree(file, "cline", "anthropic")
     requests, lost = _requests(file)
     if prompt := text_of(whole, "system_prompt"):
-        transcript.add({"role": "system", "content": prompt})
+        tree.say({"role": "system", "content": prompt})
     model = ""
     for number, message in enumerate(messages):
         sent = {key: message.get(key) for key in ("role", "content")}
         if sent["role"] != "assistant":
-            transcript.add(sent)
+            tree.say(sent)
             continue
         when = time_of(message.get("ts"))
         while len(requests) > 1 and when and requests[1].time and requests[1].time <= when:
@@ -105,29 +104,18 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             when or request.time,
             f"{name}:{message.get('id') or number}",
         )
-        transcript.add(sent, call)
-    task = list(
-        transcript.recordings(
-            name,
-            parent=folder if is_apart else None,
-            project=_project_of(transcript.messages),
-            writes_commands=True,
-        )
-    )
+        tree.say(sent, call)
+    words = next((one.text for node in tree.nodes for one in node.said if one.role == "user"), "")
+    folder_named = _FOLDER.search(words)
+    project = folder_named[1] if folder_named else ""
+    task = list(tree.recordings(answers, name, folder if is_apart else None, project, "C"))
     yield from task
     for number, call in enumerate([*lost, *requests], 1):
         ident = f"request without its answer {number}"
         if task and (call.usage or call.cost) and answers.claim(f"{name}:{ident}"):
-            last = transcript.calls[-1].model
+            last = task[0].calls[-1].model
             model = model_of(call.model, last.partition("/")[0]) if call.model else last
             yield unseen("cline", replace(call, model=model, id=ident), task[0])
-
-
-def _project_of(messages: Sequence[Message]) -> str:
-    """The folder that the first words of the user name; empty where they name none."""
-    first = next((one.text for one in messages if one.role == "user"), "")
-    named = _FOLDER.search(first)
-    return named[1] if named else ""
 
 
 def _requests(file: RecordedFile) -> tuple[deque[RecordedCall], list[RecordedCall]]:

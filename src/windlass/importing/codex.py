@@ -16,18 +16,17 @@ from typing import Any, Final
 
 from windlass.importing.base import (
     CODEX_HEADER,
-    COUNTED,
     MALFORMED,
     Answers,
-    ListOfForm,
     model_of,
     object_of,
     text_of,
     time_of,
     usage_of_counts,
 )
-from windlass.importing.json_files import MemoryLimit, RecordedFile
-from windlass.importing.recording import Kind, RecordedCall, Recording
+from windlass.importing.json_files import RecordedFile
+from windlass.importing.recording import RecordedCall, Recording
+from windlass.importing.tree import ConversationTree, Node
 from windlass.messages import canonical_json
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Usage
@@ -66,9 +65,14 @@ def _parent_of(meta: Mapping[str, Any]) -> str | None:
     return next((one for one in named if one and one != meta.get("id")), "")
 
 
+def scan(file: RecordedFile, answers: Answers) -> None:
+    """Take in the name of the session: its events may be in another file, too."""
+    answers.threads.add(text_of(object_of(file.head[0].get("payload", file.head[0])), "id"))
+
+
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversation, and another one after each compaction."""
-    rollout = _Rollout(file, answers)
+    rollout = _Rollout(file)
     for record in file.records():
         kind, payload = _payload_of(record)
         parser = _PARSERS.get(kind)
@@ -76,12 +80,13 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             file.skipped[f"records of the unknown type {kind!r}"] += 1
             continue
         try:
-            ended = list(parser(rollout, payload, time_of(record.get("timestamp"))))
+            parser(rollout, payload, time_of(record.get("timestamp")))
         except MALFORMED:
             file.skipped[f"records of type {kind!r} that are malformed"] += 1
-        else:
-            yield from ended
-    yield from rollout.end()
+    rollout.end()
+    yield from rollout.tree.recordings(
+        answers, rollout.name or file.path.stem, rollout.parent, rollout.project
+    )
 
 
 def _payload_of(record: Mapping[str, Any]) -> tuple[str, object]:
@@ -127,51 +132,41 @@ _COUNTS: Final = (
 class _Rollout:
     """The records of a file, as far as they were read."""
 
-    def __init__(self, file: RecordedFile, answers: Answers) -> None:
+    def __init__(self, file: RecordedFile) -> None:
+        self.tree = ConversationTree(file, "codex", "responses")
+        self.name = ""
+        self.project = ""
+        self.parent: str | None = None
         self._file = file
-        self._answers = answers
-        self._limit = MemoryLimit(file.path)
-        self._name = ""
         self._origin = ""
         """The session that a fork of forks began as: its answers are counted once."""
-        self._project = ""
         self._model = ""
-        self._kind: Kind = "session"
-        self._parent: str | None = None
-        self._number = 0
         self._total: object = None
-        self._begin()
-
-    def _begin(self) -> None:
-        self._listed = ListOfForm("responses", self._file.skipped, self._limit)
-        self._calls: list[RecordedCall] = []
-        self._open: RecordedCall | None = None
-        """The call whose usage is yet to come."""
+        self._open: Node | None = None
+        """The answer whose usage is yet to come."""
+        self._last: Node | None = None
+        """The answer whose usage came last."""
         self._early: tuple[str, Usage | None, float | None] | None = None
         """A usage that came before its answer."""
 
-    def take_meta(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+    def take_meta(self, payload: Mapping[str, Any], at: float | None) -> None:
         """The session's own; copies of others' follow where it is a fork, and of what they hold."""
         del at
         self._origin = text_of(payload, "id") or text_of(payload, "session_id") or self._origin
-        if not self._name:
-            self._project, self._parent = text_of(payload, "cwd"), _parent_of(payload)
-            self._name = (
-                text_of(payload, "id") or text_of(payload, "session_id") or self._file.path.stem
-            )
+        if not self.name:
+            self.project, self.parent = text_of(payload, "cwd"), _parent_of(payload)
+            self.name = self._origin or self._file.path.stem
             prompt = payload.get("base_instructions") or payload.get("instructions")
             text = text_of(prompt, "text") if isinstance(prompt, Mapping) else prompt
             if isinstance(text, str) and text:
-                self._listed.add({"role": "developer", "content": text})
-        yield from ()
+                self.tree.say({"role": "developer", "content": text})
 
-    def take_context(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+    def take_context(self, payload: Mapping[str, Any], at: float | None) -> None:
         """The settings of a turn: the model."""
         del at
         self._model = text_of(payload, "model") or self._model
-        yield from ()
 
-    def take_item(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+    def take_item(self, payload: Mapping[str, Any], at: float | None) -> None:
         """An item of the conversation; the first of an answer begins a call."""
         if payload.get("type") == "local_shell_call":  # its result names it as that of a function
             payload = {
@@ -182,23 +177,20 @@ class _Rollout:
             }
         if isinstance(output := payload.get("output"), Mapping):
             payload = {**payload, "output": text_of(output, "content") or json.dumps(output)}
-        before, _ = self._listed.last
-        self._listed.add(_with_readable_pictures(payload))
-        count, role = self._listed.last
-        if count > before and role == "assistant":
-            self._close()
-            self._open = RecordedCall(before, model_of(self._model, "openai"), time=at)
-            if self._early is not None:
-                early, self._early = self._early, None
-                self._count(*early)
-        yield from ()
+        node = self.tree.say(_with_readable_pictures(payload))
+        if node is None or node.call is not None or node.messages[0].role != "assistant":
+            return
+        node.call = RecordedCall(0, model_of(self._model, "openai"), time=at)
+        self._open = node
+        if self._early is not None:
+            early, self._early = self._early, None
+            self._count(*early)
 
-    def take_usage(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+    def take_usage(self, payload: Mapping[str, Any], at: float | None) -> None:
         """What an answer used."""
         self._count(text_of(payload, "response_id"), usage_of_codex(payload.get("usage")), at)
-        yield from ()
 
-    def take_event(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+    def take_event(self, payload: Mapping[str, Any], at: float | None) -> None:
         """A message to the screen; older clients report the usage of an answer in one."""
         kind, info = text_of(payload, "type"), payload.get("info")
         if kind == "token_count" and isinstance(info, Mapping):
@@ -207,82 +199,48 @@ class _Rollout:
                 self._count("", usage_of_codex(info.get("last_token_usage")), at)
             self._total = total
         self._file.skipped["events of the screen"] += 1
-        yield from ()
 
     def _count(self, ident: str, usage: Usage | None, at: float | None) -> None:
-        if self._open is None:
-            last = self._calls[-1] if self._calls else None
-            if last is not None and not last.id and last.usage == usage:
+        node, last = self._open, self._last
+        if node is None or node.call is None:
+            call = None if last is None else last.call
+            if last is not None and call is not None and not call.id and call.usage == usage:
                 # It was reported to the screen first.
-                self._calls[-1] = replace(last, id=ident)
-                if ident and self._answers.claim(ident) is None:
-                    self._calls.pop()
+                last.call, last.claim = replace(call, id=ident), ("", "")
                 return
             self._early = ident, usage, at
             return
-        call, self._open = self._open, None
-        answer = self._listed.messages[-1].content_hash
-        self._listed.close()  # what the model says next is another answer
-        own = ident or canonical_json(
-            [self._origin, len(self._listed.messages), answer, usage and astuple(usage)]
-        )
-        if self._answers.claim(own) is None:
-            self._file.skipped[COUNTED] += 1
-            return
-        self._calls.append(RecordedCall(call.at, call.model, usage, None, call.time, ident))
+        self._open, self._last = None, node
+        node.is_open = False  # what the model says next is another answer
+        node.call = replace(node.call, usage=usage, id=ident)
+        if not ident:
+            told = [self._origin, node.depth, node.said[0].content_hash]
+            node.claim = canonical_json([*told, usage and astuple(usage)]), ""
 
-    def _close(self) -> None:
-        """Keep a call whose usage was not recorded."""
-        if self._open is not None:
-            self._calls.append(self._open)
-            self._open = None
-
-    def take_compacted(self, payload: Mapping[str, Any], at: float | None) -> Iterator[Recording]:
+    def take_compacted(self, payload: Mapping[str, Any], at: float | None) -> None:
         """The conversation begins again with what it was cut to."""
         del at
-        yield from self.end()
-        self._kind = "after compaction"
-        self._begin()
+        self.end()
+        self.tree.tails.clear()
         history = payload.get("replacement_history")
         if not isinstance(history, list):
             history = [{"role": "user", "content": text_of(payload, "message")}]
+        begun = len(self.tree.nodes)
         for item in history:
-            self._listed.add(item)
-        self._listed.close()  # its end may be a summary, to which no answer is joined
-        yield from ()
+            self.tree.say(item)
+        for node in self.tree.nodes[begun:]:
+            node.is_compacted, node.is_open = True, False  # no answer is joined to a summary
 
-    def end(self) -> Iterator[Recording]:
-        """The conversation up to here, if calls were made in it."""
-        self._close()
+    def end(self) -> None:
+        """End the conversation."""
         if self._early is not None:  # of the call that wrote the summary
             ident, usage, when = self._early
-            model = model_of(self._model, "openai")
-            if not ident or self._answers.claim(ident):
-                at = len(self._listed.messages)
-                self._calls.append(RecordedCall(at, model, usage, None, when, ident))
-        if not self._calls:
-            return
-        own = self._name or self._file.path.stem
-        self._number += 1
-        first: Kind = "session" if self._parent is None else "side chain"
-        yield Recording(
-            own if self._number == 1 else f"{own}/{self._number}",
-            "codex",
-            "C",
-            self._calls[0].model,
-            tuple(self._listed.messages),
-            tuple(self._calls),
-            kind=first if self._number == 1 else self._kind,
-            parent=(self._parent or None) if self._number == 1 else own,
-            skipped=self._file.skipped if self._number == 1 else {},
-            source=str(self._file.path),
-            project=self._project,
-        )
+            call = RecordedCall(0, model_of(self._model, "openai"), usage, None, when, ident)
+            self.tree.add((), self.tree.tails.get(""), call=call)
+        self._open = self._last = self._early = None
 
 
-_PARSERS: Final[
-    Mapping[str, Callable[[_Rollout, Mapping[str, Any], float | None], Iterator[Recording]]]
-] = {
+_PARSERS: Final[Mapping[str, Callable[[_Rollout, Mapping[str, Any], float | None], None]]] = {
     "session_meta": _Rollout.take_meta,
     "turn_context": _Rollout.take_context,
     "response_item": _Rollout.take_item,

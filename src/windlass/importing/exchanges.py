@@ -10,15 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final, cast
 
 from windlass.importing.base import (
     MALFORMED,
     Answers,
-    ListOfForm,
     dollars_of,
     model_of,
     object_of,
@@ -28,7 +26,7 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import MemoryLimit
+from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import (
     GRADES,
     Grade,
@@ -37,6 +35,7 @@ from windlass.importing.recording import (
     Recording,
     RecordingFormat,
 )
+from windlass.importing.tree import ConversationTree
 from windlass.messages import Message, ToolSpec, canonical_json
 from windlass.safety.foreign import parse_recorded
 from windlass.wire.base import Format, Refused, Request, Usage
@@ -76,30 +75,28 @@ class Exchange:
     its own two messages: the answer of then, and what was asked (which alone begins one)."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Chain:
-    """A conversation, request by request."""
+    """A conversation, request by request; a lane of the tree."""
 
     key: str
+    lane: str
     form: FormName
-    listed: ListOfForm
-    reply: Message | None = None
-    calls: list[RecordedCall] = field(default_factory=list[RecordedCall])
-    tools: tuple[ToolSpec, ...] = ()
-    kind: Kind = "session"
     first: _Chain | None = None
+    reply: Message | None = None
+    calls: int = 0
+    tools: tuple[ToolSpec, ...] = ()
     grade: Grade = "A"
 
 
 class Exchanges:
     """Puts exchanges together to conversations, in their order."""
 
-    def __init__(self, path: Path, answers: Answers, skipped: Counter[str]) -> None:
-        self._path = path
+    def __init__(self, file: RecordedFile, answers: Answers, recorded: RecordingFormat) -> None:
+        self._tree = ConversationTree(file, recorded, "openai")
+        self._file = file
         self._answers = answers
-        self._skipped = skipped
-        self._limit = MemoryLimit(path)
-        self._chains: list[_Chain] = []
+        self._chains: dict[str, _Chain] = {}
         self._ends: dict[tuple[str, str], _Chain] = {}
         """The chains by their key and the digest of their list."""
         self._following: dict[str, _Chain] = {}
@@ -110,32 +107,31 @@ class Exchanges:
         try:
             self._add(exchange)
         except MALFORMED:
-            self._skipped["requests and answers that are malformed"] += 1
+            self._file.skipped["requests and answers that are malformed"] += 1
 
     def _add(self, exchange: Exchange) -> None:
-        request = exchange.request
+        request, skipped = exchange.request, self._file.skipped
         form = form_of_request(request, exchange.response)
         if form is None:
-            self._skipped["requests of no known form"] += 1
+            skipped["requests of no known form"] += 1
             return
         items = items_of(request, form)
-        reply, usage, ident, model = _answer(exchange.response, form, self._skipped)
+        reply, usage, ident, model = _answer(exchange.response, form, skipped)
         ident = exchange.id or ident
         answer = self._answers.claim(ident) if ident else None
         if ident and answer is None:
-            self._skipped["answers that stand there twice"] += 1
+            skipped["answers that stand there twice"] += 1
             return
         if answer is not None and answer.usage is not None:
             usage = answer.usage
         if reply is None and usage is None:
-            self._skipped["requests without an answer"] += 1
+            skipped["requests without an answer"] += 1
             return
         if not items:  # as where a log begins with an answer: that was paid for all the same
-            self._skipped["requests whose messages were not recorded"] += 1
+            skipped["requests whose messages were not recorded"] += 1
         if exchange.follows:
-            chain = self._following.get(exchange.key)
-            same = 0
-            if chain is None or len(chain.calls) >= _FOLLOWING:
+            chain, same = self._following.get(exchange.key), 0
+            if chain is None or chain.calls >= _FOLLOWING:
                 chain, same = self._new_chain(exchange.key, form), 1
                 self._following[exchange.key] = chain
         else:
@@ -143,22 +139,14 @@ class Exchanges:
             chain, same = self._chain(exchange.key, form, digests)
             self._ends[exchange.key, digests[-1] if digests else ""] = chain
         for item in items[same:]:
-            chain.listed.add(item)
+            self._tree.say(item, None, chain.lane, chain.form)
         chain.grade = max(chain.grade, exchange.grade, "C" if not items else "A")
         chain.tools = read_tools(request.get("tools"))
         chain.reply = reply
-        if reply is not None:
-            self._limit.take(reply)
-        chain.calls.append(
-            RecordedCall(
-                chain.listed.last[0],
-                model_of(request.get("model") or model, PROVIDERS[form]),
-                usage,
-                exchange.cost,
-                exchange.time,
-                ident,
-            )
-        )
+        chain.calls += 1
+        model = model_of(request.get("model") or model, PROVIDERS[form])
+        call = RecordedCall(0, model, usage, exchange.cost, exchange.time, ident)
+        self._tree.add((), self._tree.tails.get(chain.lane), chain.lane, call)
 
     def _chain(self, key: str, form: FormName, digests: Sequence[str]) -> tuple[_Chain, int]:
         """The conversation that a list continues, and how many of its items are there already."""
@@ -170,34 +158,25 @@ class Exchanges:
         return self._new_chain(key, form), 0
 
     def _new_chain(self, key: str, form: FormName) -> _Chain:
-        chain = _Chain(key, form, ListOfForm(form, self._skipped, self._limit))
-        if key in self._first:
-            chain.kind, chain.first = "branch", self._first[key]
-        elif key:
+        chain = _Chain(key, str(len(self._chains) + 1), form, self._first.get(key))
+        if key and chain.first is None:
             self._first[key] = chain
-        self._chains.append(chain)
+        self._chains[chain.lane] = chain
         return chain
 
-    def recordings(self, form: RecordingFormat, grade: Grade = "A") -> Iterator[Recording]:
+    def recordings(self, grade: Grade = "A") -> Iterator[Recording]:
         """The conversations, in the order of their first requests."""
-        skipped = self._skipped
-        for number, chain in enumerate(self._chains, 1):
-            own = chain.key or f"{self._path.stem}-{number}"
-            name = own if chain.first is None else f"{own}/{chain.calls[0].id or number}"
-            reply = () if chain.reply is None else (chain.reply,)
-            yield Recording(
-                name,
-                form,
-                max(grade, chain.grade),
-                chain.calls[0].model,
-                (*chain.listed.messages, *reply),
-                tuple(chain.calls),
-                tools=chain.tools,
-                kind=chain.kind,
-                parent=None if chain.first is None else chain.key,
-                skipped=skipped if number == 1 else {},
-                source=str(self._path),
-            )
+        for chain in self._chains.values():
+            if chain.reply is not None:
+                self._tree.extend(self._tree.tails[chain.lane], chain.reply)
+        for one in self._tree.conversations(order=lambda node: (False, node.root, 0)):
+            chain = self._chains[one.lane]
+            name = chain.key or f"{self._file.path.stem}-{chain.lane}"
+            kind: Kind = "session"
+            if chain.first is not None:
+                name, kind = f"{name}/{one.calls[0].id or chain.lane}", "branch"
+            recording = self._tree.recording(one, name, kind, chain.key if chain.first else None)
+            yield replace(recording, grade=max(grade, chain.grade), tools=chain.tools)
 
 
 # ---- requests -----------------------------------------------------------------------

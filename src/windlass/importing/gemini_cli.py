@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from windlass.importing.base import (
     MALFORMED,
     Answers,
-    RecordedList,
     model_of,
     object_of,
     read_list,
@@ -24,12 +22,10 @@ from windlass.importing.base import (
     time_of,
     usage_of,
 )
-from windlass.importing.json_files import MemoryLimit, RecordedFile
+from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.messages import Message
+from windlass.importing.tree import ConversationTree, Node
 from windlass.safety.files import UnreadableError, read_text
-
-_Entry: TypeAlias = tuple[list[Message], RecordedCall | None]
 
 _LONGEST: Final = 4096
 _COUNTS: Final = {
@@ -50,41 +46,47 @@ def beside(file: RecordedFile) -> list[Path]:
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The session, and the lists that it was before it was cut."""
     session: dict[str, Any] = {}
-    messages: dict[str, Mapping[str, Any]] = {}
-    lists: list[list[Mapping[str, Any]]] = []
-    limit = MemoryLimit(file.path)
+    tree = ConversationTree(file, "gemini-cli", "gemini")
+    records: dict[Node, Mapping[str, Any]] = {}
+    listed: dict[str, Node] = {}
+    """The messages of the list as it stands, by their ids."""
+
+    def take(message: Mapping[str, Any]) -> None:
+        """The next message of the list, which may be one of it that grew."""
+        ident = text_of(message, "id") or str(len(listed))
+        above = next(reversed(listed.values()), None)
+        node = listed.get(ident) or following.get((above, ident))
+        if node is None:
+            node = following[above, ident] = tree.add((), above)
+        listed[ident] = node
+        records[node] = message
+
+    following: dict[tuple[Node | None, str], Node] = {}
     for record in file.records():
         given = object_of(record.get("$set")) or record
-        gone: dict[str, Mapping[str, Any]] = {}
-        before = messages
         if isinstance(end := record.get("$rewindTo"), str):
-            while messages and end not in gone:
-                gone.update([messages.popitem()])
-            before = {**messages, **dict(reversed(gone.items()))} if gone else messages
-        elif isinstance(listed := given.get("messages"), list):
-            items = map(object_of, listed)
-            messages = {text_of(one, "id") or str(at): one for at, one in enumerate(items)}
-            gone = {key: before[key] for key in before.keys() - messages.keys()}
+            while listed and listed.popitem()[0] != end:
+                pass
+        elif isinstance(several := given.get("messages"), list):
+            listed.clear()
+            for one in several:
+                take(object_of(one))
         elif given is record and "type" in record:
-            messages[text_of(record, "id") or str(len(messages))] = record
-        if any(map(_is_answer, gone.values())):
-            limit.take_again(len(before))
-            lists.append([*before.values()])
+            take(record)
         if "type" not in given:
             session.update(given)
-    own = text_of(session, "sessionId") or file.path.stem
+    reader = _Reader(file, tree)
+    for node, message in records.items():
+        above = records[node.parent] if node.parent else {}
+        goes_on = above.get("type") == "gemini" and not above.get("toolCalls")
+        reader.read(node, message, is_rest=goes_on and not message.get("tokens"))
     is_apart = session.get("kind") == "subagent"
-    reader = _Reader(file, limit)
-    for number, one in enumerate([*lists, list(messages.values())], 1):
-        transcript = RecordedList(file, answers, "gemini", "gemini-cli")
-        for last, message in pairwise([{}, *one]):
-            goes_on = last.get("type") == "gemini" and not last.get("toolCalls")
-            is_rest = goes_on and not message.get("tokens")  # of the same answer
-            for entry, call in reader.read(message):
-                transcript.extend(entry, None if is_rest else call)
-        parent = file.path.parent.name if is_apart else None
-        project = _project_of(file.path)
-        yield from transcript.recordings(own, number, parent=parent, project=project)
+    yield from tree.recordings(
+        answers,
+        text_of(session, "sessionId") or file.path.stem,
+        file.path.parent.name if is_apart else None,
+        _project_of(file.path),
+    )
 
 
 def _project_of(path: Path) -> str:
@@ -95,52 +97,44 @@ def _project_of(path: Path) -> str:
     return ""
 
 
-def _is_answer(message: Mapping[str, Any]) -> bool:
-    """Whether a call made it; texts of the client's own name neither a model nor tokens."""
-    return message.get("type") == "gemini" and bool(message.get("tokens") or message.get("model"))
-
-
 class _Reader:
-    """Reads messages, each once: lists that branch have them in common."""
+    """Reads messages into their nodes."""
 
-    def __init__(self, file: RecordedFile, limit: MemoryLimit) -> None:
+    def __init__(self, file: RecordedFile, tree: ConversationTree) -> None:
         self._file = file
-        self._limit = limit
-        self._read: dict[int, list[_Entry]] = {}
+        self._tree = tree
         self._results: set[str] = set()
         """The ids of the calls whose results were read."""
         self._answers: set[str] = set()
 
-    def read(self, message: Mapping[str, Any]) -> list[_Entry]:
-        """What a message holds, and the call of its answer, the first time alone."""
-        key = id(message)
-        if key in self._read:
-            return [(messages, None) for messages, _ in self._read[key]]
-        entries: list[_Entry] = []
+    def read(self, node: Node, message: Mapping[str, Any], *, is_rest: bool) -> None:
+        """Read what a message holds, and the call of its answer; `is_rest`: it had one before."""
         try:
             parts = _parts(message.get("content"))
             kind = text_of(message, "type")
             if kind == "user":
                 results = self._results
                 parts = [one for one in parts if _id_of(one, "functionResponse") not in results]
-                entries = [(self._list("user", parts), None)] if parts else []
+                self._say(node, "user", parts)
             elif kind == "gemini":
-                entries = self._answer(message, parts)
+                self._answer(node, message, parts, is_rest=is_rest)
             else:
                 self._file.skipped["notes of the client"] += 1
         except MALFORMED:
             self._file.skipped["messages that are malformed"] += 1
-        self._read[key] = entries
-        return entries
 
-    def _list(self, role: str, parts: list[Any]) -> list[Message]:
-        content = {"role": role, "parts": parts}
-        return read_list("gemini", [content], self._file.skipped, self._limit)
+    def _say(self, node: Node, role: str, parts: list[Any]) -> None:
+        content = [{"role": role, "parts": parts}] if parts else []
+        for one in read_list("gemini", content, self._file.skipped):
+            self._tree.extend(node, one)
 
-    def _answer(self, message: Mapping[str, Any], parts: list[Mapping[str, Any]]) -> list[_Entry]:
+    def _answer(
+        self, node: Node, message: Mapping[str, Any], parts: list[Any], *, is_rest: bool
+    ) -> None:
         """An answer, and the results of its calls, which stand in it."""
+        number = len(self._answers)
         calls = [
-            {"id": f"call-{len(self._read)}-{at}", **object_of(one)}
+            {"id": f"call-{number}-{at}", **object_of(one)}
             for at, one in enumerate(message.get("toolCalls") or ())
         ]
         ids = {text_of(one, "id") for one in calls}
@@ -155,18 +149,19 @@ class _Reader:
             time=time_of(message.get("timestamp")),
             id=text_of(message, "id"),
         )
-        said = [*said, *({"functionCall": one} for one in asked)]
-        is_new = _is_answer(message) and (not call.id or call.id not in self._answers)
-        self._answers.add(call.id)
-        entries: list[_Entry] = [(self._list("model", said), call if is_new else None)]
+        is_new = call.id not in self._answers
+        self._answers.add(call.id or f"answer {number}")
+        # Texts of the client's own name neither a model nor tokens.
+        if is_new and not is_rest and (message.get("tokens") or message.get("model")):
+            node.call = call
+        self._say(node, "model", [*said, *({"functionCall": one} for one in asked)])
         for one in calls:
             response = {"error": f"{text_of(one, 'status') or 'failed'}: no result was recorded"}
             missing = {"functionResponse": {"name": one.get("name"), "response": response}}
             for part in _parts(one.get("result")) or [missing]:
                 result = part.get("functionResponse")
                 named = {"functionResponse": {**result, "id": one.get("id")}} if result else part
-                entries.append((self._list("user", [named]), None))
-        return entries
+                self._say(node, "user", [named])
 
 
 def _parts(content: Any) -> list[Mapping[str, Any]]:

@@ -33,16 +33,29 @@ def size_text(size: int) -> str:
     return f"{size / (1 << 30):.1f} GB" if size >= 1 << 30 else f"{size / (1 << 20):.1f} MB"
 
 
-class RecordedFile:
-    """A file of JSON lines, or of one JSON text.
-
-    `skipped` counts by reason what was left out of it; it grows each time the file is read.
-    Raises UsageError where the file is neither, or too large.
-    """
+class NamedFile:
+    """A file of records; `skipped` counts by reason what was left out of it as it was read."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.skipped: Counter[str] = Counter()
+
+    def take_skipped(self) -> Counter[str]:
+        """What was left out since this was called last, once for each recording of a file."""
+        taken = +self.skipped
+        self.skipped.clear()
+        return taken
+
+
+class RecordedFile(NamedFile):
+    """A file of JSON lines, or of one JSON text.
+
+    `skipped` grows each time the file is read. Raises UsageError where the file is neither, or too
+    large.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         try:
             if not path.is_file():  # reading a pipe might never end
                 raise UsageError(f"{str(path)!r} is not a regular file")
@@ -69,12 +82,6 @@ class RecordedFile:
         self.skipped.clear()
         if not self.head:
             raise UsageError(f"{str(path)!r} holds no JSON object")
-
-    def take_skipped(self) -> Counter[str]:
-        """What was left out since this was called last, once for each recording of a file."""
-        taken = self.skipped.copy()
-        self.skipped.clear()
-        return taken
 
     def _has_lines(self) -> bool:
         """Whether one of the first lines is an object by itself."""

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from windlass.importing.base import (
     Answers,
-    RecordedList,
     dollars_of,
     model_of,
     object_of,
@@ -17,6 +16,7 @@ from windlass.importing.base import (
 )
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
+from windlass.importing.tree import ConversationTree
 
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
@@ -31,15 +31,15 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
         settings = object_of(config.get("model_kwargs"))
         model = text_of(config, "model_name") or text_of(settings, "model") or "unknown"
         provider = "openrouter" if "openrouter" in str(info.get("config")) else "openai"
-        transcript = RecordedList(file, answers, "openai", "mini-swe-agent")
+        tree = ConversationTree(file, "mini-swe-agent", "openai")
         for item in run["messages"]:
             if not isinstance(item, Mapping) or item.get("role") == "exit":
                 continue  # how the run ended: it was sent to no model
             sent = {key: value for key, value in item.items() if key not in _UNSENT}
             is_answer = item.get("role") == "assistant"
-            transcript.add(sent, _call(item, model_of(model, provider)) if is_answer else None)
+            tree.say(sent, _call(item, model_of(model, provider)) if is_answer else None)
         name = text_of(run, "instance_id") or file.path.stem.removesuffix(".traj")
-        yield from transcript.recordings(name, grade="A", writes_commands=True)
+        yield from tree.recordings(answers, name, commands="A")
 
 
 _UNSENT: Final = frozenset({"extra", "timestamp", "reasoning", "provider_specific_fields"})

@@ -12,7 +12,6 @@ from typing import Any, Final
 from windlass.importing.base import (
     MALFORMED,
     Answers,
-    RecordedList,
     chat_call,
     chat_result,
     dollars_of,
@@ -24,6 +23,7 @@ from windlass.importing.base import (
 )
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
+from windlass.importing.tree import ConversationTree
 from windlass.wire.base import Usage
 
 _ASKED: Final = "What did we do so far?"
@@ -40,37 +40,33 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The session, and another recording after each compaction."""
     for session in file.records():
         info = object_of(session.get("info"))
-        own, number = text_of(info, "id") or file.path.stem, 1
-        transcript = RecordedList(file, answers, "openai", "opencode")
-        for message in map(object_of, [*session["messages"], {}]):
+        tree = ConversationTree(file, "opencode", "openai")
+        for message in map(object_of, session["messages"]):
             told = object_of(message.get("info"))
-            is_answer = told.get("role") == "assistant"
             try:
                 parts = [object_of(one) for one in message.get("parts") or ()]
-                if is_answer:
-                    _take_answer(transcript, told, parts)
+                if told.get("role") == "assistant":
+                    _take_answer(tree, told, parts)
                 elif content := _content(parts):
-                    transcript.add({"role": "user", "content": content})
+                    tree.say({"role": "user", "content": content})
             except MALFORMED:
                 file.skipped["messages that are malformed"] += 1
                 continue
-            if message and not (is_answer and told.get("summary") is True):
-                continue
-            yield from transcript.recordings(
-                own,
-                number,
-                later="after compaction",
-                parent=text_of(info, "parentID") or None,
-                project=text_of(info, "directory"),
-            )
-            number += 1
-            transcript = RecordedList(file, answers, "openai", "opencode")
-            transcript.add({"role": "user", "content": _ASKED})
-            transcript.add({"role": "assistant", "content": _content(parts)})
+            if told.get("role") == "assistant" and told.get("summary") is True:
+                tree.tails.clear()
+                if (summary := tree.say({"role": "user", "content": _ASKED})) is not None:
+                    summary.is_compacted = True
+                tree.say({"role": "assistant", "content": _content(parts)})
+        yield from tree.recordings(
+            answers,
+            text_of(info, "id") or file.path.stem,
+            text_of(info, "parentID") or None,
+            text_of(info, "directory"),
+        )
 
 
 def _take_answer(
-    transcript: RecordedList, info: Mapping[str, Any], parts: list[Mapping[str, Any]]
+    tree: ConversationTree, info: Mapping[str, Any], parts: list[Mapping[str, Any]]
 ) -> None:
     """Each step of an answer, and the results of its calls."""
     model = model_of(info.get("modelID"), text_of(info, "providerID") or "opencode")
@@ -96,23 +92,23 @@ def _take_answer(
                 f"{ident}/{steps}" if ident and steps else ident,
             )
             steps += 1
-            _take_step(transcript, step, call)
+            _take_step(tree, step, call)
         step = []
 
 
-def _take_step(transcript: RecordedList, step: list[Mapping[str, Any]], call: RecordedCall) -> None:
+def _take_step(tree: ConversationTree, step: list[Mapping[str, Any]], call: RecordedCall) -> None:
     tools = [(one, object_of(one.get("state"))) for one in step if one.get("type") == "tool"]
     calls = [
         chat_call(text_of(one, "callID"), text_of(one, "tool"), object_of(state.get("input")))
         for one, state in tools
     ]
     answer = {"role": "assistant", "content": _content(step)}
-    transcript.add({**answer, "tool_calls": calls} if calls else answer, call)
+    tree.say({**answer, "tool_calls": calls} if calls else answer, call)
     for one, state in tools:
         failed = state.get("status") != "completed"
         content = text_of(state, "error" if failed else "output")
         content = content or ("[Tool execution was interrupted]" if failed else "")
-        transcript.add(chat_result(text_of(one, "callID"), content, failed=failed))
+        tree.say(chat_result(text_of(one, "callID"), content, failed=failed))
 
 
 def _content(parts: list[Mapping[str, Any]]) -> Any:

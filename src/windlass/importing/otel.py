@@ -54,7 +54,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of the spans; each export of a collector is sorted by time."""
     outer = _outer(file)
     file.skipped.clear()
-    exchanges = Exchanges(file.path, answers, file.skipped)
+    exchanges = Exchanges(file, answers, "otel")
     for record in file.records():
         for span in sorted(_spans(record), key=lambda one: str(one.get("startTimeUnixNano", ""))):
             try:
@@ -77,7 +77,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
                 request = {**exchange.request, "messages": told}
                 exchange = replace(exchange, request=request, follows=True)
             exchanges.add(exchange)
-    yield from exchanges.recordings("otel", "C")
+    yield from exchanges.recordings("C")
 
 
 def _outer(file: RecordedFile) -> set[str]:

@@ -12,11 +12,11 @@ from windlass.importing.recording import Recording
 
 def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     """The conversations of a log: exact requests."""
-    exchanges = Exchanges(file.path, answers, file.skipped)
+    exchanges = Exchanges(file, answers, "request-log")
     for record in file.records():
         exchange = exchange_of(record)
         if exchange is None:
             file.skipped["records that hold no request"] += 1
         else:
             exchanges.add(exchange)
-    yield from exchanges.recordings("request-log")
+    yield from exchanges.recordings()

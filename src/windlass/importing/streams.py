@@ -8,7 +8,7 @@ from pathlib import Path
 from windlass.errors import UsageError, did_you_mean
 from windlass.importing._formats import BODIES, FORMATS, FileFormat, recognise
 from windlass.importing._unread import unread
-from windlass.importing.base import Answers
+from windlass.importing.base import COUNTED, Answers
 from windlass.importing.claude_bodies import BodyFolder, is_folder_of_bodies
 from windlass.importing.claude_code import SIDE_CHAIN
 from windlass.importing.json_files import RecordedFile
@@ -118,7 +118,9 @@ def _read(
                 is_empty = False
                 yield recording
         except UsageError as error:
-            if path == place or len(paths) == 1 or (on_skip is None and place.is_dir()):
+            is_alone = path == place or len(paths) == 1
+            is_told = on_skip is not None or not place.is_dir() or file.skipped[COUNTED] > 0
+            if is_alone or not is_told:
                 raise
             if on_skip is not None:
                 on_skip(str(error))
@@ -133,6 +135,7 @@ def _require_one(recordings: Iterator[Recording], file: RecordedFile) -> Iterato
         is_empty = False
         yield recording
     if is_empty:
-        skipped = ", ".join(f"{count:,} {reason}" for reason, count in file.skipped.most_common(3))
+        most = (+file.skipped).most_common(3)
+        skipped = ", ".join(f"{count:,} {reason}" for reason, count in most)
         left_out = f"; left out: {skipped}" if skipped else ""
         raise UsageError(f"{str(file.path)!r} holds no call of a model{left_out}")

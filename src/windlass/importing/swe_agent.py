@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from windlass.importing.base import Answers, RecordedList, model_of, object_of, text_of
+from windlass.importing.base import Answers, model_of, object_of, text_of
 from windlass.importing.json_files import RecordedFile
 from windlass.importing.recording import RecordedCall, Recording
+from windlass.importing.tree import ConversationTree
 from windlass.safety.foreign import parse_recorded
 
 
@@ -18,7 +19,7 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
     the whole run are recorded: a transcript.
     """
     for run in file.records():
-        transcript = RecordedList(file, answers, "openai", "swe-agent")
+        tree = ConversationTree(file, "swe-agent", "openai")
         call = RecordedCall(0, model_of(_model(run), "openai"))
         for item in run["history"]:
             if not isinstance(item, Mapping):
@@ -29,10 +30,10 @@ def read(file: RecordedFile, answers: Answers) -> Iterator[Recording]:
             if isinstance(ids, list) and ids:
                 sent["tool_call_id"] = ids[0]
             is_answer = sent.get("role") == "assistant" and not item.get("is_demo")
-            transcript.add(sent, call if is_answer else None)
-        if transcript.calls:
-            file.skipped[_UNCOUNTED] = len(transcript.calls)
-        yield from transcript.recordings(file.path.stem, writes_commands=True)
+            tree.say(sent, call if is_answer else None)
+        if calls := sum(node.call is not None for node in tree.nodes):
+            file.skipped[_UNCOUNTED] = calls
+        yield from tree.recordings(answers, file.path.stem, commands="C")
 
 
 _UNCOUNTED: Final = "usage of calls, which such files tell for the whole run only"
