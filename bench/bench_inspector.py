@@ -20,7 +20,7 @@ from typing import TypeVar
 from bench.bench_reading import LOOP
 
 from windlass.history.places import open_place
-from windlass.report._session_record import SessionRecord
+from windlass.report.calls import SessionRecord
 from windlass.report.matrix import cell_text, matrix_of
 from windlass.web.matrix_view import matrix_png, matrix_section
 

@@ -22,7 +22,8 @@ from windlass.history.row_details import STEPS, json_of
 from windlass.history.sqlite import SqliteStore
 from windlass.messages import Message, ToolCall, assistant
 from windlass.providers.scripted import Script, Scripted
-from windlass.report.call_views import CallView, view_session
+from windlass.report.call_views import view_session
+from windlass.report.calls import Call
 from windlass.wire.base import Request
 from windlass.wire.openai import to_openai
 
@@ -121,7 +122,7 @@ class Ran:
     def calls(self) -> list[CallRecord]:
         return list(self.store.calls(self.session))
 
-    def views(self, phase: str) -> list[CallView]:
+    def views(self, phase: str) -> list[Call]:
         """What `windlass show` knows of the phase's calls."""
         return [
             view for view in view_session(self.store, self.session).calls if view.phase == phase

@@ -21,6 +21,7 @@ from windlass.engine.soundings.evaluating import read_winner
 from windlass.errors import PhaseFailed, ProviderError
 from windlass.history.base import NodeType
 from windlass.history.callout_rows import find_callouts
+from windlass.history.lanes import standing
 from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message, Text
@@ -87,7 +88,7 @@ class TestTheWinner:
         ran = await house.run(cascade(a, phase("b"), auto_context=True), picking(1, replies))
         marks = ran.decisions("callout")
         assert len(marks) == 3
-        (callout,) = find_callouts(ran.store.rows(ran.session))
+        (callout,) = find_callouts(standing(ran.store.rows(ran.session)))
         assert callout.stored.row.message is not None
         assert callout.stored.row.message.text == "DECISION 1"
 

@@ -17,8 +17,8 @@ from windlass.errors import UsageError
 from windlass.history.base import Store
 from windlass.history.row_details import ReplyDetails
 from windlass.report import matrix as module
-from windlass.report._session_record import SessionRecord
 from windlass.report.call_views import view_recorded, view_session
+from windlass.report.calls import SessionRecord
 from windlass.report.explanation import MessageDecision, explain_call
 from windlass.report.matrix import Cell, Matrix, cell_text, matrix_of
 

@@ -31,7 +31,7 @@ class TestCalls:
         assert len(session.calls) == len(ran.model.requests)
         for view, request in zip(session.calls, ran.model.requests, strict=True):
             assert tuple(seen.message for seen in view.seen) == request.messages
-            assert view.tools == tuple(spec.name for spec in request.tools)
+            assert view.tool_names == tuple(spec.name for spec in request.tools)
             assert sum(seen.tokens for seen in view.seen) <= view.sent_tokens == view.tokens_in
             for seen in view.seen:
                 assert (seen.original is None) is (seen.because is None)

@@ -41,6 +41,8 @@ class Writer:
     last: tuple[int | None, str] = (None, "")
     """The sounding and the id of what was said last."""
     phase: str = "a"
+    sounded: bool = False
+    """Whether the phase of soundings ran before."""
     numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     def append(self, row_: Row, **others: Any) -> str | None:
@@ -118,22 +120,28 @@ class Writer:
         self.append(self.row(text="again", details=VisitBegun(2, 1)))
 
     def soundings(self) -> None:
-        """Several soundings one after the other, of which one is taken, or none is."""
+        """A phase in soundings side by side, of which one is taken, or none is."""
         self.phase = "s"
+        if self.sounded:
+            self.visit()
+        self.sounded = True
         number = self.draw(st.integers(1, 3))
-        for self.sounding in range(number):
-            for _ in range(self.draw(st.integers(1, 2))):
-                self.say()
-                self.call()
-        self.sounding, self.phase = None, "b"
+        order = [index for index in range(number) for _ in range(self.draw(st.integers(1, 2)))]
+        for index in self.draw(st.permutations(order)):
+            self.sounding = index
+            self.say()
+            self.call()
         if self.draw(st.booleans()):
+            self.sounding, self.phase = None, "b"
             self.call()  # nothing is taken yet
-        if self.draw(st.integers(0, 3)):
             self.phase = "s"
+        if self.draw(st.booleans()):
+            self.sounding = self.draw(st.integers(0, number))
+            self.call()  # it may refine another
+        if self.draw(st.integers(0, 3)):
+            self.sounding = None
             winner = self.draw(st.integers(0, number - 1))
             self.append(self.row(text="taken", details=SoundingsDecided(winner)))
-            self.sounding = self.draw(st.sampled_from([None, *range(number + 1)]))
-            self.call()  # it may refine the one that was taken
         self.phase, self.sounding = "b", None
 
 

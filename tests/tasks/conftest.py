@@ -16,7 +16,8 @@ from windlass.history.sqlite import SqliteStore
 from windlass.memory.banks import Banks
 from windlass.messages import Message
 from windlass.providers.scripted import Scripted
-from windlass.report.call_views import CallView, view_session
+from windlass.report.call_views import view_session
+from windlass.report.calls import Call
 from windlass.wire.base import Request
 
 
@@ -36,14 +37,14 @@ class Ran:
     events: list[Event]
 
     @property
-    def calls(self) -> tuple[CallView, ...]:
+    def calls(self) -> tuple[Call, ...]:
         return view_session(self.store, self.result.session_id).calls
 
     def seen(self, phase: str) -> list[str]:
         """The texts of the messages of a task's first call."""
         return [one.message.text for one in self.view(phase).seen]
 
-    def view(self, phase: str) -> CallView:
+    def view(self, phase: str) -> Call:
         """A task's first call, as `show` has it."""
         return next(call for call in self.calls if call.phase == phase)
 

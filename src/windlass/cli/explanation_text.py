@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -23,7 +22,7 @@ def print_explanation(session: str, number: int, store: str | None) -> None:
     with open_existing(store) as history:
         explained = explain_call(history, history.find_session(session), number)
     if out.as_json:
-        value = to_plain(replace(explained, call=replace(explained.call, seen=())))
+        value = to_plain(explained)
         for key in ("seen", "reply"):  # `show` prints what was sent
             del value["call"][key]
         print_json(value)
@@ -50,7 +49,7 @@ def _print(explained: Explanation) -> None:
     out.print()
     _print_decisions(explained.decisions)
     changed = any(each.action in ("shortened", "folded") for each in explained.decisions)
-    if changed and RECALL.name in call.tools:
+    if changed and RECALL.name in call.tool_names:
         out.print("\nAn original comes back in the run by recall(reference).")
     session = explained.session_id
     out.hint(f"\nwhat was sent: windlass show {session} --call {call.number} --full")

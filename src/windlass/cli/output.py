@@ -120,6 +120,8 @@ def to_plain(value: Any) -> Any:
     """The value, made of what JSON can write."""
     if isinstance(value, Message):
         return {"content_hash": value.content_hash, **to_dict(value)}
+    if hasattr(value, "as_json"):
+        return to_plain(value.as_json())
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: to_plain(getattr(value, field.name))

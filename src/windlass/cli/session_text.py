@@ -17,7 +17,8 @@ from windlass.history.callout_rows import Callout
 from windlass.history.details import BlockDetails, CallDetails
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.messages import Message, Picture, Text
-from windlass.report.call_views import CallView, SessionView, view_call, view_session
+from windlass.report.call_views import SessionView, view_call, view_session
+from windlass.report.calls import Call
 from windlass.report.provider_edits import call_sentences
 from windlass.text.cell_tables import Columns, NumberCell, table_of
 
@@ -117,7 +118,7 @@ def _total_text(view: SessionView, total: SessionInfo) -> str:
     others = []
     if view.children:
         others.append("the sessions under it")
-    of_calls: list[CallView | SessionInfo] = [*view.calls, *view.children]
+    of_calls: list[Call | SessionInfo] = [*view.calls, *view.children]
     if total.tokens_in != sum(each.tokens_in for each in of_calls):
         others.append("what models were asked beside its calls")
     told = f", with {' and '.join(others)}" if others else ""
@@ -131,17 +132,17 @@ def _ran_by(info: SessionInfo) -> str:
     return f"phase {info.parent_phase}"
 
 
-def _print_calls(calls: Sequence[CallView]) -> None:
-    columns: Columns[CallView] = {
+def _print_calls(calls: Sequence[Call]) -> None:
+    columns: Columns[Call] = {
         "call": lambda call: NumberCell(call.number),
         "phase": lambda call: call.phase or "-",
         "turn": lambda call: NumberCell(call.turn),
-        "try": lambda call: NumberCell(call.attempt),
+        "try": lambda call: NumberCell(call.row.attempt),
     }
     if any(call.sounding_index is not None for call in calls):
         columns["sounding"] = _sounding
     columns |= {
-        "kind": lambda call: call.node_type,
+        "kind": lambda call: call.row.node_type,
         "tokens in": lambda call: call.tokens_in,
         "cached": lambda call: call.tokens_cached,
         "sending everything": lambda call: call.snowball_tokens,
@@ -152,7 +153,7 @@ def _print_calls(calls: Sequence[CallView]) -> None:
     print_table(table_of(calls, columns))
 
 
-def _sounding(call: CallView) -> str:
+def _sounding(call: Call) -> str:
     return "-" if call.sounding_index is None else str(call.sounding_index)
 
 
@@ -183,11 +184,11 @@ _CALLOUTS: Final[Columns[Callout]] = {
 }
 
 
-def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
+def _print_call(view: SessionView, call: Call, *, full: bool) -> None:
     """Print a call: what it was sent and why, its reply, and what became of its cache."""
     out.print(
         f"session {view.session_id}, call {call.number} of {len(view.calls)}:"
-        f" {call.place} ({call.node_type})"
+        f" {call.place} ({call.row.node_type})"
     )
     out.print(
         f"{call.model}: {call.tokens_in:,} tokens in, {call.tokens_cached:,} of them cached,"
@@ -196,7 +197,9 @@ def _print_call(view: SessionView, call: CallView, *, full: bool) -> None:
     )
     if call.tools:
         choice = call.details.get("tool_choice")
-        out.print(f"tools: {', '.join(call.tools)}" + (f" (choice {choice})" if choice else ""))
+        out.print(
+            f"tools: {', '.join(call.tool_names)}" + (f" (choice {choice})" if choice else "")
+        )
     print_blocks(call.details)
     limit = 10**9 if full else _PREVIEW
     for seen in call.seen:

@@ -14,7 +14,7 @@ from typing import Final
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import StoredRow
-from windlass.history.decisions import CalloutMark, standing
+from windlass.history.decisions import CalloutMark
 from windlass.window.originals import REF, matching
 
 LONGEST_NAME: Final = 100
@@ -44,16 +44,17 @@ class Callout:
 
 
 def find_callouts(rows: Iterable[StoredRow]) -> tuple[Callout, ...]:
-    """The marked messages among a session's rows, in the order in which they were said.
+    """The marked messages among rows, in the order in which they were said.
 
-    `rows` are those of one session in order; a part of them tells what was marked by then.
+    `rows` are those of one session in order, such as those that stood before a call; a mark of a
+    message that is not among them says nothing.
     """
     messages: dict[str, StoredRow] = {}
     callouts: dict[str, Callout] = {}
-    for stored in standing(rows):
+    for stored in rows:
         if stored.id is not None:
             messages[stored.id] = stored
-        elif mark := CalloutMark.read(stored.row):
+        elif (mark := CalloutMark.read(stored.row)) and mark.message_id in messages:
             message = messages[mark.message_id]
             callouts[mark.message_id] = Callout(mark.name, mark.by, stored.row.timestamp, message)
     return tuple(sorted(callouts.values(), key=lambda callout: callout.stored.seq))

@@ -13,7 +13,8 @@ from typing import Final
 
 from windlass.history._lost import Lost
 from windlass.history.base import NodeType, Store, StoredRow
-from windlass.history.decisions import CalloutMark, Expanded, PinMark, standing
+from windlass.history.decisions import CalloutMark, Expanded, PinMark
+from windlass.history.lanes import standing
 from windlass.selection.card import Card
 from windlass.window.entries import Item
 

@@ -5,14 +5,13 @@ The words that people read stand beside, in the row's `text`.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from pydantic import Field
 
-from windlass.history.base import NodeType, Row, StoredRow
+from windlass.history.base import NodeType, Row
 from windlass.history.details import AnchorDetails, ChoiceBudget, NotChosen
 from windlass.history.row_details import RowDetails
 from windlass.history.step import RecordedStep
@@ -429,30 +428,6 @@ class SoundingsWrite(RowDetails, kind="soundings write"):
     """Every sounding may write with these tools."""
 
     tools: Sequence[str]
-
-
-def standing(rows: Iterable[StoredRow], own: tuple[str, int] | None = None) -> Iterator[StoredRow]:
-    """The rows that count for what comes later: those of soundings only where they won.
-
-    `own` is the phase and the index of a sounding that still runs, whose rows count for itself.
-    Rows are those of a session, or of a phase, in order.
-    """
-    listed: list[tuple[StoredRow, int]] = []
-    visits = Counter[str]()
-    for stored in rows:
-        phase = stored.row.phase or ""
-        visits[phase] += VisitBegun.read(stored.row) is not None
-        listed.append((stored, visits[phase]))
-    taken: set[tuple[str, int, int | None]] = set()
-    if own is not None:
-        taken.add((own[0], visits[own[0]], own[1]))
-    for stored, visit in listed:
-        if (decided := SoundingsDecided.read(stored.row)) is not None:
-            taken.add((stored.row.phase or "", visit, decided.winner))
-    for stored, visit in listed:
-        index = stored.row.sounding_index
-        if index is None or (stored.row.phase or "", visit, index) in taken:
-            yield stored
 
 
 # ---- tasks -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from windlass.errors import UsageError
 from windlass.history.base import CallRecord, Store, StoredRow
+from windlass.history.lanes import Lane, Lanes
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.history.row_details import ReplyDetails
 from windlass.importing.base import read_list
@@ -19,6 +20,7 @@ from windlass.importing.storing import RESULTS_AS_WORDS, imported_from
 from windlass.importing.streams import recordings
 from windlass.ledger.charges import CALLS
 from windlass.messages import Message, ToolSpec
+from windlass.tasks.model import OPERATORS
 from windlass.wire.base import Usage
 from windlass.wire.forms import as_json, form_of_list, has_objects
 
@@ -121,13 +123,17 @@ def _recordings_of_session(
 def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
     """The conversations of a session, without those below it.
 
-    A message that a window had shortened stands there whole.
+    A message that a window had shortened stands there whole. A phase that was sent all that was
+    said before goes on with that conversation; soundings are conversations of their own.
     """
     rows = list(store.rows(session_id))
-    imported = imported_from(store.start(session_id).cascade)
+    definition = store.start(session_id).cascade
+    imported = imported_from(definition)
     grade: Grade = imported.get("grade", "A")
     as_words = bool(imported.get(RESULTS_AS_WORDS))
-    chains: list[_Chain] = []
+    lanes = Lanes(rows, tasks=OPERATORS in definition)
+    talks: list[_Talk] = []
+    newest: dict[Lane, _Talk] = {}
     ids = {stored.id: stored for stored in rows if stored.id is not None}
     replies = {stored.row.trace_id: stored for stored in rows}
     for call in store.calls(session_id):
@@ -135,14 +141,20 @@ def conversations_of(store: Store, session_id: str) -> Iterator[Recording]:
         if reply is None:
             continue
         sent = [shown.message_id for shown in call.shown]
-        chain = next((one for one in reversed(chains) if one.continues(sent, reply)), None)
-        if chain is None:
-            chain = _Chain(reply.row.sounding_index)
-            chains.append(chain)
-        chain.add(call, sent, reply, ids)
-    for number, chain in enumerate(chains, start=1):
-        name = session_id if len(chains) == 1 else f"{session_id}, conversation {number}"
-        yield replace(chain.recording(store, name, grade), results_as_words=as_words)
+        lane = lanes.lane(reply)
+        begins = lane not in newest
+        above = (each for each in lane.chain() if each.sounding is None)
+        goes_on = (lane,) if lane.sounding is not None else above
+        before = (newest[each] for each in goes_on if each in newest)
+        talk = next((one for one in before if one.continues(sent, is_whole=begins)), None)
+        if talk is None:
+            talk = _Talk()
+            talks.append(talk)
+        newest[lane] = talk
+        talk.add(call, sent, reply, ids)
+    for number, talk in enumerate(talks, start=1):
+        name = session_id if len(talks) == 1 else f"{session_id}, conversation {number}"
+        yield replace(talk.recording(store, name, grade), results_as_words=as_words)
 
 
 def _beside(store: Store, names: Sequence[str]) -> Iterator[float]:
@@ -154,14 +166,12 @@ def _beside(store: Store, names: Sequence[str]) -> Iterator[float]:
 
 
 @dataclass(slots=True)
-class _Chain:
+class _Talk:
     """A conversation of a session: each call was sent what the call before was, and more.
 
-    A call of the same phase that was sent less belongs to it, too: a window left something out.
+    A call of the same lane that was sent less belongs to it, too: a window left something out.
     """
 
-    sounding: int | None
-    phase: str | None = None
     ids: list[str] = field(default_factory=list[str])
     """The ids of `messages`."""
     messages: list[Message] = field(default_factory=list[Message])
@@ -170,11 +180,9 @@ class _Chain:
     specs: tuple[ToolSpec, ...] = ()
     model: str = ""
 
-    def continues(self, sent: Sequence[str], reply: StoredRow) -> bool:
-        """Whether a call that was sent these messages continues the conversation."""
-        if reply.row.sounding_index != self.sounding or not sent:
-            return False
-        if reply.row.phase != self.phase and not {*self.ids[1:]} <= {*sent}:
+    def continues(self, sent: Sequence[str], *, is_whole: bool) -> bool:
+        """Whether a call that was sent these messages continues it; `is_whole`: and all of it."""
+        if not sent or (is_whole and not {*self.ids[1:]} <= {*sent}):
             return False
         earlier = {*self.ids, sent[0]}
         new = [one not in earlier for one in sent]
@@ -212,7 +220,7 @@ class _Chain:
                 details.searches,
                 details.tier,
             )
-        self.model, self.phase = self.model or call.model, row.phase
+        self.model = self.model or call.model
         if call.tools != self.tools:
             self.tools = call.tools
             self.specs = tuple(ToolSpec(**tool["function"]) for tool in call.tools)

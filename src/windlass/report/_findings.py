@@ -15,8 +15,8 @@ from windlass.history.base import BORN
 from windlass.importing.storing import IMPORTED
 from windlass.replays.outcomes import Span
 from windlass.report._requests import TOOLS, NewPieces, SentRequests
-from windlass.report._session_record import SessionCall, SessionRecord
 from windlass.report.account import Account, Simulation
+from windlass.report.calls import Call, SessionRecord
 from windlass.report.contents import what_is
 from windlass.text.tokens import FamilyCounter
 
@@ -163,16 +163,16 @@ class _MinimalRequests(SentRequests):
                 self._output.setdefault(outcome.phase, before)
                 before = traces.get(outcome.output_trace or "")
 
-    def new(self, call: SessionCall) -> NewPieces:
+    def new(self, call: Call) -> NewPieces:
         """What is new in the request of a call."""
         phase = call.row.phase or ""
         output = self._output.get(phase)
         carried = _carried(self.record, call) - {output}
-        shown = [each for each in call.shown if each.message_id not in carried]
-        return super().new(replace(call, shown=shown))
+        shown = tuple(each for each in call.shown if each.message_id not in carried)
+        return super().new(replace(call, sent=replace(call.sent, shown=shown)))
 
 
-def _carried(record: SessionRecord, call: SessionCall) -> set[str | None]:
+def _carried(record: SessionRecord, call: Call) -> set[str | None]:
     """The messages that a call was sent and that were said in other phases."""
     rows = ((shown.message_id, record.by_id[shown.message_id].row) for shown in call.shown)
     phase = call.row.phase

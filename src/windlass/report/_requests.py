@@ -12,8 +12,9 @@ from typing import Any, Final, NamedTuple
 
 from windlass.caching.meter import Weighed
 from windlass.history.base import ShownMessage, StoredRow
+from windlass.history.lanes import History
 from windlass.messages import Message, canonical_json
-from windlass.report._session_record import SessionCall, SessionRecord, tokens_of_tools
+from windlass.report.calls import Call, SessionRecord, tokens_of_tools
 from windlass.text.tokens import FamilyCounter
 from windlass.window.entries import INJECT
 
@@ -60,7 +61,7 @@ class Requests(ABC):
         return NewPieces(0, [self._head, *pieces], [TOOLS, *names])
 
     @abstractmethod
-    def new(self, call: SessionCall) -> NewPieces:
+    def new(self, call: Call) -> NewPieces:
         """What is new in the request of a call."""
 
 
@@ -72,7 +73,7 @@ class SentRequests(Requests):
         self._shown: Sequence[ShownMessage] = ()
         self.because: dict[str, str] = {}
 
-    def new(self, call: SessionCall) -> NewPieces:
+    def new(self, call: Call) -> NewPieces:
         """What is new in the request of a call."""
         same = 0
         if has_same_head := self.is_same_head(call.tools):
@@ -94,22 +95,20 @@ class SentRequests(Requests):
 class SnowballRequests(Requests):
     """What a snowball would have sent."""
 
-    _prompt: str | None = None
-    _born = 0
-    _said: Sequence[StoredRow] = ()
+    _stood: Sequence[StoredRow] = ()
+    _history = History((), 0, (), 0)
 
-    def new(self, call: SessionCall) -> NewPieces:
+    def new(self, call: Call) -> NewPieces:
         """What is new in the request of a call."""
-        prompt = None if call.prompt is None else call.prompt.key
-        goes_on = self.is_same_head(call.tools) and prompt == self._prompt
-        goes_on = goes_on and call.said is self._said
-        head = [] if call.prompt is None else [call.prompt]
-        begin = self._born if goes_on else 0
-        more = [*([] if goes_on else head), *call.said[begin : call.born]]
+        before, now = self._history, call.history
+        goes_on = self.is_same_head(call.tools) and now.said is before.said
+        goes_on = goes_on and [each.key for each in call.head] == [each.key for each in self._stood]
+        begin = before.born if goes_on else 0
+        more = [*(() if goes_on else call.head), *now.said[begin : now.born]]
         pieces = [self.weighed(str(each.key), _message(each)) for each in more]
-        self._prompt, self._born, self._said = prompt, call.born, call.said
+        self._stood, self._history = call.head, now
         return self.with_head(
-            len(head) + begin, pieces, [str(each.id) for each in more], same=goes_on
+            len(call.head) + begin, pieces, [str(each.id) for each in more], same=goes_on
         )
 
 

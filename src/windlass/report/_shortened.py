@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.caching.prices import Prices
+from windlass.history.lanes import Lane
 from windlass.report._requests import NewPieces, Requests
-from windlass.report._session_record import SessionCall, SessionRecord
+from windlass.report.calls import Call, SessionRecord
 from windlass.text.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
 from windlass.window.entries import Entry, Item
@@ -28,24 +29,23 @@ class ShortenedRequests(Requests):
         super().__init__(record, counter)
         self._policy = policy
         self._prices = prices
-        self._lanes: dict[tuple[str | None, int | None], _Lane] = {}
-        self._last: _Lane | None = None
+        self._talks: dict[Lane, _Talk] = {}
         self._entries: Sequence[Entry] = ()
 
-    def new(self, call: SessionCall) -> NewPieces:
+    def new(self, call: Call) -> NewPieces:
         """What is new in the request of a call."""
         has_same_head = self.is_same_head(call.tools)
-        lane = self._lane(call)
+        talk = self._talk(call)
         if not has_same_head:
-            lane.conversation.cool()
+            talk.conversation.cool()
         at = None if call.free else call.row.timestamp
-        for shown in call.shown[len(lane.ids) :]:
+        for shown in call.shown[len(talk.ids) :]:
             row = self.record.by_id[shown.message_id].row
             message = self.record.sent(shown)[1]
             item = Item(shown.message_id, message, row.node_type, row.phase, row.turn, row.attempt)
-            lane.conversation.append(item, at=at)
-            lane.ids.append(shown.message_id)
-        entries = lane.conversation.window().entries
+            talk.conversation.append(item, at=at)
+            talk.ids.append(shown.message_id)
+        entries = talk.conversation.window().entries
         pairs = enumerate(zip(entries, self._entries, strict=False))
         differing = (at for at, (now, was) in pairs if now is not was)
         same = next(differing, min(len(entries), len(self._entries))) if has_same_head else 0
@@ -55,17 +55,14 @@ class ShortenedRequests(Requests):
             same, pieces, [each.item.id for each in entries[same:]], same=has_same_head
         )
 
-    def _lane(self, call: SessionCall) -> _Lane:
-        """The conversation that the call goes on with."""
+    def _talk(self, call: Call) -> _Talk:
+        """The conversation that the call goes on with: its lane's, or that which this continues."""
         ids = [shown.message_id for shown in call.shown]
-        place = call.row.phase, call.row.sounding_index
-        for lane in (self._lanes.get(place), self._last):
-            if lane is not None and lane.ids == ids[: len(lane.ids)]:
-                break
-        else:
-            lane = _Lane(self._conversation(call.row.model or ""), [])
-        self._lanes[place] = self._last = lane
-        return lane
+        talk = next((self._talks[lane] for lane in call.lane.chain() if lane in self._talks), None)
+        if talk is None or talk.ids != ids[: len(talk.ids)]:
+            talk = _Talk(self._conversation(call.row.model or ""), [])
+        self._talks[call.lane] = talk
+        return talk
 
     def _conversation(self, model: str) -> Conversation:
         return Conversation(
@@ -75,7 +72,7 @@ class ShortenedRequests(Requests):
         )
 
 
-class _Lane(NamedTuple):
+class _Talk(NamedTuple):
     """A conversation, and the ids of what was appended to it."""
 
     conversation: Conversation

@@ -21,7 +21,7 @@ from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
 from windlass.ledger.charges import FreeCalls, charge_of
 from windlass.report._requests import Requests, SentRequests, SnowballRequests
-from windlass.report._session_record import SessionCall, SessionRecord
+from windlass.report.calls import Call, SessionRecord
 from windlass.text.tokens import FamilyCounter
 
 
@@ -139,8 +139,8 @@ class Account:
         self, store: Store, session_id: str, price_as: str, record: SessionRecord | None = None
     ) -> None:
         self.record = record or SessionRecord(store, session_id)
-        self.calls = list(self.record.calls())
-        self._streams: dict[str, list[SessionCall]] = defaultdict(list)  # a cache for each model
+        self.calls = self.record.calls
+        self._streams: dict[str, list[Call]] = defaultdict(list)  # a cache for each model
         for call in self.calls:
             self._streams[call.model].append(call)
         self.free = {
@@ -189,7 +189,7 @@ class Account:
         """The bill of the session's calls with other requests, at the prices of each model."""
         return _together(self._counted(make), self._factors)
 
-    def _told(self, call: SessionCall) -> float | None:
+    def _told(self, call: Call) -> float | None:
         """What a call costs by our count."""
         return 0.0 if call.inherited else self.counted.dollars(call.number)
 
@@ -235,9 +235,7 @@ class Account:
                 out = 0
                 if call.row.message is not None:
                     out = self.record.tokens(counter, call.row.message)
-                if (
-                    call.reply is not None and call.reply.continues
-                ):  # it has the text of two replies
+                if call.reply_details.continues:  # it has the text of two replies
                     out = min(out, call.row.tokens_out or out)
                 dollars = input_dollars(price, bill.units)
                 dollars += output_dollars(price, bill.tokens, out)
@@ -251,16 +249,16 @@ class Account:
             )
         return counted
 
-    def _snowball_tokens(self, call: SessionCall) -> int:
+    def _snowball_tokens(self, call: Call) -> int:
         """What sending everything would have sent at a call, as the provider counts."""
         told, ours = call.row.tokens_in, call.sent_tokens
         if call.inherited:
             return 0
         if not told or not ours:
-            return call.full_tokens
+            return call.snowball_tokens
         # What of a transcript was not recorded stands in front of either.
         factor = 1.0 if self.record.missing(self.counter(call.model)) else told / ours
-        return told + round((call.full_tokens - ours) * factor)
+        return told + round((call.snowball_tokens - ours) * factor)
 
     @cached_property
     def costs(self) -> Sequence[CallCost]:
@@ -274,7 +272,7 @@ class Account:
             simulated = self._told(call)
             billed = self.sent.requests.get(call.number)
             dollars = charge_of(row, self.price_as, simulated).dollars
-            if call.sent_tokens != call.full_tokens:
+            if call.sent_tokens != call.snowball_tokens:
                 other.add(call.model)
             # Up to there sending everything is what was done: it cost what was paid.
             snowball = dollars
@@ -289,7 +287,7 @@ class Account:
                 model=call.model,
                 tokens_in=row.tokens_in or 0,
                 tokens_cached=row.tokens_cached or 0,
-                tokens_written=call.reply.tokens_written if call.reply else 0,
+                tokens_written=call.reply_details.tokens_written,
                 tokens_out=row.tokens_out or 0,
                 sent_tokens=call.sent_tokens,
                 snowball=self._snowball_tokens(call),
@@ -297,7 +295,7 @@ class Account:
                 dollars=dollars,
                 simulated_dollars=simulated,
                 snowball_dollars=snowball,
-                estimated=call.reply is not None and call.reply.tokens_out_estimated,
+                estimated=call.reply_details.tokens_out_estimated,
             )
 
 

@@ -16,10 +16,9 @@ from typing import Any, Final, Literal, TypeAlias
 from windlass.caching.bill import fresh_price
 from windlass.caching.rates import input_dollars, many, prices_of, rate
 from windlass.history.base import CallRecord, ShownMessage, StoredRow
-from windlass.history.callout_rows import find_callouts
 from windlass.messages import Message, ToolSpec
 from windlass.replays.needed import lines_in, values_in
-from windlass.report._session_record import SessionRecord, new_in_each
+from windlass.report.calls import SessionRecord, new_in_each
 from windlass.report.contents import what_is
 from windlass.text.tokens import FamilyCounter
 from windlass.window.originals import RECALL
@@ -120,7 +119,7 @@ class _LastWindow:
         self._behind = _tokens_behind(self._shown)
         self._uses = list(_texts_of_replies(record))
         self._first = _first_calls(record.sent_calls)
-        self._marked = {callout.message_id: callout.name for callout in find_callouts(record.rows)}
+        self._marked = record.callout_names
         self._repeated = _repeats(record, self._shown)
         self._price, self._prices = rate(name), prices_of(name, warn=lambda _: None)
         size = record.sent_calls[-1].sent_tokens

@@ -10,8 +10,8 @@ from windlass.errors import UsageError
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.messages import Message
 from windlass.report._requests import TOOLS
-from windlass.report._session_record import SessionRecord, tokens_of_tools
 from windlass.report.account import Account, CallCost, Paid
+from windlass.report.calls import SessionRecord, tokens_of_tools
 
 MESSAGES: Final = 10
 """How many of the dearest messages are told."""

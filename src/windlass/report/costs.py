@@ -18,7 +18,7 @@ from windlass.history.decisions import Evaluation, Summary, ValidatorAsked
 from windlass.history.row_details import ToolResult
 from windlass.ledger.charges import CALLS, Charge, charge_of, charges_of
 from windlass.report.account import Account, AccountTree, CallCost, told_calls
-from windlass.report.call_views import without_numbers
+from windlass.report.calls import without_numbers
 
 _MONEY: Final = ("dollars", "simulated_dollars", "snowball_dollars")
 
@@ -225,7 +225,7 @@ def _own_cost(account: Account) -> SessionCost:
         windows=ended[-1].details.get("windows", {}) if ended else {},
         status=stands.status,
         reason=stands.reason,
-        is_everything=all(call.full_tokens == call.sent_tokens for call in account.calls),
+        is_everything=all(call.snowball_tokens == call.sent_tokens for call in account.calls),
     )
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from windlass.caching.rates import many
-from windlass.history.base import CallRecord, SessionFilter, SessionInfo, Store
+from windlass.history.base import SessionFilter, SessionInfo, Store
 from windlass.history.nesting import nest_with_totals, sessions_below
 from windlass.messages import Message
-from windlass.report._session_record import SessionRecord
+from windlass.report.calls import Call, SessionRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,19 +28,17 @@ class Difference:
 
 def compare_sessions(store: Store, one: str, other: str) -> Difference:
     """Where two sessions part. Raises UsageError for an unknown one."""
-    mine, theirs = _Session(store, one), _Session(store, other)
-    sessions = mine.info, theirs.info
-    pairs = zip(mine.sent_calls, theirs.sent_calls, strict=False)
-    for number, (call, its) in enumerate(pairs, start=1):
-        if call.request_hash != its.request_hash:
-            what, texts = _first_difference(mine.request(call), theirs.request(its))
+    mine, theirs = SessionRecord(store, one), SessionRecord(store, other)
+    sessions = _with_totals(store, one), _with_totals(store, other)
+    for number, (call, its) in enumerate(zip(mine.calls, theirs.calls, strict=False), start=1):
+        if call.sent.request_hash != its.sent.request_hash:
+            what, texts = _first_difference(_request(call), _request(its))
             return Difference(number, what, texts, sessions)
-        replies = mine.reply(call), theirs.reply(its)
-        if replies[0].key != replies[1].key:
-            texts = (_words(replies[0]), _words(replies[1]))
+        if call.reply.key != its.reply.key:
+            texts = (_words(call.reply), _words(its.reply))
             return Difference(number, "the replies differ", texts, sessions)
-    if len(mine.sent_calls) != len(theirs.sent_calls):
-        least = min(len(mine.sent_calls), len(theirs.sent_calls))
+    if len(mine.calls) != len(theirs.calls):
+        least = min(len(mine.calls), len(theirs.calls))
         what = f"one ends after {many(least, 'call')}"
         return Difference(least + 1, what, ("", ""), sessions)
     return Difference(None, "no call differs", ("", ""), sessions)
@@ -67,22 +65,13 @@ def _words(message: Message) -> str:
     return " ".join([message.text, *calls]).strip()
 
 
-class _Session(SessionRecord):
-    """A session, with what it cost."""
+def _request(call: Call) -> list[Message]:
+    """What a call was sent."""
+    return [seen.message for seen in call.seen]
 
-    def __init__(self, store: Store, session_id: str) -> None:
-        super().__init__(store, session_id)
-        listed = store.sessions(SessionFilter(prefix=session_id))
-        own = next(info for info in listed if info.session_id == session_id)
-        self.info = nest_with_totals([own], sessions_below(store, [session_id]))[0]
-        self._replies = {each.row.trace_id: each.row.message for each in self.rows}
 
-    def request(self, call: CallRecord) -> list[Message]:
-        """What a call was sent."""
-        return [self.sent(shown)[1] for shown in call.shown]
-
-    def reply(self, call: CallRecord) -> Message:
-        """What a call was answered."""
-        message = self._replies[call.trace_id]
-        assert message is not None
-        return message
+def _with_totals(store: Store, session_id: str) -> SessionInfo:
+    """A session, with what it and those under it cost."""
+    listed = store.sessions(SessionFilter(prefix=session_id))
+    own = next(info for info in listed if info.session_id == session_id)
+    return nest_with_totals([own], sessions_below(store, [session_id]))[0]

@@ -45,16 +45,8 @@ from windlass.history.row_details import (
     kind_of,
 )
 from windlass.messages import Message
-from windlass.report._session_record import SessionRecord
-from windlass.report.call_views import (
-    CallView,
-    Seen,
-    SessionView,
-    note_text,
-    rows_before,
-    view_call,
-    view_recorded,
-)
+from windlass.report.call_views import SessionView, note_text, view_call, view_recorded
+from windlass.report.calls import Call, Seen, SessionRecord
 from windlass.report.provider_edits import call_sentences
 from windlass.tasks.model import OPERATORS
 from windlass.window.options import Policy
@@ -103,7 +95,7 @@ class Explanation:
     """One call explained: the policy in force, what it decided, and what that saved."""
 
     session_id: str
-    call: CallView
+    call: Call
     decisions: tuple[MessageDecision, ...]
     """In the order of the messages."""
     selection: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -132,13 +124,14 @@ def explain_call(store: Store, session_id: str, number: int) -> Explanation:
 def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Explanation:
     """The same of a session that was read. Raises UsageError where there is no such call."""
     store, session_id, call = record.store, record.session_id, view_call(view, number)
-    rows, trace = record.rows, record.sent_calls[number - 1].trace_id
-    at = next(place for place, stored in enumerate(rows) if stored.row.trace_id == trace)
+    rows, at = record.rows, record.rows.index(call.stored)
     selections = (
-        WindowSelection.read(stored.row) for stored in rows[at:] if stored.row.parent_id == trace
+        WindowSelection.read(stored.row)
+        for stored in rows[at:]
+        if stored.row.parent_id == call.row.trace_id
     )
     selection = next(filter(None, selections), None)
-    before = rows_before(rows, rows[at])
+    before = call.history.rows
     # Edits that were decided after the call did not shape it.
     edits = store.edits(session_id)[: call.details.get("edits")]
     notes = tuple(
@@ -154,8 +147,8 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
     callouts = {callout.message_id: callout.name for callout in find_callouts(before)}
     if OPERATORS in record.start.cascade:
         notes = (*notes, _OF_TASKS)
-        seen = {seen.message_id for seen in call.seen}
-        before = [row for row in before if row.row.phase == call.phase or row.id in seen]
+        shared = (record.by_id[shown.message_id] for shown in call.shown)
+        before = sorted({row.seq: row for row in (*before, *shared)}.values(), key=_seq)
     by_message = {edit.message_id: edit for edit in edits}
     left = _left_out(before, call)
     decisions = tuple(
@@ -177,7 +170,11 @@ def explain_viewed(record: SessionRecord, view: SessionView, number: int) -> Exp
     )
 
 
-def _left_out(before: Sequence[StoredRow], call: CallView) -> Mapping[str, NotChosen]:
+def _seq(stored: StoredRow) -> int:
+    return stored.seq
+
+
+def _left_out(before: Sequence[StoredRow], call: Call) -> Mapping[str, NotChosen]:
     """What the phase could have chosen and did not, by the message's id."""
     of_phase = (PhaseChoice.read(stored.row) for stored in before if stored.row.phase == call.phase)
     choices = list(filter(None, of_phase))
@@ -217,7 +214,7 @@ def _fate(after: Iterable[StoredRow], phase: str | None) -> Iterator[str]:
     return islice(decided, 1)
 
 
-def _verdicts(after: Iterable[StoredRow], call: CallView) -> Iterator[str]:
+def _verdicts(after: Iterable[StoredRow], call: Call) -> Iterator[str]:
     """What validators, the schema and people said of the reply, before the next call."""
     for row in (stored.row for stored in after if stored.row.phase == call.phase):
         if row.sounding_index == call.sounding_index and ReplyDetails.read(row) is not None:
@@ -237,7 +234,7 @@ _OF_REPLY: Final = (
 )
 
 
-def _pre_wards(before: Iterable[StoredRow], call: CallView) -> Iterator[str]:
+def _pre_wards(before: Iterable[StoredRow], call: Call) -> Iterator[str]:
     """What wards said of the input before the phase began."""
     for row in (stored.row for stored in before if stored.row.phase == call.phase):
         judged = WardJudged.read(row)
@@ -293,7 +290,7 @@ def _differing(selection: WindowSelection | None) -> Mapping[str, Any]:
     return {name: value for name, value in config.items() if usual.get(name) != value}
 
 
-def _plan(call: CallView, decisions: Sequence[MessageDecision]) -> Mapping[str, Any]:
+def _plan(call: Call, decisions: Sequence[MessageDecision]) -> Mapping[str, Any]:
     plan = call.details.get("planner")
     if not plan:
         return {}
@@ -303,7 +300,7 @@ def _plan(call: CallView, decisions: Sequence[MessageDecision]) -> Mapping[str, 
 
 
 def _decisions(
-    call: CallView,
+    call: Call,
     before: Sequence[StoredRow],
     edits: Mapping[str, EditRecord],
     callouts: Mapping[str, str],

@@ -17,20 +17,12 @@ from typing import Any, Final
 
 from windlass.caching.rates import money
 from windlass.errors import UsageError, did_you_mean
-from windlass.history.base import (
-    BORN,
-    CallRecord,
-    NodeType,
-    Row,
-    Store,
-    StoredRow,
-)
-from windlass.history.decisions import standing
-from windlass.history.row_details import ReplyDetails, continued
+from windlass.history.base import BORN, NodeType, Store, StoredRow
+from windlass.history.lanes import Lanes
 from windlass.importing.exchanges import EVIDENCE
 from windlass.importing.storing import evidence_text, imported_from
 from windlass.messages import Message, Opaque, Part, Picture, Text, ToolCall, ToolSpec
-from windlass.report._session_record import SessionRecord
+from windlass.report.calls import SessionRecord
 from windlass.report.page import page
 from windlass.safety.foreign import parse_json
 from windlass.safety.redaction import redacted_json, redacted_text
@@ -63,11 +55,10 @@ class _Session(SessionRecord):
 
     def said(self) -> Iterator[tuple[StoredRow, Message]]:
         """The rows of what was said, with their messages; no sounding that did not win."""
-        replaced = continued(self.rows)
-        for stored in standing(self.rows):
-            is_said = stored.row.node_type in BORN or stored.row.node_type == NodeType.SYSTEM
-            if is_said and stored.row.message is not None and stored.id not in replaced:
-                yield stored, self.shown(stored.row.message)
+        kinds = BORN | {NodeType.SYSTEM}
+        for stored in Lanes(self.rows, kinds=kinds).standing().messages:
+            assert stored.row.message is not None
+            yield stored, self.shown(stored.row.message)
 
     def shown(self, message: Message) -> Message:
         """A message as it is written out."""
@@ -76,14 +67,6 @@ class _Session(SessionRecord):
     def value(self, value: Any) -> Any:
         """JSON data as it is written out."""
         return redacted_json(value) if self._redact else value
-
-    def requests(self) -> Iterator[tuple[CallRecord, Row, list[Message]]]:
-        """Each call that was answered: its reply's row, and what it was sent."""
-        rows = {stored.row.trace_id: stored.row for stored in self.rows}
-        for call in self.sent_calls:
-            if call.trace_id in rows:
-                sent = [self.shown(self.sent(shown)[1]) for shown in call.shown]
-                yield call, rows[call.trace_id], sent
 
     @property
     def tools(self) -> Sequence[Mapping[str, Any]]:
@@ -170,7 +153,9 @@ def _logged(message: Message, load: Callable[[str], bytes]) -> dict[str, Any]:
 def _jsonl(session: _Session) -> Iterator[str]:
     load = session.store.picture
     grade = imported_from(session.start.cascade).get("grade")
-    for call, row, sent in session.requests():
+    for call in session.calls:
+        row = call.row
+        sent = (session.shown(seen.message) for seen in call.seen)
         request: dict[str, Any] = {
             "model": call.model,
             "messages": [_logged(message, load) for message in sent],
@@ -179,7 +164,7 @@ def _jsonl(session: _Session) -> Iterator[str]:
             request["tools"] = session.value([dict(tool) for tool in call.tools])
         reply = None if row.message is None else to_openai(session.shown(row.message), load)
         response = {
-            "id": call.trace_id,
+            "id": row.trace_id,
             "object": "chat.completion",
             "created": int(row.timestamp),
             "model": _bare(call.model),
@@ -187,9 +172,8 @@ def _jsonl(session: _Session) -> Iterator[str]:
         }
         if row.tokens_in is not None:
             details = {"cached_tokens": row.tokens_cached or 0}
-            told = ReplyDetails.read(row)
-            if told is not None and told.tokens_written:
-                details["cache_write_tokens"] = told.tokens_written
+            if written := call.reply_details.tokens_written:
+                details["cache_write_tokens"] = written
             response["usage"] = {
                 "prompt_tokens": row.tokens_in,
                 "completion_tokens": row.tokens_out or 0,

@@ -14,12 +14,11 @@ from windlass.caching.rates import priced_as
 from windlass.errors import UsageError
 from windlass.history.base import ShownMessage, Store
 from windlass.history.decisions import SoundingsDecided
-from windlass.ledger.charges import is_free
 from windlass.messages import Message
-from windlass.report._session_record import SessionRecord
 from windlass.report.account import Account, AccountTree, CallCost
 from windlass.report.advice import Advice, advise
-from windlass.report.call_views import CallView, view_call, view_recorded
+from windlass.report.call_views import view_call, view_recorded
+from windlass.report.calls import Call, SessionRecord
 from windlass.report.contents import CallReport, call_report_of
 from windlass.report.explanation import Explanation, explain_viewed
 from windlass.report.paid import MessageLife, PaidMessage, life_of, paid_in
@@ -77,24 +76,24 @@ class InspectedSession:
         """Whether a model of the session costs nothing because it is not sold."""
         free: dict[str, bool] = {}
         for call in self.view.calls:
-            free[call.model] = free.get(call.model, True) and is_free(call.model, call.cost)
+            free[call.model] = free.get(call.model, True) and call.free
         return free
 
     def priced_model(self, model: str) -> str:
         """The model at whose prices a model's calls are told."""
         return priced_as(model, self.price_as, free=self._free[model])
 
-    def call(self, number: int) -> CallView:
+    def call(self, number: int) -> Call:
         """A call, by its number from 1. Raises UsageError where there is none."""
         return view_call(self.view, number)
 
-    def before(self, number: int) -> CallView | None:
+    def before(self, number: int) -> Call | None:
         """The call that call `number` goes on from (None: it is the first of its kind)."""
         return self._before[number]
 
     @cached_property
-    def _before(self) -> Mapping[int, CallView | None]:
-        return {call.number: before for call, before in with_before(self.view)}
+    def _before(self) -> Mapping[int, Call | None]:
+        return {call.number: before for call, before in with_before(self.record.calls)}
 
     def explain(self, number: int) -> Explanation:
         """Why a call saw what it saw. Raises UsageError where there is no such call."""

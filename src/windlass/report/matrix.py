@@ -19,21 +19,12 @@ from numpy.typing import NDArray
 
 from windlass.caching.rates import many, money
 from windlass.errors import UsageError
-from windlass.history.base import (
-    BORN,
-    CallRecord,
-    EditRecord,
-    NodeType,
-    Row,
-    ShownMessage,
-    StoredRow,
-)
+from windlass.history.base import BORN, EditRecord, NodeType, ShownMessage, StoredRow
+from windlass.history.lanes import History
 from windlass.history.row_details import ReplyDetails
-from windlass.report._histories import Histories
-from windlass.report._session_record import SessionRecord
+from windlass.report.calls import Call, SessionRecord, edits_in
 from windlass.report.contents import what_is
 from windlass.text.tokens import FamilyCounter
-from windlass.window.entries import INJECT
 
 CALLS: Final = 1_000
 """How many calls a matrix has at most."""
@@ -81,6 +72,7 @@ _OF_EDIT: Final[Mapping[str, Cell]] = {
 """What the edits come to that do more than shorten a message."""
 
 _Bytes: TypeAlias = NDArray[np.uint8]
+_Places: TypeAlias = NDArray[np.intp]
 
 
 class CellRun(NamedTuple):
@@ -181,10 +173,10 @@ def matrix_of(record: SessionRecord, dollars: Mapping[int, float | None], first:
         dollars: What each call cost in US dollars, by its number; of others no price is known.
         first: The number of the first call, from 1.
     """
-    if not 1 <= first <= max(1, len(record.sent_calls)):
+    if not 1 <= first <= max(1, len(record.calls)):
         raise UsageError(
             f"session {record.session_id!r} has no call {first};"
-            f" it made {many(len(record.sent_calls), 'call')}"
+            f" it made {many(len(record.calls), 'call')}"
         )
     drawing = _Drawing(record, first)
     cells = np.zeros((len(drawing.calls), len(drawing.messages)), np.uint8)
@@ -198,43 +190,39 @@ def matrix_of(record: SessionRecord, dollars: Mapping[int, float | None], first:
             for each, most in zip(drawing.messages, tokens, strict=True)
         ),
         tuple(
-            MatrixColumn(number, each.row.phase, each.row.turn, dollars.get(number))
-            for number, each in enumerate(drawing.replies, start=first)
+            MatrixColumn(call.number, call.phase, call.turn, dollars.get(call.number))
+            for call in drawing.calls
         ),
         np.ascontiguousarray(cells.T).tobytes(),
-        len(record.sent_calls),
+        len(record.calls),
         drawing.left_out,
     )
 
 
 class _Drawing:
-    """Fills the columns of a matrix one by one: each is what was said before, less what is hidden.
+    """Fills the columns of a matrix one by one: each is what stood before, less what is hidden.
 
     The entries of windows are the same objects from call to call, so each is looked at once.
     """
 
     def __init__(self, record: SessionRecord, first: int) -> None:
         self._record = record
-        self.calls = record.sent_calls[first - 1 : first - 1 + CALLS]
-        by_trace = {stored.row.trace_id: stored for stored in record.rows}
-        self.replies = [by_trace[call.trace_id] for call in self.calls]
+        self.calls = record.calls[first - 1 : first - 1 + CALLS]
         self._entries: list[ShownMessage] = []
         self._windows = list(self._numbered(self.calls))
-        before = by_trace[record.sent_calls[first - 2].trace_id].seq if first > 1 else 0
-        self.messages = self._messages(before)
-        row_of = {str(each.id): at for at, each in enumerate(self.messages)}
+        self.messages = self._messages(record.calls[first - 2].stored.seq if first > 1 else 0)
+        self._row_of = {str(each.id): at for at, each in enumerate(self.messages)}
+        self._lines: dict[int, tuple[_Places, _Places]] = {}
         # Prompts and blocks are made anew, so that none is missing where it was not sent: 0.
         self._stays = np.array([each.row.node_type in BORN for each in self.messages], np.uint8)
-        self._seqs = np.array([each.seq for each in self.messages], np.intp)
-        self._rows = np.array([row_of[one.message_id] for one in self._entries], np.intp)
+        self._rows = np.array([self._row_of[one.message_id] for one in self._entries], np.intp)
         self._tokens = np.array([one.tokens for one in self._entries], np.int64)
         self._forms = np.array([self._form(one) for one in self._entries], np.uint8)
-        self._hidden = _Hidden(record, row_of)
-        self._histories = Histories.read(record.rows, self.messages)
+        self._hidden = _Hidden(record, self._row_of)
         models = (call.model for call in self.calls)
         self._missing = sum(record.missing(FamilyCounter(each)) for each in islice(models, 1))
 
-    def _numbered(self, calls: Iterable[CallRecord]) -> Iterator[NDArray[np.intp]]:
+    def _numbered(self, calls: Iterable[Call]) -> Iterator[_Places]:
         """For each call the numbers of its entries, which are numbered as they first come."""
         number_of: dict[int, int] = {}
         last: Sequence[ShownMessage] = ()
@@ -254,7 +242,7 @@ class _Drawing:
     def _messages(self, before: int) -> list[StoredRow]:
         """The messages that have a row: said in these calls' time, or sent to one of them."""
         seen = {one.message_id for one in self._entries}
-        last = self.replies[-1].seq if self.replies else 0
+        last = self.calls[-1].stored.seq if self.calls else 0
         found = [
             stored
             for stored in self._record.by_id.values()
@@ -266,38 +254,42 @@ class _Drawing:
 
     def _form(self, shown: ShownMessage) -> Cell:
         """What an entry is, whatever the cache did."""
-        if (edit := _edit_of(shown)) is not None:
-            return _OF_EDIT.get(edit, Cell.DIGESTED)
+        if edits := edits_in(shown.because):
+            return _OF_EDIT.get(edits[0], Cell.DIGESTED)
         node = self._record.by_id[shown.message_id].row.node_type
         return Cell.SHOWN if node in BORN or node == NodeType.SYSTEM else Cell.BROUGHT_IN
 
+    def _stood(self, history: History) -> _Places:
+        """The rows of the matrix whose messages stood before a call."""
+        line = history.line
+        if id(line) not in self._lines:
+            rows = np.array([self._row_of.get(str(each.id), -1) for each in line], np.intp)
+            self._lines[id(line)] = np.flatnonzero(rows >= 0), rows[rows >= 0]
+        places, rows = self._lines[id(line)]
+        return rows[: int(np.searchsorted(places, history.until))]
+
     def fill(self, column: _Bytes, at: int) -> None:
         """Fill the column of the call at this place."""
-        call, reply, window = self.calls[at], self.replies[at], self._windows[at]
-        said = int(np.searchsorted(self._seqs, reply.seq))
-        hidden = self._hidden.cells(call.details.get("edits"), reply.seq)
-        column[:said] = (hidden * self._stays)[:said]
-        if self._histories is not None:
-            column[~self._histories.before(reply)] = Cell.ABSENT
+        call, window = self.calls[at], self._windows[at]
+        stood = self._stood(call.history)
+        hidden = self._hidden.cells(call.details.get("edits"), call.stored.seq)
+        column[stood] = (hidden * self._stays)[stood]
         forms = self._forms[window]
         if call.sent_tokens:
-            self._lay_cache(forms, self._tokens[window], call.sent_tokens, reply.row)
+            self._lay_cache(forms, self._tokens[window], call)
         column[self._rows[window]] = forms
 
-    def _lay_cache(
-        self, forms: _Bytes, tokens: NDArray[np.int64], sent_tokens: int, row: Row
-    ) -> None:
+    def _lay_cache(self, forms: _Bytes, tokens: NDArray[np.int64], call: Call) -> None:
         """Tell what was read from the cache, and behind it what was written to it.
 
         A message counts where its middle lies; tools stand in front of all.
         """
-        details = ReplyDetails.read(row)
-        cached, written = row.tokens_cached or 0, details.tokens_written if details else 0
+        cached, written = call.tokens_cached, call.reply_details.tokens_written
         if not len(tokens) or not (cached or written):
             return
         ends = np.cumsum(tokens)
-        middles = ends - tokens / 2 + (sent_tokens - int(ends[-1]) + self._missing)
-        middles *= (row.tokens_in or 0) / (sent_tokens + self._missing)
+        middles = ends - tokens / 2 + (call.sent_tokens - int(ends[-1]) + self._missing)
+        middles *= call.tokens_in / (call.sent_tokens + self._missing)
         plain = forms == Cell.SHOWN
         forms[plain & (middles < cached + written)] = Cell.WRITTEN
         forms[plain & (middles < cached)] = Cell.READ
@@ -352,15 +344,15 @@ def cell_text(record: SessionRecord, matrix: Matrix, row: int, column: int) -> s
     message, call, cell = matrix.rows[row], matrix.columns[column], matrix.cell(row, column)
     place = "" if message.turn is None else f" of {message.phase}, turn {message.turn},"
     text = f"Message {row + 1}, {message.what}{place} at call {call.number}: {cell.words}"
-    why = _why(record, message.message_id, record.sent_calls[call.number - 1], cell)
+    why = _why(record, message.message_id, record.calls[call.number - 1], cell)
     cost = "has no price" if call.dollars is None else f"cost {money(call.dollars)}"
     return f"{text}{why}. The call {cost}."
 
 
-def _why(record: SessionRecord, message_id: str, call: CallRecord, cell: Cell) -> str:
+def _why(record: SessionRecord, message_id: str, call: Call, cell: Cell) -> str:
     """What was sent of a message, and because of what; empty where nothing is known of that."""
     entry = next((one for one in call.shown if one.message_id == message_id), None)
-    if entry is not None and _edit_of(entry) is None:
+    if entry is not None and not edits_in(entry.because):
         return f", {many(entry.tokens, 'token')} ({entry.reason})"
     edits = record.store.edits(record.session_id)[: call.details.get("edits")]
     found = [edit for edit in edits if edit.message_id == message_id]
@@ -372,9 +364,3 @@ def _why(record: SessionRecord, message_id: str, call: CallRecord, cell: Cell) -
     if found and found[-1].kind == "drop":
         return f" ({found[-1].because}: {found[-1].reason})"
     return " (its context does not include it)" if cell == Cell.DROPPED else ""
-
-
-def _edit_of(shown: ShownMessage) -> str | None:
-    """The name of the edit that changed an entry; None where only a block was added."""
-    names = (shown.because or INJECT).split(", ")
-    return next((name for name in names if name != INJECT), None)

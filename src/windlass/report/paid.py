@@ -19,8 +19,8 @@ from windlass.errors import UsageError
 from windlass.history.base import CallRecord, ShownMessage, StoredRow
 from windlass.history.row_details import ReplyDetails
 from windlass.messages import ToolCall
-from windlass.report._session_record import SessionRecord
-from windlass.report.call_views import CallView, SessionView
+from windlass.report.call_views import SessionView
+from windlass.report.calls import Call, SessionRecord
 from windlass.report.contents import what_is
 from windlass.window.originals import RECALL, matching, reference
 
@@ -128,7 +128,7 @@ class InputBill:
     rest: float | None
 
     @classmethod
-    def of(cls, call: CallView, charged: Charged, written: int | None) -> InputBill:
+    def of(cls, call: Call, charged: Charged, written: int | None) -> InputBill:
         """The bill of a call.
 
         `written` are the tokens that the provider wrote to its cache (None: all that it could).
@@ -165,7 +165,7 @@ def head_tokens(call: CallRecord) -> int:
     return max(0, call.sent_tokens - sum([shown.tokens for shown in call.shown]))
 
 
-def paid_in(record: SessionRecord, call: CallView, name: str) -> Iterator[PaidMessage]:
+def paid_in(record: SessionRecord, call: Call, name: str) -> Iterator[PaidMessage]:
     """What each message of a call paid, in order, at the prices of the model `name`."""
     recorded = record.sent_calls[call.number - 1]
     written = _written(record) if name == call.model else {}
@@ -177,7 +177,7 @@ def paid_in(record: SessionRecord, call: CallView, name: str) -> Iterator[PaidMe
 
 
 def _paid_message(
-    call: CallView, position: int, shown: ShownMessage, bill: InputBill, begin: int
+    call: Call, position: int, shown: ShownMessage, bill: InputBill, begin: int
 ) -> PaidMessage:
     """An entry of a window whose tokens begin behind `begin` others."""
     dollars, read = bill.share(begin, begin + shown.tokens)
@@ -225,7 +225,7 @@ def life_of(
 
 
 def _paid(
-    record: SessionRecord, calls: Sequence[CallView], names: Mapping[str, str], message_id: str
+    record: SessionRecord, calls: Sequence[Call], names: Mapping[str, str], message_id: str
 ) -> Iterator[PaidMessage]:
     at: int | None = None
     written = _written(record)
@@ -255,13 +255,13 @@ def _written(record: SessionRecord) -> Mapping[str, int]:
     return {trace: reply.tokens_written for trace, reply in replies if reply is not None}
 
 
-def _call_of(calls: Sequence[CallView], edit: int) -> int | None:
+def _call_of(calls: Sequence[Call], edit: int) -> int | None:
     """The first call that edit number `edit` of the session shaped."""
     known = (call.number for call in calls if call.details.get("edits", 0) >= edit)
     return next(known, None)
 
 
-def _recalls(calls: Iterable[CallView], content_hash: str) -> Iterator[int]:
+def _recalls(calls: Iterable[Call], content_hash: str) -> Iterator[int]:
     """The calls whose replies ask for a message again."""
     for call in calls:
         for asked in call.reply.tool_calls:

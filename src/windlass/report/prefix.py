@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from windlass.caching.bill import fresh_price
 from windlass.caching.rates import input_dollars, prices_of, rate
 from windlass.history.base import Store
+from windlass.history.lanes import Lane
 from windlass.messages import Message, Text
-from windlass.report.call_views import CallView, Seen, SessionView, first_other, view_session
+from windlass.report.call_views import SessionView, view_session
+from windlass.report.calls import Call, Seen
 
 _SHOWN = 40
 
@@ -61,14 +63,14 @@ def breaks_of(
 
     `name_of` names the model at whose prices a model's calls are told.
     """
-    for call, before in with_before(view):
+    for call, before in with_before(view.calls):
         prefix = prefixes[call.number - 1]
         if prefix.broken_by and before is not None:
             tokens = max(0, before.sent_tokens - prefix.shared)
             yield PrefixBreak(prefix, tokens, _dearer(name_of(call.model), call, tokens))
 
 
-def _dearer(name: str, call: CallView, tokens: int) -> float | None:
+def _dearer(name: str, call: Call, tokens: int) -> float | None:
     """What tokens of a call cost beyond being read from the cache of the model `name`."""
     price = rate(name)
     if price is None:
@@ -86,22 +88,24 @@ def prefix_of(store: Store, session_id: str) -> tuple[Prefix, ...]:
 
 def prefixes_of(view: SessionView) -> tuple[Prefix, ...]:
     """The prefix of each call of a session that was read."""
-    return tuple(_prefix(call, before) for call, before in with_before(view))
+    return tuple(_prefix(call, before) for call, before in with_before(view.calls))
 
 
-def with_before(view: SessionView) -> Iterator[tuple[CallView, CallView | None]]:
-    """Each call with the one before it: all soundings of a phase go on from the same one."""
-    last: CallView | None = None
-    origin: CallView | None = None
-    soundings: dict[int | None, CallView] = {}
-    for call in view.calls:
-        if last is None or call.phase != last.phase:
-            origin, soundings = last, {}
-        yield call, soundings.get(call.sounding_index, origin)
-        last = soundings[call.sounding_index] = call
+def with_before(calls: Sequence[Call]) -> Iterator[tuple[Call, Call | None]]:
+    """Each call with the one that it goes on from: of its lane, or of that which this continues.
+
+    A task begins anew, after whatever call was made before.
+    """
+    newest: dict[Lane, Call] = {}
+    last: Call | None = None
+    for call in calls:
+        begins = last if call.lane.continues is None else None
+        before = (newest[lane] for lane in call.lane.chain() if lane in newest)
+        yield call, next(before, begins)
+        newest[call.lane] = last = call
 
 
-def _prefix(call: CallView, before: CallView | None) -> Prefix:
+def _prefix(call: Call, before: Call | None) -> Prefix:
     recorded = call.details.get("prefix")
     prefix = Prefix(
         call=call.number,
@@ -115,11 +119,11 @@ def _prefix(call: CallView, before: CallView | None) -> Prefix:
     if before is None or recorded is None or recorded["broken_by"] is None:
         return prefix
     if recorded["broken_by"] == "tools":
-        changed = [*call.tools, *before.tools]
-        changed = [name for name in changed if (name in call.tools) != (name in before.tools)]
+        mine, its = call.tool_names, before.tool_names
+        changed = [name for name in (*mine, *its) if (name in mine) != (name in its)]
         names = f": {', '.join(dict.fromkeys(changed))}" if changed else ""
         return replace(prefix, broken_by=f"other tools{names}")
-    at = first_other(call.seen, before.seen)
+    at = _first_other(call, before)
     if at is None:
         missing = len(before.seen) - len(call.seen)
         reason = f"the call before had {missing} messages more"
@@ -131,6 +135,15 @@ def _prefix(call: CallView, before: CallView | None) -> Prefix:
     )
     reason = _reason(now, was, character, injector)
     return replace(prefix, message=at, character=character, injector=injector, broken_by=reason)
+
+
+def _first_other(now: Call, was: Call) -> int | None:
+    """The first position at which two calls are sent something else; None where one ends first."""
+    key = now.session.key
+    # Entries that did not change are one object: thousands of calls are compared in no time.
+    pairs = enumerate(zip(now.shown, was.shown, strict=False))
+    others = ((at, mine, its) for at, (mine, its) in pairs if mine is not its)
+    return next((at for at, mine, its in others if key(mine) != key(its)), None)
 
 
 def _reason(now: Seen, was: Seen, character: int, injector: str | None) -> str:
@@ -156,7 +169,7 @@ def _first_difference(now: Message, was: Message) -> int:
     return next((at for at, (a, b) in pairs if a != b), min(len(mine), len(theirs)))
 
 
-def _injector_at(call: CallView, at: int, message: Message, character: int) -> str | None:
+def _injector_at(call: Call, at: int, message: Message, character: int) -> str | None:
     """The injector whose block holds a character of a message."""
     injectors = call.details.get("injectors")
     here = (

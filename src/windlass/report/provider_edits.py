@@ -8,7 +8,7 @@ from typing import Any
 
 from windlass.caching.rates import many
 from windlass.history.details import CallDetails
-from windlass.report.call_views import Seen
+from windlass.report.calls import Seen
 from windlass.safety.numbers import whole_number
 from windlass.wire.editing import ProviderEdits, cleared
 

@@ -12,7 +12,7 @@ from windlass.history.base import SessionFilter, SessionInfo, Store
 from windlass.history.nesting import sessions_below
 from windlass.ledger.charges import CALLS, Charge, charges_of
 from windlass.report.account import AccountTree, told_calls
-from windlass.report.call_views import without_numbers
+from windlass.report.calls import without_numbers
 from windlass.report.contents import MESSAGES, MessageCost, dearest_messages
 
 _LOOKED: Final = 20

@@ -105,10 +105,9 @@ def report_of(tree: AccountTree) -> SessionReport:
         thinking=tuple(_thinking(accounts)),
         by_provider=tuple(
             session_sentences(
-                call.reply.provider_edits
+                call.reply_details.provider_edits
                 for _, account in accounts
                 for call in account.calls
-                if call.reply is not None
             )
         ),
         missing=missing,

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from windlass.caching.rates import many
 from windlass.errors import UsageError
-from windlass.report.call_views import CallView, Seen
+from windlass.report.calls import Call, Seen
 from windlass.report.explanation import Explanation, MessageDecision
 from windlass.report.inspected import InspectedSession
 from windlass.report.paid import PaidMessage
@@ -111,7 +111,7 @@ def _begin(request: Request, rows: int) -> int:
 
 def _rows(
     session: InspectedSession,
-    call: CallView,
+    call: Call,
     decisions: Sequence[MessageDecision],
     paid: Mapping[int, PaidMessage],
 ) -> list[MessageRow]:
@@ -135,7 +135,7 @@ def _rows(
     return rows
 
 
-def _difference(session: InspectedSession, call: CallView) -> WindowDifference | None:
+def _difference(session: InspectedSession, call: Call) -> WindowDifference | None:
     """What is new, changed and gone in a window; None: there was no call before."""
     before = session.before(call.number)
     if before is None:

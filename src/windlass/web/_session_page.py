@@ -8,7 +8,8 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.report.call_views import CallView, Note
+from windlass.report.call_views import Note
+from windlass.report.calls import Call
 from windlass.report.inspected import InspectedSession
 from windlass.report.prefix import PrefixBreak
 from windlass.web._inspector import Inspector, number_in
@@ -56,7 +57,7 @@ def _begin(request: Request, calls: int) -> int:
     return min(at, max(0, calls - 1)) // _CALLS * _CALLS
 
 
-def _dollars(session: InspectedSession, call: CallView, *, is_billed: bool) -> float | None:
+def _dollars(session: InspectedSession, call: Call, *, is_billed: bool) -> float | None:
     """What a call cost; where its model costs nothing, once that is worked out."""
     if is_billed and call.number in session.costs:
         return session.costs[call.number].dollars

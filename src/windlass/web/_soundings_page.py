@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from windlass.history.base import StoredRow, in_words
 from windlass.history.decisions import Evaluation, SoundingEnded, SoundingsDecided, text_of
-from windlass.report.call_views import CallView
+from windlass.report.calls import Call
 from windlass.report.inspected import InspectedSession
 from windlass.web._inspector import Inspector
 from windlass.web._message_parts import BodyPart, parts_of
@@ -26,7 +26,7 @@ class SoundingColumn:
 
     index: int
     model: str
-    calls: Sequence[CallView]
+    calls: Sequence[Call]
     tokens_in: int
     dollars: float | None
     answer: Sequence[BodyPart]

@@ -27,12 +27,11 @@ from windlass.history.base import (
     Store,
     StoredRow,
 )
-from windlass.history.decisions import ErrorDetails, VisitBegun, standing
+from windlass.history.decisions import ErrorDetails
+from windlass.history.lanes import Lanes
 from windlass.history.row_details import (
     STEPS,
     RowDetails,
-    ToolResult,
-    continued,
     json_of,
     kind_of,
 )
@@ -217,27 +216,35 @@ class Recorder:
         details = ErrorDetails(type(error).__name__, str(error))
         return Row(NodeType.ERROR, phase=phase, text=details.text, details=details)
 
-    def rows(self, phase: str | None = None, visit: int | None = None) -> list[StoredRow]:
+    def rows(self, phase: str | None = None, visit: int | None = None) -> Sequence[StoredRow]:
         """The rows of a visit of a phase, or of the whole session.
 
         Those of soundings that did not win are left out. A phase that may run several times is
         asked for one `visit`, from 1 (None: the last that began).
         """
-        if phase is None:
-            return list(standing(self._come_by(None), self.sounding))
-        return list(standing(self._of_visit(phase, visit), self.sounding))
+        lanes = self._lanes(phase)
+        return _of_visit(lanes, lanes.standing(*self.sounding or ()).rows, phase, visit)
 
-    def _of_visit(self, phase: str, visit: int | None) -> list[StoredRow]:
-        visits: list[list[StoredRow]] = [[]]
-        for stored in self._come_by(phase):
-            if VisitBegun.read(stored.row) is not None:
-                visits.append([])
-            visits[-1].append(stored)
-        return visits[-1] if visit is None else visits[visit - 1]
+    def items(self, phase: str | None = None, visit: int | None = None) -> list[Item]:
+        """What was said in a visit of a phase, or in the whole session; as in `rows`."""
+        lanes = self._lanes(phase)
+        said = lanes.standing(*self.sounding or ()).messages
+        return _items(_of_visit(lanes, said, phase, visit))
+
+    def soundings(self, phase: str, visit: int | None = None) -> list[list[Item]]:
+        """What was said in each sounding of a visit of a phase, by its index; as in `rows`."""
+        lanes = self._lanes(phase)
+        number = visit or lanes.visit(phase)
+        tried = {lane.sounding: lane for lane in lanes if lane.visit == number}
+        indexes = range(max((index for index in tried if index is not None), default=-1) + 1)
+        return [_items(lanes.said_in(tried[index])) if index in tried else [] for index in indexes]
 
     def last_turn(self, phase: str) -> int:
         """The last turn that a phase took, also in soundings that did not win; 0: it took none."""
         return max((stored.row.turn or 0 for stored in self._come_by(phase)), default=0)
+
+    def _lanes(self, phase: str | None) -> Lanes:
+        return Lanes(self._come_by(phase))
 
     def _come_by(self, phase: str | None) -> Iterator[StoredRow]:
         """The stored rows; of a resumed session those that the run has come to."""
@@ -245,17 +252,23 @@ class Recorder:
             if self.recorded is None or self.recorded.has_passed(stored):
                 yield stored
 
-    def soundings(self, phase: str, visit: int | None = None) -> list[list[Item]]:
-        """What was said in each sounding of a visit of a phase, by its index; as in `rows`."""
-        found: dict[int, list[StoredRow]] = {}
-        for stored in self._of_visit(phase, visit):
-            if stored.row.sounding_index is not None:
-                found.setdefault(stored.row.sounding_index, []).append(stored)
-        return [_said(found.get(index, [])) for index in range(max(found, default=-1) + 1)]
 
-    def items(self, phase: str | None = None, visit: int | None = None) -> list[Item]:
-        """What was said in a visit of a phase, or in the whole session; as in `rows`."""
-        return _said(self.rows(phase, visit))
+def _of_visit(
+    lanes: Lanes, rows: Sequence[StoredRow], phase: str | None, visit: int | None
+) -> Sequence[StoredRow]:
+    """Those of some rows that belong to a visit of a phase; all of them where it is None."""
+    if phase is None:
+        return rows
+    number = visit or lanes.visit(phase)
+    return [stored for stored in rows if lanes.lane(stored).visit == number]
+
+
+def _items(rows: Iterable[StoredRow]) -> list[Item]:
+    return [
+        _item(stored.id, stored.row, stored.row.message)
+        for stored in rows
+        if stored.id is not None and stored.row.message is not None
+    ]
 
 
 class Recorded:
@@ -355,35 +368,6 @@ def _same_beside(one: _Beside) -> _Same:
 def _as_read_back(value: Any) -> str:
     """A JSON value as text that is equal for equal ones, whether it was stored or not."""
     return canonical_json(json.loads(json.dumps(value, default=list), parse_int=float))
-
-
-def _said(rows: Sequence[StoredRow]) -> list[Item]:
-    replaced = continued(rows) | _ran_again(rows)
-    return [
-        _item(stored.id, stored.row, stored.row.message)
-        for stored in rows
-        if stored.row.node_type in BORN
-        and stored.row.message is not None
-        and stored.id is not None
-        and stored.id not in replaced
-    ]
-
-
-def _ran_again(rows: Iterable[StoredRow]) -> frozenset[str]:
-    """The ids of interrupted results, of tools that have a result since."""
-    interrupted: dict[_Same, str] = {}
-    found: set[str] = set()
-    for stored in rows:
-        row, message = stored.row, stored.row.message
-        if row.node_type != NodeType.TOOL_RESULT or message is None or stored.id is None:
-            continue
-        call = row.phase, row.sounding_index, row.attempt, row.turn, message.tool_call_id
-        if (before := interrupted.pop(call, None)) is not None:
-            found.add(before)
-        details = ToolResult.read(row)
-        if details is not None and details.interrupted:
-            interrupted[call] = stored.id
-    return frozenset(found)
 
 
 def _item(id_: str, row: Row, message: Message) -> Item:

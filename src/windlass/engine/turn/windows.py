@@ -115,9 +115,7 @@ def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
     return records
 
 
-def selection_row(
-    phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry], call: Row
-) -> Row:
+def selection_row(phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry], call: Row) -> Row:
     """The `context_selection` record of a call: what it saw of the session, and by which rules.
 
     `call` is the row of the call, which has the sizes.
