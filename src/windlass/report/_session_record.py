@@ -24,6 +24,7 @@ from windlass.history.decisions import (
     VisitBegun,
     window_selection,
 )
+from windlass.history.details import PlainRequest
 from windlass.history.row_details import ReplyDetails, continued
 from windlass.importing.recording import without_signatures
 from windlass.importing.storing import imported_from
@@ -54,6 +55,8 @@ class SessionCall:
     born: int
     sent_tokens: int
     full_tokens: int
+    plain: PlainRequest | None = None
+    """The request as it came, where a wrapped client sent something else."""
 
     @property
     def reply(self) -> ReplyDetails | None:
@@ -133,6 +136,7 @@ class SessionRecord:
                     len(now),
                     call.sent_tokens,
                     call.full_tokens,
+                    call.details.get("plain"),
                 )
             # Another program's list has its system messages where they were sent.
             is_said = row.node_type in BORN or (is_prompt and self._grade is not None)

@@ -5,48 +5,22 @@ The deciding is `window/conversation.py`'s. This module turns what it decided in
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import compress
-from operator import not_
-from typing import Any, Final
+from typing import Any
 
 from windlass.engine._call_needs import CallPolicy
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
 from windlass.engine.turn.record import Recorder
-from windlass.history.base import EditRecord, NodeType, Row
+from windlass.history.base import NodeType, Row
 from windlass.history.decisions import ThinkingLeftOut
-from windlass.history.details import WindowSelection
+from windlass.history.window_rows import window_selection_of
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import assemble
-from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Replace, targets
+from windlass.window.entries import Edit, Entry, targets
 from windlass.window.originals import file_name
 from windlass.wire.thinking import without_thinking
-
-FOLDED: Final = "told in message"
-"""In the reason of an edit: the message is folded into the one whose id follows."""
-
-STRATEGIES: Final[Mapping[str, str]] = {
-    "encode": "lossless_encoding",
-    "mask": "observation_masking",
-    "digest": "observation_masking",
-    "compress": "compression",
-    "repeat": "deduplication",
-    "supersede": "deduplication",
-    "fold": "tool_pair_folding",
-    "decay": "progressive_decay",
-    "summarise": "progressive_decay",
-    "compact": "compaction",
-    "truncate": "reasoning_truncation",
-    "retry": "loop_compression",
-    "prune": "token_budget",
-    "expire": "time_to_live",
-    "expand": "expansion",
-    "strip": "thinking_removal",
-}
-"""The strategy of each kind of edit, as a `context_selection` record names it."""
 
 
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
@@ -99,23 +73,6 @@ def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     )
 
 
-def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
-    """The edits as they are kept: one for each message, a fold's text with its first."""
-    records: list[EditRecord] = []
-    for edit in edits:
-        because, reason = edit.because, edit.reason
-        match edit:
-            case Replace():
-                records.append(EditRecord(edit.id, "replace", because, reason, edit.replacement))
-            case Drop():
-                records.append(EditRecord(edit.id, "drop", because, reason))
-            case Fold(ids=(first, *others)):
-                records.append(EditRecord(first, "replace", because, reason, edit.replacement))
-                inside = f"{reason}; {FOLDED} {first}"
-                records += [EditRecord(other, "drop", because, inside) for other in others]
-    return records
-
-
 def selection_row(
     record: Recorder,
     phase_run: PhaseRun,
@@ -133,26 +90,7 @@ def selection_row(
         *phase_run.window.kept,
         *(entry.item.id for entry in phase_run.messages.blocks.system),
     }
-    hashes = [entry.item.message.content_hash for entry in entries]
-    anchors = [entry.item.id in pinned for entry in entries]
-    why = Counter(entry.because for entry in entries if entry.because not in (None, INJECT))
-    used = dict.fromkeys(STRATEGIES[because] for because in why if because in STRATEGIES)
-    metadata: WindowSelection = {
-        "semantic_actor": "auto_context",
-        "selection_type": "intra_phase",
-        "strategy": "+".join(used) or "full",
-        "turn": phase_run.now.turn,
-        "full_history_size": columns["full_history_size"],
-        "context_size": columns["context_size"],
-        "tokens_saved": columns["tokens_saved"],
-        "masked_count": sum(why.values()),
-        "because": dict(why),
-        "anchor_hashes": list(compress(hashes, anchors)),
-        "selected_hashes": list(compress(hashes, map(not_, anchors))),
-        "policy": policy.profile,
-        "policy_hash": policy.key,
-        "config": policy.settings(),
-    }
+    metadata = window_selection_of(policy, entries, pinned, phase_run.now.turn, columns)
     return record.row(
         NodeType.CONTEXT_SELECTION,
         **phase_run.columns,
