@@ -65,7 +65,7 @@ _HOMES = {
     "run_sync": "windlass.api.functions",
     "select": "windlass.context.select",
     "tune": "windlass.api.recordings",
-    "wrap": "windlass.context.wrap",
+    "wrap": "windlass.api.wrapping",
 }
 
 if TYPE_CHECKING:
@@ -88,13 +88,13 @@ if TYPE_CHECKING:
         run_sync,
     )
     from windlass.api.recordings import import_sessions, replay, tune
+    from windlass.api.wrapping import wrap
     from windlass.caching.prices import Prices
     from windlass.cascade.model import Cascade, Phase
     from windlass.context.bound import bound
     from windlass.context.context import Context
     from windlass.context.recall import recall_tool
     from windlass.context.select import select
-    from windlass.context.wrap import wrap
     from windlass.errors import WindlassError
     from windlass.window.options import Policy
 

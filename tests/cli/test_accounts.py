@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anthropic
 import pytest
 
 import windlass as library
 from tests.cli.conftest import CommandLine
+from tests.context import loops
 from tests.importing.making import Session, write_lines
+from tests.providers.model_server import model_server, reads_logs
 from tests.support.report_costs import PRICED
 from tests.support.web_sessions import ODD, store_sessions
 from tests.web.conftest import signed_in
@@ -59,6 +62,12 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}]
     path = write_lines(folder / "chat.jsonl", [{"model": "gpt-5", "messages": chat}])
     library.import_sessions(path, store=folder)
+    with pytest.MonkeyPatch.context() as patch, model_server(reads_logs(8)) as server:
+        server.lead(patch)
+        with anthropic.Anthropic() as plain:
+            client: Any = library.wrap(plain, {"profile": "lean", "commit": "at_once"})
+            loops.claude(client)
+        client.windlass.save(folder)
     return folder
 
 

@@ -101,7 +101,7 @@ class TestMarks:
             )
         assert server.refused == []
         assert {call.thread for call in client.windlass.calls} == {1}
-        assert client.windlass.calls[-1].own_marks == 3
+        assert client.windlass.calls[-1].marks.own == 3
 
     def test_a_changing_end_of_the_system_prompt_is_named_once(
         self, claude: Any, server: ModelServer, caplog: pytest.LogCaptureFixture

@@ -15,11 +15,11 @@ import pytest
 
 from tests.engine.harness import House, call, calls, cascade, phase
 from tests.engine.logs import asks, log, logs, lookup, reading, results_of, selections, shown
-from windlass.engine.turn.windows import STRATEGIES
 from windlass.errors import ToolError
 from windlass.history.base import NodeType
 from windlass.history.bodies_at_once import FILE
 from windlass.history.row_details import json_of
+from windlass.history.window_rows import STRATEGIES
 from windlass.messages import Message
 from windlass.window import policies
 from windlass.window.entries import Because

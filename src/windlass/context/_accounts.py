@@ -49,12 +49,12 @@ class ExpectedUse:
         plain = self.plain_use
         read, missed = plain.read * held, plain.read * (1 - held)
         written = plain.written + missed if plain.written else 0.0
-        return Usage(
-            round(plain.tokens * scale),
-            usage.tokens_out,
-            round(read * scale),
-            round(written * scale),
-            round(plain.long * scale),
+        return replace(
+            usage,
+            tokens_in=round(plain.tokens * scale),
+            tokens_cached=round(read * scale),
+            tokens_written=round(written * scale),
+            tokens_written_long=round(plain.long * scale),
         )
 
 

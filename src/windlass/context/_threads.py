@@ -9,7 +9,7 @@ what thinking is bound to. Messages are compared as they would be sent, byte for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from threading import RLock
 from typing import Any, Final
@@ -18,6 +18,7 @@ from windlass.caching.breakpoints import Place
 from windlass.context._bodies import Opened
 from windlass.context.context import Context
 from windlass.context.window import ChatWindow
+from windlass.context.wrapped_calls import CallContents
 from windlass.messages import Message, Text
 from windlass.window.entries import Edit
 
@@ -123,6 +124,8 @@ class Threads:
         """By a key of any of its beginnings, the thread that had it last."""
         self._numbers: dict[bytes, int] = {}
         """The numbers of threads that went, by the key of all that they were given."""
+        self._contents: dict[int, dict[int, CallContents]] = {}
+        """What was said in the calls of each thread, by its number and theirs."""
         self.count = 0
         self.lock = RLock()
 
@@ -133,16 +136,11 @@ class Threads:
         """
         keys = _keys(request)
         thread = self._going_on(request, keys) or self._new(request, keys)
-        self._kept.pop(thread, None)
+        self._forget(thread)  # so that one whose messages cannot be taken is gone
         count = len(thread.keys)
         new = request.bare[count:]
-        try:
-            thread.take(new, keys[count:], [*[None] * (len(new) - 1), *[self._clock()] * bool(new)])
-        except Exception:
-            self._forget(thread)
-            raise
-        for key in keys[count:]:
-            self._holders[key] = thread
+        thread.take(new, keys[count:], [*[None] * (len(new) - 1), *[self._clock()] * bool(new)])
+        self._holders |= dict.fromkeys(thread.keys, thread)
         self._kept[thread] = None
         self._let_go()
         thread.context.now_said([*request.head, *request.messages])
@@ -168,11 +166,25 @@ class Threads:
         """Forget a thread: what was sent is not what it says."""
         with self.lock:
             self._forget(thread)
+            self._contents.pop(thread.number, None)
 
     def contexts(self) -> list[Context]:
         """The contexts of all threads, the one that was used last first."""
         with self.lock:
             return [thread.context for thread in reversed(self._kept)]
+
+    def note(self, thread: Thread, contents: CallContents) -> None:
+        """Keep what was said in a call of a thread, as long as the thread is kept."""
+        self._contents.setdefault(thread.number, {})[contents.call.number] = contents
+
+    def contents(self) -> dict[int, CallContents]:
+        """What was said in the calls of the threads that are kept, by the numbers of the calls."""
+        with self.lock:
+            return {
+                number: replace(contents)
+                for of_thread in self._contents.values()
+                for number, contents in of_thread.items()
+            }
 
     def unread(self, at: float) -> float:
         """What was written for calls that may yet come, in fresh input tokens."""
@@ -245,6 +257,7 @@ class Threads:
             if oldest.answered:
                 self._numbers[oldest.keys[-1]] = oldest.number
             self._forget(oldest)
+            self._contents.pop(oldest.number, None)
 
     def _forget(self, thread: Thread) -> None:
         self._kept.pop(thread, None)

@@ -458,6 +458,11 @@ class Context:
         return self._list.objects
 
     @property
+    def taken(self) -> tuple[Taken, ...]:
+        """The messages that were taken in, those that wait for results included."""
+        return (*self._list.taken, *self._list.intake.late)
+
+    @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The definitions of the caller's tools, and of `recall` if it is offered."""
         return self._tools.specs
@@ -540,7 +545,7 @@ class Context:
         parts = WindowParts(
             call,
             bare,
-            (*self._list.taken, *intake.late),
+            self.taken,
             conversation.edits,
             tuple(conversation.pending.wants),
             cached=0 if lapsed else call.sent.held,

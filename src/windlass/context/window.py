@@ -173,6 +173,11 @@ class ChatWindow:
         """The edits in force, by position in the conversation."""
         return self._parts.edits
 
+    @property
+    def taken(self) -> tuple[Taken, ...]:
+        """The messages that were taken in, those that wait for results included."""
+        return self._parts.taken
+
     def as_said(self, at: int) -> tuple[Message, int | None]:
         """The message at a position of the conversation, and its place in the caller's list."""
         ident = self._context.ident_at(at)

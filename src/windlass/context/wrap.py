@@ -10,10 +10,11 @@ no request is sent by which the bill would pass that of the plain ones.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from windlass.caching.breakpoints import mark_rules
@@ -32,10 +33,19 @@ from windlass.context._bodies import (
 from windlass.context._reuse import Reuse
 from windlass.context._threads import Call, Thread, Threads
 from windlass.context._transports import with_models, with_post
-from windlass.context._wrapped_calls import AS_IT_CAME, WrappedCall, WrapReport, describe
 from windlass.context.context import Context
+from windlass.context.wrapped_calls import (
+    AS_IT_CAME,
+    HELD_OUT,
+    CallContents,
+    WrappedCall,
+    WrapReport,
+    describe,
+)
 from windlass.errors import UsageError, WindlassError
+from windlass.window.entries import Edit, Entry
 from windlass.window.options import Policy
+from windlass.wire.answers import HeardAnswer
 from windlass.wire.base import Usage
 from windlass.wire.thinking import refuses_thinking, thinking_rules
 from windlass.wire.usage import read_usage
@@ -45,46 +55,27 @@ Client = TypeVar("Client")
 _PROVIDERS: Final = {"anthropic": "anthropic", "openai": "openai", "google": "gemini"}
 """By the package that a client's class stands in."""
 _PASSTHROUGH: Final = "WINDLASS_PASSTHROUGH"
+_LOGGER: Final = logging.getLogger("windlass")
 _LEAST_NOTED: Final = 1_000
 """Tokens from which on it is worth a note that they are paid anew with each call."""
 
 
-def wrap(
-    client: Client,
-    policy: str | Mapping[str, Any] | Policy | None = "default",
-    *,
-    provider: str | None = None,
-    prices: Prices | None = None,
-    max_input_tokens: int | None = None,
-    holdout: float = 0.0,
-) -> Client:
-    """A client that sends the window of each conversation in place of all of it.
+@dataclass(frozen=True, slots=True)
+class WrapOptions:
+    """The options of `wrap`, as it describes them."""
 
-    It is used as before: `messages.create` and `stream` of `anthropic`, `chat.completions` and
-    `responses` of `openai`, `models.generate_content` and `chats` of `google-genai`, each sync,
-    async and streamed. Conversations are told apart by their longest common beginning. What the
-    provider counts is planned by. The client that was handed over is not changed.
+    policy: Policy
+    provider: str | None
+    prices: Prices | None
+    max_input_tokens: int | None
+    holdout: float
 
-    What a window shows as it was said is sent as it came, cache marks included. A request that
-    cannot be read, or that the vendor would refuse, is sent as it is. The attribute `windlass` of
-    the new client is a `WrapReport`: what each call did, and what it cost beside the plain request.
 
-    Where the tools of a request have `recall_tool(...)`, shortened results name it, and
-    `client.windlass.answer(...)` answers its calls. Otherwise only results are shortened that a
-    tool gives again, and say which.
+def wrapped(client: Client, options: WrapOptions, report: WrapReport) -> Client:
+    """A copy of a client whose requests send the windows of their conversations.
 
-    Args:
-        client: `Anthropic`, `OpenAI`, `genai.Client`, their async forms, and those derived.
-        policy: A profile's name, a dict of options, or a `Policy`.
-        provider: Whose prices and cache rules hold (None: the vendor's of the client); for a
-            client whose `base_url` leads elsewhere, such as `openrouter`.
-        prices: What the prompt cache charges; default those of each request's model, or of the
-            one of its vendor that is most like it.
-        max_input_tokens: Most tokens of a window (None: no limit).
-        holdout: The share of conversations that are left as they are, from 0 to 1, so that the
-            report can compare them with the others.
-
-    Raises UsageError for another client, one that is wrapped, and a policy that is none.
+    `report` is told of them, and becomes its attribute `windlass`. Raises UsageError for another
+    client, for one that is wrapped, and for a share that is none.
     """
     package = next(
         (name for one in type(client).__mro__ if (name := _package(one)) in _PROVIDERS), ""
@@ -97,11 +88,9 @@ def wrap(
         )
     if hasattr(client, "windlass"):
         raise UsageError("the client is wrapped already")
-    if not 0 <= holdout <= 1:
-        raise UsageError(f"holdout is a share from 0 to 1, not {holdout!r}")
-    wrapper = _Wrapper(
-        provider or _PROVIDERS[package], Policy.of(policy), prices, max_input_tokens, holdout
-    )
+    if not 0 <= options.holdout <= 1:
+        raise UsageError(f"holdout is a share from 0 to 1, not {options.holdout!r}")
+    wrapper = _Wrapper(options, options.provider or _PROVIDERS[package], report)
     made: Client = (with_models if package == "google" else with_post)(client, wrapper)
     return made
 
@@ -148,33 +137,24 @@ class _Model:
 class _Wrapper:
     """What the requests of a client, and of its copies, go through."""
 
-    def __init__(
-        self,
-        provider: str,
-        policy: Policy,
-        prices: Prices | None,
-        most: int | None,
-        holdout: float,
-    ) -> None:
+    def __init__(self, options: WrapOptions, provider: str, report: WrapReport) -> None:
+        self._options = options
         self._provider = provider
-        self._policy = policy
-        self._prices = prices
-        self._most = most
-        self._holdout = holdout
         self._models: dict[str, _Model] = {}
         self.threads = Threads(self._begin, time.monotonic)
-        self.report = WrapReport(_contexts=self.threads.contexts)
+        self.report = report
+        report.conversations = self.threads
 
     def _model(self, name: str) -> _Model:
         if name not in self._models:
-            self._models[name] = model = _Model(f"{self._provider}/{name}", self._prices)
+            self._models[name] = model = _Model(f"{self._provider}/{name}", self._options.prices)
             if model.assumed:
                 self.report.note(f"model {name}", model.assumed)
         return self._models[name]
 
     def _begin(self, request: Opened) -> Context:
         model = self._model(request.model)
-        policy, long = self._policy, request.writes_long
+        policy, long = self._options.policy, request.writes_long
         if long and policy.guard is None:  # writing is dear: what may not pay is not begun
             policy = policy.with_options(guard=GUARD)
         context = Context(
@@ -182,7 +162,7 @@ class _Wrapper:
             policy,
             prices=model.prices_for(long=long),
             tools=request.tools,
-            max_input_tokens=self._most,
+            max_input_tokens=self._options.max_input_tokens,
         )
         for message in request.head:
             context.append(message)
@@ -193,24 +173,29 @@ class _Wrapper:
         """The body to be sent for a request, and who hears of its answer (None: nobody)."""
         if (form := form_of_request(path, body)) is None:
             return body, None
-        number = len(self.report.calls) + 1
-        record = WrappedCall(number, 0, f"{self._provider}/{form[1]}", messages=0)
-        self.report.calls.append(record)
         with self.threads.lock:
+            number = len(self.report.calls) + 1
+            record = WrappedCall(number, 0, f"{self._provider}/{form[1]}", messages=0)
+            record.timing.at = time.time()
+            self.report.calls.append(record)
             thread: Thread | None = None
             try:
                 request = opened(*form, body)
-                record.own_marks = len(request.marks) + request.automatic_mark
+                record.marks.own = len(request.marks) + request.automatic_mark
                 record.messages = len(request.messages)
                 record.tokens = round(request.pieces.tokens)
                 thread = self.threads.thread(request)
                 record.thread = thread.number
                 return self._sent(request, thread, record)
-            except Exception as error:  # noqa: BLE001 - no mistake of ours may stop a request
-                if thread is not None:
-                    self.threads.drop(thread)
-                self._pass(record, _reason(error))
-                return body, _Asking(self, record)
+            except WindlassError as error:
+                why = str(error)
+            except Exception as error:  # no mistake of ours may stop a request
+                _LOGGER.exception("a mistake of Windlass: please tell us of it")
+                why = f"Windlass could not read it ({type(error).__name__}: {error})"
+            if thread is not None:
+                self.threads.drop(thread)
+            self._pass(record, why)
+            return body, _Asking(self, record)
 
     def _sent(self, request: Opened, thread: Thread, record: WrappedCall) -> tuple[Any, _Asking]:
         """The body to be sent for a request of a thread, and who hears of its answer."""
@@ -225,30 +210,32 @@ class _Wrapper:
         if thread.called_at is None and not thinking_rules(model.name).bound:
             thread.plain = dearer
         thread.called_at = at
-        if why := self._why_as_it_came(thread, record):
+        if why := self._why_as_it_came(thread):
             self._pass(record, why)
             thread.made += 1
             asking.expect(request.raw, at)
+            asking.say()
             return request.raw, asking
         marks = [mark.place for mark in request.marks]
         thread.context.use_marks(marks, end=request.automatic_mark, until=until)
         asking.call = call = thread.call()
-        body, record.added_marks = with_window(request, call.window, mark=model.marks)
+        body, record.marks.added = with_window(request, call.window, mark=model.marks)
         asking.expect(body, at)
         if dearer:
             body = self._cheapest(asking, body, at)
+        edits: list[Edit] = []
         if body is not request.raw:
-            describe(record, call.window, thread.shown, ahead=len(request.head))
+            edits = describe(record, call.window, thread.shown, ahead=len(request.head))
         record.assumed += call.window.assumed
+        asking.say(edits)
         return body, asking
 
-    def _why_as_it_came(self, thread: Thread, record: WrappedCall) -> str:
+    def _why_as_it_came(self, thread: Thread) -> str:
         """Why a request goes out as it came (empty: its window goes out)."""
         if os.environ.get(_PASSTHROUGH, "0").lower() not in ("", "0", "false", "no"):
             return f"{_PASSTHROUGH} is set"
-        if thread.drawn < self._holdout:
-            record.held_out = True
-            return "its conversation is held out"
+        if thread.drawn < self._options.holdout:
+            return HELD_OUT
         if thread.plain:
             return "the conversations before it cost more than they would have as they came"
         if repairs := thread.context.repairs:
@@ -271,7 +258,7 @@ class _Wrapper:
         best = min(costs, key=lambda number: (round(costs[number], 3), number))
         asking.expect(bodies[best], at)
         if best:
-            asking.record.added_marks = 0
+            asking.record.marks.added = 0
             self.report.note(
                 "guard", "the bill came above that of the plain requests: some go out as they came"
             )
@@ -284,13 +271,6 @@ class _Wrapper:
         if not record.held_out:
             self.report.passed[why] += 1
             self.report.note(AS_IT_CAME, f"call {record.number} goes out as it came: {why}")
-
-
-def _reason(error: Exception) -> str:
-    """Why a request was not read, for people."""
-    if isinstance(error, WindlassError):
-        return str(error)
-    return f"Windlass could not read it ({type(error).__name__}: {error})"
 
 
 class _Asking:
@@ -314,6 +294,31 @@ class _Asking:
         self._usage: dict[str, Any] = {}
         self._counted: tuple[Usage, Usage] | None = None
         """What the account has of the call, and of the plain one."""
+        self._begun = time.monotonic()
+        self._contents: CallContents | None = None
+        self._answer: HeardAnswer | None = None
+
+    def say(self, edits: Sequence[Edit] = ()) -> None:
+        """Keep what the request says, and what of it is shown otherwise for the first time."""
+        request, thread = self.request, self.thread
+        if request is None or thread is None:
+            return
+        context, why = thread.context, self.record.passed_because
+        window = None if self.call is None or why else self.call.window
+        taken = context.taken if window is None else window.taken
+        said = [one.item for one in taken if not one.left_out]
+        self._contents = CallContents(
+            self.record,
+            said,
+            [Entry(item, item.message, f"as it came: {why}") for item in said]
+            if window is None
+            else window.next_call.entries,
+            context.specs,
+            edits,
+            None if window is None else context.policy,
+        )
+        self._answer = self._answer or HeardAnswer(request.form)
+        self._wrapper.threads.note(thread, self._contents)
 
     def expect(self, body: Mapping[str, Any], at: float) -> None:
         """Let the body be the one that is sent, at so many seconds."""
@@ -334,6 +339,8 @@ class _Asking:
 
     def hear(self, answer: Any) -> None:
         """Take an answer, or an event of a streamed one."""
+        if self._answer is not None:
+            self._answer.hear(answer)
         try:
             if (usage := usage_of(answer)) is not None:
                 self._usage |= usage
@@ -350,6 +357,7 @@ class _Asking:
         with self._wrapper.threads.lock:
             self.record.usage = usage
             if self.model is None or self._expected is None:
+                self.record.plain_usage = usage
                 return
             self.record.plain_usage = plain = self._expected.plain_usage(usage)
             account = self.model.account
@@ -373,15 +381,18 @@ class _Asking:
         self._wrapper.report.note(
             "thinking", "the vendor refused thinking that was sent as it came: it is left out"
         )
-        body, self.record.added_marks = with_window(
+        body, self.record.marks.added = with_window(
             request, call.window, mark=self.model is not None and self.model.marks
         )
         self.expect(body, time.monotonic())
+        with self._wrapper.threads.lock:
+            self.say(self._contents.edits if self._contents else ())
         return body
 
     def ended(self) -> None:
         """Take that the answer was read to its end."""
         if self.record.usage is not None:
+            self._end()
             return
         self.record.assumed += ("its usage is not known: the provider did not say it",)
         with self._wrapper.threads.lock:
@@ -389,9 +400,18 @@ class _Asking:
                 self.model.account.take(self._expected)
                 sent, plain = self._expected.sent_use, self._expected.plain_use
                 self.model.account.add(estimate(sent), estimate(plain))
+        self._end()
 
     def failed(self, error: BaseException) -> None:
         """Take that there was no answer, or that it broke off or was left before its end."""
         self.record.failed = str(error) or type(error).__name__
         if self.thread is not None and self.record.usage is None:
             self.thread.unread = 0.0, 0.0
+        self._end()
+
+    def _end(self) -> None:
+        """Take that nothing more of the answer will come."""
+        with self._wrapper.threads.lock:
+            if self._contents is not None and self._answer is not None:
+                self._contents.reply = self._answer.message
+            self.record.timing.seconds = time.monotonic() - self._begun

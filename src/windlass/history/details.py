@@ -33,6 +33,19 @@ class CallDetails(TypedDict, total=False):
     cleared_note: ClearedNote
     edits: int
     """How many edits the session's record holds once the call is in it."""
+    as_it_came: str
+    """Why a wrapped client sent its caller's request as it came."""
+    plain: PlainRequest
+
+
+class PlainRequest(TypedDict):
+    """The request of a wrapped client as it came: what it would have come to.
+
+    Input tokens are by its provider's count, dollars US dollars (None: no price is known).
+    """
+
+    tokens_in: int
+    dollars: float | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,10 @@ PHASE: Final = "conversation"
 """The one phase of an imported session."""
 IMPORTED: Final = "imported"
 """The key in a session's definition under which it says from what it was imported."""
+WRAPPED: Final = "wrap"
+"""The format of a session whose calls a wrapped client made."""
+HELD_OUT: Final = "held_out"
+"""The key below `IMPORTED` that says that it was left as it was, for comparison."""
 RESULTS_AS_WORDS: Final = "results_as_words"
 """The key below `IMPORTED` that says that results of commands were sent as words of the user."""
 PROJECT: Final = "project"
@@ -76,6 +80,9 @@ def evidence_text(definition: Mapping[str, Any]) -> str:
     origin = imported_from(definition)
     if not origin:
         return ""
+    if origin["format"] == WRAPPED:
+        kind = "a conversation that is held out" if origin.get(HELD_OUT) else "a conversation"
+        return f"{kind} of a wrapped client: {GRADES[origin['grade']]}"
     text = f"imported from {origin['format']}: {GRADES[origin['grade']]}"
     if origin["grade"] == "C":
         text += "; tools, and often the system prompt, were not recorded"

@@ -254,6 +254,8 @@ class Account:
         told, ours = call.row.tokens_in, call.sent_tokens
         if call.inherited:
             return 0
+        if call.plain is not None:
+            return call.plain["tokens_in"]
         if not told or not ours:
             return call.snowball_tokens
         # What of a transcript was not recorded stands in front of either.
@@ -278,6 +280,8 @@ class Account:
             snowball = dollars
             if call.model in other and not call.inherited:
                 snowball = self.snowball.dollars(call.number)
+            if call.plain is not None:
+                snowball = call.plain["dollars"]
             yield CallCost(
                 session_id=self.record.session_id,
                 number=call.number,

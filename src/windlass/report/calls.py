@@ -28,7 +28,7 @@ from windlass.history.decisions import (
     ValidatorAsked,
     WindowSelection,
 )
-from windlass.history.details import CallDetails
+from windlass.history.details import CallDetails, PlainRequest
 from windlass.history.lanes import History, Lane, Lanes
 from windlass.history.row_details import ReplyDetails
 from windlass.importing.recording import without_signatures
@@ -223,6 +223,11 @@ class Call:
             "tools": self.tool_names,
             **{name: getattr(self.row, name) for name in ("node_type", "attempt")},
         }
+
+    @property
+    def plain(self) -> PlainRequest | None:
+        """The request as it came, where a wrapped client sent something else."""
+        return self.details.get("plain")
 
     @property
     def lane(self) -> Lane:

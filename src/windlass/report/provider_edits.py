@@ -25,6 +25,8 @@ def call_sentences(details: CallDetails, seen: Sequence[Seen]) -> list[str]:
             " once: names and errors that nothing else in view holds, and references for recall"
             f" ({note['tokens']:,} tokens)"
         )
+    if why := details.get("as_it_came"):
+        sentences.append(f"the request went out as it came: {why}")
     told = edits.get("input_transformations", ())
     for kind, words in _DONE.items():
         blocks = [one for one in told if one.get("type") == kind]

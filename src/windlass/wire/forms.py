@@ -32,6 +32,7 @@ MODULES: Final[Mapping[str, str]] = {
 """The modules that write requests in a form and read the answers to them."""
 LIST_MODULES: Final[Mapping[str, str]] = {
     **MODULES,
+    "openai": "windlass.wire.chat_lists",
     "anthropic": "windlass.wire.anthropic_lists",
     "gemini": "windlass.wire.gemini_lists",
 }

@@ -27,7 +27,6 @@ from windlass.engine.turn._prepare import longest_of, plan_again, prepare
 from windlass.engine.turn.record import with_usage
 from windlass.engine.turn.send import send
 from windlass.engine.turn.windows import (
-    edit_records,
     keep_originals,
     selection_row,
     take_new_edits,
@@ -36,6 +35,7 @@ from windlass.engine.turn.windows import (
 from windlass.errors import BadRequest, ContextTooLong, ThinkingRefused
 from windlass.history.base import CallRecord, NodeType, ShownMessage, request_hash
 from windlass.history.decisions import Continuation
+from windlass.history.window_rows import edit_records
 from windlass.messages import user
 from windlass.safety.fairness import run_in_thread, wait_for_turn
 from windlass.text.prompts import CONTINUE_TEXT

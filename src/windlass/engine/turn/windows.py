@@ -5,47 +5,21 @@ The deciding is `window/conversation.py`'s. This module turns what it decided in
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import compress
-from operator import not_
-from typing import Final
 
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
-from windlass.history.base import EditRecord, NodeType, Row
-from windlass.history.decisions import ThinkingLeftOut, WindowSelection
+from windlass.history.base import NodeType, Row
+from windlass.history.decisions import ThinkingLeftOut
+from windlass.history.window_rows import window_selection_of
 from windlass.messages import ToolSpec
 from windlass.text.tokens import request_tokens
 from windlass.window.assemble import assemble
-from windlass.window.entries import INJECT, Drop, Edit, Entry, Fold, Replace, targets
+from windlass.window.entries import Edit, Entry, targets
 from windlass.window.options import Policy
 from windlass.window.originals import file_name
 from windlass.wire.thinking import without_thinking
-
-FOLDED: Final = "told in message"
-"""In the reason of an edit: the message is folded into the one whose id follows."""
-
-STRATEGIES: Final[Mapping[str, str]] = {
-    "encode": "lossless_encoding",
-    "mask": "observation_masking",
-    "digest": "observation_masking",
-    "compress": "compression",
-    "repeat": "deduplication",
-    "supersede": "deduplication",
-    "fold": "tool_pair_folding",
-    "decay": "progressive_decay",
-    "summarise": "progressive_decay",
-    "compact": "compaction",
-    "truncate": "reasoning_truncation",
-    "retry": "loop_compression",
-    "prune": "token_budget",
-    "expire": "time_to_live",
-    "expand": "expansion",
-    "strip": "thinking_removal",
-}
-"""The strategy of each kind of edit, as a `context_selection` record names it."""
 
 
 def room_for_messages(run: Run, phase_run: PhaseRun, limit: int) -> int:
@@ -98,59 +72,23 @@ def tell_thinking(run: Run, phase_run: PhaseRun, edits: Sequence[Edit]) -> None:
     )
 
 
-def edit_records(edits: Sequence[Edit]) -> list[EditRecord]:
-    """The edits as they are kept: one for each message, a fold's text with its first."""
-    records: list[EditRecord] = []
-    for edit in edits:
-        because, reason = edit.because, edit.reason
-        match edit:
-            case Replace():
-                records.append(EditRecord(edit.id, "replace", because, reason, edit.replacement))
-            case Drop():
-                records.append(EditRecord(edit.id, "drop", because, reason))
-            case Fold(ids=(first, *others)):
-                records.append(EditRecord(first, "replace", because, reason, edit.replacement))
-                inside = f"{reason}; {FOLDED} {first}"
-                records += [EditRecord(other, "drop", because, inside) for other in others]
-    return records
-
-
 def selection_row(phase_run: PhaseRun, policy: Policy, entries: Sequence[Entry], call: Row) -> Row:
     """The `context_selection` record of a call: what it saw of the session, and by which rules.
 
     `call` is the row of the call, which has the sizes.
     """
-    full, sent, saved = call.full_history_size, call.context_size, call.tokens_saved
     pinned = {
         phase_run.instructions.id,
         *phase_run.window.kept,
         *(entry.item.id for entry in phase_run.messages.blocks.system),
     }
-    hashes = [entry.item.message.content_hash for entry in entries]
-    anchors = [entry.item.id in pinned for entry in entries]
-    why = Counter(entry.because for entry in entries if entry.because not in (None, INJECT))
-    used = dict.fromkeys(STRATEGIES[because] for because in why if because in STRATEGIES)
-    details = WindowSelection(
-        strategy="+".join(used) or "full",
-        turn=phase_run.now.turn,
-        full_history_size=full or 0,
-        context_size=sent or 0,
-        tokens_saved=saved or 0,
-        masked_count=sum(why.values()),
-        because=dict(why),
-        anchor_hashes=list(compress(hashes, anchors)),
-        selected_hashes=list(compress(hashes, map(not_, anchors))),
-        policy=policy.profile,
-        policy_hash=policy.key,
-        config=policy.settings(),
-    )
     return replace(
         phase_run.row(NodeType.CONTEXT_SELECTION),
         parent_id=call.trace_id,
-        full_history_size=full,
-        context_size=sent,
-        tokens_saved=saved,
-        details=details,
+        full_history_size=call.full_history_size,
+        context_size=call.context_size,
+        tokens_saved=call.tokens_saved,
+        details=window_selection_of(policy, entries, pinned, phase_run.now.turn, call),
     )
 
 

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from windlass.caching.rates import cost, many, money
 from windlass.context.context import Context
 from windlass.context.recall import answer_call
 from windlass.context.window import ChatWindow
-from windlass.messages import Message
+from windlass.messages import Message, ToolSpec
 from windlass.text.intervals import Interval, difference_of_means
-from windlass.window.entries import Drop, Edit
+from windlass.window.entries import Drop, Edit, Entry, Item
+from windlass.window.options import Policy
 from windlass.window.originals import reference
 from windlass.wire.base import Usage
 
 _LOGGER: Final = logging.getLogger("windlass")
 AS_IT_CAME: Final = "as it came"
 """The kind of note that the first request is which goes out as it came."""
+HELD_OUT: Final = "its conversation is held out"
+"""Why a request goes out as it came whose conversation is left as it is, for comparison."""
 _UNKNOWN: Final = "no conversation so far"
 _FEWEST: Final = 2
 """Conversations on each side from which on they are compared."""
@@ -59,17 +63,35 @@ class Change:
 
 
 @dataclass(slots=True)
+class Marks:
+    """The cache marks of a request: the caller's own, and those that were added."""
+
+    own: int = 0
+    added: int = 0
+
+
+@dataclass(slots=True)
+class Timing:
+    """When a call was sent, and for how long it went on (None: it does), in seconds.
+
+    `at` is in seconds since 1970.
+    """
+
+    at: float = 0.0
+    seconds: float | None = None
+
+
+@dataclass(slots=True)
 class WrappedCall:
     """A call that a wrapped client made.
 
     `thread` is the number of its conversation (0: it could not be read), `messages` how many it
     had. `tokens` were sent by our count, and sending everything would have been `saved_tokens`
     more. `changes` are what it was first to show otherwise, `changed` how many messages it showed
-    so. `own_marks` are the cache marks of the caller, `added_marks` ours. `passed_because`: why the
-    request went out as it came (empty: a window was sent); `held_out`: its conversation is left as
-    it is, for comparison. `usage` is what the provider counted, `plain_usage` what it would have
-    counted of the request as it came (None: it did not say). `assumed` is what was not known,
-    `failed` why there was no answer (empty: there was one).
+    so. `passed_because`: why the request went out as it came (empty: a window was sent). `usage` is
+    what the provider counted, `plain_usage` what it would have counted of the request as it came
+    (None: it did not say). `assumed` is what was not known, `failed` why there was no answer
+    (empty: there was one).
     """
 
     number: int
@@ -80,14 +102,23 @@ class WrappedCall:
     saved_tokens: int = 0
     changes: tuple[Change, ...] = ()
     changed: int = 0
-    own_marks: int = 0
-    added_marks: int = 0
+    marks: Marks = field(default_factory=Marks)
     passed_because: str = ""
-    held_out: bool = False
     assumed: tuple[str, ...] = ()
     usage: Usage | None = None
     plain_usage: Usage | None = None
     failed: str = ""
+    timing: Timing = field(default_factory=Timing)
+
+    @property
+    def held_out(self) -> bool:
+        """Whether its conversation is left as it is, for comparison."""
+        return self.passed_because == HELD_OUT
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its answer came to an end, or failed."""
+        return self.timing.seconds is not None
 
     @property
     def cost(self) -> float | None:
@@ -102,7 +133,7 @@ class WrappedCall:
     @property
     def counts(self) -> bool:
         """Whether the call was sent and answered, or at least billed."""
-        return not self.failed or self.usage is not None
+        return self.is_over and (not self.failed or self.usage is not None)
 
     def __str__(self) -> str:
         clauses = [f"call {self.number}, conversation {self.thread}"]
@@ -113,10 +144,10 @@ class WrappedCall:
         clauses += [f"{count:,} {what}" for what, count in kinds.items()]
         if self.changed > len(self.changes):
             clauses.append(f"{self.changed:,} in all shown otherwise than they were said")
-        if self.added_marks:
-            clauses.append(f"{many(self.added_marks, 'cache mark')} added")
-        if self.own_marks:
-            clauses.append(f"{many(self.own_marks, 'cache mark')} of yours kept")
+        if self.marks.added:
+            clauses.append(f"{many(self.marks.added, 'cache mark')} added")
+        if self.marks.own:
+            clauses.append(f"{many(self.marks.own, 'cache mark')} of yours kept")
         if self.failed:
             clauses.append(f"failed: {self.failed}")
         if (paid := self.cost) is not None:
@@ -126,11 +157,45 @@ class WrappedCall:
         return "; ".join(clauses)
 
 
+@dataclass(slots=True)
+class CallContents:
+    """What was said in a call: `said` are all messages of its list, `shown` what it was sent.
+
+    `edits` are those that it was first to show. `policy` is the one of its window (None: it went
+    out as it came). `reply` is what the model said (None: nothing, or nothing that can be read).
+    """
+
+    call: WrappedCall
+    said: Sequence[Item]
+    shown: Sequence[Entry]
+    tools: Sequence[ToolSpec]
+    edits: Sequence[Edit] = ()
+    policy: Policy | None = None
+    reply: Message | None = None
+
+
 def _dollars(model: str, usage: Usage | None) -> float | None:
     return None if usage is None else cost(model, **asdict(usage))
 
 
-@dataclass(slots=True)
+class Conversations(Protocol):
+    """The conversations of a client, as far as they are kept."""
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """What is to be held while several things are read that belong together."""
+        ...
+
+    def contexts(self) -> list[Context]:
+        """Their contexts, the one that was used last first."""
+        ...
+
+    def contents(self) -> Mapping[int, CallContents]:
+        """What was said in their calls, by the numbers of the calls."""
+        ...
+
+
+@dataclass
 class WrapReport:
     """What a wrapped client sent so far.
 
@@ -142,7 +207,7 @@ class WrapReport:
     calls: list[WrappedCall] = field(default_factory=list[WrappedCall])
     passed: Counter[str] = field(default_factory=Counter[str])
     notes: dict[str, str] = field(default_factory=dict[str, str])
-    _contexts: Callable[[], list[Context]] = list
+    conversations: Conversations | None = field(default=None, repr=False)
 
     @property
     def answered(self) -> list[WrappedCall]:
@@ -207,12 +272,16 @@ class WrapReport:
 
         Where there are several, the beginning of a reference is none: it might mean another's.
         """
-        contexts = self._contexts()
+        contexts = self._contexts
         for context in contexts:
             if len(contexts) == 1 or context.knows(ref):
                 return context.recall(ref, grep, lines, path, part)
         why = "no conversation has it" if contexts else _UNKNOWN
         return f"The reference {ref!r:.200} names no message here: {why}"
+
+    @property
+    def _contexts(self) -> list[Context]:
+        return self.conversations.contexts() if self.conversations else []
 
     def answer(self, block: Any) -> Any:
         """The result of a model's call of `recall`, to be appended; see `ChatWindow.answer`."""
@@ -220,7 +289,7 @@ class WrapReport:
 
     def original(self, ref: str) -> Message | None:
         """The message behind a reference in any of the conversations (None: in none)."""
-        contexts = self._contexts()
+        contexts = self._contexts
         known = (one for one in contexts if len(contexts) == 1 or one.knows(ref))
         return next((one.original(ref) for one in known), None)
 
@@ -232,7 +301,7 @@ class WrapReport:
             sums += f" ({self.cost / plain:.0%} of {money(plain)} without windows)"
         lines = [f"{many(len(calls), 'call')} in {many(threads, 'conversation')}: {sums}"]
         lines += [f"{count} passed on as they were: {why}" for why, count in self.passed.items()]
-        if failed := len(self.calls) - len(calls):
+        if failed := sum(call.is_over for call in self.calls) - len(calls):
             lines.append(f"{many(failed, 'call')} failed, and no cost of theirs is known")
         if silent := sum(call.usage is None for call in calls):
             lines.append(f"the usage of {many(silent, 'call')} is not known, so is not in the cost")
@@ -253,20 +322,22 @@ class WrapReport:
 
 def describe(
     record: WrappedCall, window: ChatWindow, shown: dict[int, Edit], *, ahead: int
-) -> None:
-    """Say in a record what a window shows otherwise than it was said.
+) -> list[Edit]:
+    """Say in a record what a window shows otherwise than it was said; returns what is new of it.
 
     `shown` are the edits that the calls before showed, by position; those that are new are added.
     `ahead` is how many messages stand in front of the caller's list.
     """
     record.tokens, record.saved_tokens = window.tokens, window.saved_tokens
-    edits = {at: edit for at, edit in window.edits.items() if at >= ahead}
-    record.changed = len(edits)
+    record.changed = sum(at >= ahead for at in window.edits)
     changes: list[Change] = []
-    for at, edit in edits.items():
+    edits: dict[int, Edit] = {}
+    for at, edit in window.edits.items():
         if shown.get(at) is edit:
             continue
-        shown[at] = edit
+        shown[at] = edits[id(edit)] = edit
+        if at < ahead:
+            continue
         before, position = window.as_said(at)
         after = 0 if isinstance(edit, Drop) else edit.replacement.chars
         changes.append(
@@ -280,3 +351,4 @@ def describe(
             )
         )
     record.changes = tuple(changes)
+    return list(edits.values())
