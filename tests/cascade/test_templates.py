@@ -200,6 +200,7 @@ class TestHarm:
 
 BIG = "x" * 3_000_000
 NS = "{% set ns = namespace(x='x', l=[1]) %}"
+ZEROS = [0] * 1_500
 BOMBS = [
     "{{ 'x'.ljust(2000000000) }}",
     "{{ 'x'.rjust(2000000000) }}",
@@ -266,6 +267,9 @@ BOMBS = [
     "{% filter length %}{% for i in range(9999) %}{{ input.big }}{% endfor %}{% endfilter %}",
     "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
     "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+    f"{{% for i in {ZEROS} %}}{{% for j in {ZEROS} %}}{{% endfor %}}{{% endfor %}}",
+    "{% set x %}{% for i in range(99999) %}" + "x" * 9999 + "{% endfor %}{% endset %}",
+    "{% set x %}{% for i in range(99999) %}{{ 'x'|center(9999) }}{% endfor %}{% endset %}",
 ]
 
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windlass.report.matrix import CALLS, Cell, Matrix, MatrixColumn, MatrixRow
-from windlass.web._png import palette_png
 from windlass.web.matrix_view import DARK, LIGHT, matrix_png, matrix_section
 
 CSS = (files("windlass.web") / "static" / "matrix.css").read_text()
@@ -77,26 +76,6 @@ def lightness(colour: str) -> float:
 
 
 class TestThePicture:
-    @given(
-        width=st.integers(1, 40),
-        height=st.integers(1, 40),
-        colours=st.lists(st.from_regex("#[0-9a-f]{6}", fullmatch=True), min_size=1, max_size=256),
-        data=st.data(),
-    )
-    def test_is_read_by_another_program_pixel_by_pixel(
-        self, width: int, height: int, colours: list[str], data: st.DataObject
-    ) -> None:
-        image = pytest.importorskip("PIL.Image")
-        size = width * height
-        pixels = st.integers(0, len(colours) - 1)
-        cells = bytes(data.draw(st.lists(pixels, min_size=size, max_size=size)))
-        read = image.open(io.BytesIO(palette_png(width, cells, colours)))
-        assert (read.format, read.mode, read.size) == ("PNG", "P", (width, height))
-        assert read.tobytes() == cells
-        assert read.info["transparency"] in (0, b"\0")
-        wanted = (bytes.fromhex(colours[cell][1:]) for cell in cells)
-        assert read.convert("RGB").tobytes() == b"".join(wanted)
-
     def test_has_a_pixel_for_each_cell_in_the_colours_of_the_scheme(self) -> None:
         image = pytest.importorskip("PIL.Image")
         for dark, colours in ((False, LIGHT), (True, DARK)):
@@ -106,14 +85,6 @@ class TestThePicture:
                 assert bytes(rgb).hex() == colours[cell][1:]
                 assert alpha == (0 if cell == Cell.ABSENT else 255)
                 assert read.getpixel((len(Cell) - 1 - at, 1)) == (*rgb, alpha)
-
-    @pytest.mark.parametrize(
-        ("width", "cells", "colours"),
-        [(0, b"\0", ["#000000"]), (2, b"\0", ["#000000"]), (1, b"", ["#000000"]), (1, b"\0", [])],
-    )
-    def test_of_nothing_is_none(self, width: int, cells: bytes, colours: list[str]) -> None:
-        with pytest.raises(ValueError, match="no picture"):
-            palette_png(width, cells, colours)
 
 
 class TestColours:

@@ -16,8 +16,7 @@ from windlass.injectors.scratchpad import Scratchpad
 from windlass.injectors.skills import Skills
 from windlass.injectors.todo import PlanStatus, TodoRewriter
 from windlass.injectors.volatile import Values
-from windlass.safety.imports import logging_unchanged
-from windlass.settings.modules import Modules, UntrustedError
+from windlass.settings.modules import Modules, announced, load_announced
 
 GROUP: Final = "windlass.injectors"
 """The entry point group in which a package announces its injectors."""
@@ -61,7 +60,7 @@ def injector_class(use: str, modules: Modules) -> type[Injector]:
     """
     if use in BUILTIN:
         return BUILTIN[use]
-    kind = _dotted(use, modules) if ":" in use else _entry(use)
+    kind = modules.member(use) if ":" in use else _announced(use)
     if not (isinstance(kind, type) and issubclass(kind, Injector)):
         raise UsageError(f"{use!r} is not an injector: expected a class that derives from Injector")
     if not kind.name or not isinstance(kind.tier, Tier):
@@ -85,33 +84,11 @@ def make_injector(spec: InjectorSpec, modules: Modules) -> Placed:
     return Placed(injector, cap, injector.priority if spec.priority is None else spec.priority)
 
 
-def _dotted(dotted: str, modules: Modules) -> Any:
-    module, _, name = dotted.partition(":")
-    try:
-        loaded = modules.load(module)
-    except UntrustedError:
-        raise
-    except UsageError as problem:
-        raise UsageError(f"injector {dotted!r}: {problem}") from problem
-    if not hasattr(loaded, name):
-        classes = [key for key, value in vars(loaded).items() if isinstance(value, type)]
-        raise UsageError(f"module {module!r} has no {name!r}; {did_you_mean(name, classes)}")
-    return getattr(loaded, name)
-
-
-def _entry(name: str) -> Any:
-    from importlib.metadata import entry_points  # takes longer than this whole room
-
-    entries = {entry.name: entry for entry in entry_points(group=GROUP)}
+def _announced(name: str) -> Any:
+    entries = {entry.name: entry for entry in announced(GROUP)}
     if name not in entries:
         near = did_you_mean(name, [*BUILTIN, *entries])
         raise UsageError(
             f"there is no injector {name!r}; {near}. Your own is named 'package.module:Class'"
         )
-    try:
-        with logging_unchanged(entries[name].module):
-            return entries[name].load()
-    except Exception as problem:  # a package's own code
-        raise UsageError(
-            f"injector {name!r} cannot be loaded: {type(problem).__name__}: {problem}"
-        ) from problem
+    return load_announced(entries[name], "injector")

@@ -7,17 +7,17 @@ longer, the length is known before the text is made (`template_limits.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from functools import partial
 from types import BuiltinMethodType
 from typing import Any, Final
 
 import jinja2
 from jinja2 import filters, nodes
-from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
 from windlass.safety.template_limits import (
-    LONGEST,
     Formatter,
     check_containers,
     check_length,
@@ -198,18 +198,23 @@ def _safe_filters(known: Mapping[str, Callable[..., Any]]) -> dict[str, Callable
         "slice": _slice,
         "striptags": _striptags,
         "wordwrap": _wordwrap,
-        _COUNTED: _counted,
+        _LOOPED: _looped,
+        _JOINED: partial(joined, ""),
+        _PRINTED: _printed,
     }
 
 
 # ---- the environment --------------------------------------------------------------------
 
-_COUNTED: Final = "counted by the sandbox"
-"""The filter through which every loop goes; no template can name it."""
+_LOOPED: Final = "count a loop"
+_JOINED: Final = "join pieces"
+_PRINTED: Final = "count a text"
+"""The filters that the sandbox itself puts into templates; no template can name them."""
 
 
-def _counted(values: Any) -> Any:
-    """What a loop goes over, counted."""
+@jinja2.pass_context  # or Jinja would call it once, when the template is compiled
+def _looped(_: jinja2.runtime.Context, values: Any) -> Any:
+    """Count what a loop goes over."""
     if isinstance(values, jinja2.Undefined):
         return values
     if isinstance(values, Sized):
@@ -224,6 +229,35 @@ def _counting(values: Iterable[Any]) -> Iterator[Any]:
         yield value
 
 
+@jinja2.pass_context
+def _printed(_: jinja2.runtime.Context, length: int) -> None:
+    """Count what a template prints of its own text."""
+    check_length(length)
+
+
+class _Counted(NodeTransformer):
+    """Puts the sandbox's filters into the tree of a template, wherever it loops or makes a text."""
+
+    def visit_For(self, loop: nodes.For) -> nodes.For:  # noqa: N802  # Jinja's names
+        self.generic_visit(loop)
+        loop.iter = _filtered(_LOOPED, loop.iter)
+        return loop
+
+    def visit_Concat(self, concat: nodes.Concat) -> nodes.Filter:  # noqa: N802
+        self.generic_visit(concat)
+        return _filtered(_JOINED, nodes.List(concat.nodes, lineno=concat.lineno))
+
+    def visit_Output(self, output: nodes.Output) -> list[nodes.Node]:  # noqa: N802
+        self.generic_visit(output)
+        own = sum(len(each.data) for each in output.nodes if isinstance(each, nodes.TemplateData))
+        length = _filtered(_PRINTED, nodes.Const(own, lineno=output.lineno))
+        return [*([nodes.ExprStmt(length, lineno=output.lineno)] if own else []), output]
+
+
+def _filtered(name: str, value: nodes.Expr) -> nodes.Filter:
+    return nodes.Filter(value, name, [], [], None, None, lineno=value.lineno)
+
+
 class _Namespace(jinja2.utils.Namespace):
     """Jinja's `namespace()`; printed, it does not write out all that it holds."""
 
@@ -231,55 +265,26 @@ class _Namespace(jinja2.utils.Namespace):
         return "<Namespace>"
 
 
-class _Buffer(list[str]):
-    """The pieces of a text that a template keeps for itself, together no longer than one may be."""
-
-    def __init__(self) -> None:
-        self._length = 0
-
-    def append(self, piece: str) -> None:
-        self._length += len(piece)
-        check_length(self._length if self._length > LONGEST else len(piece))
-        super().append(piece)
-
-    def extend(self, pieces: Iterable[str]) -> None:
-        for piece in pieces:
-            self.append(piece)
-
-
-class _Generator(CodeGenerator):
-    """Compiles templates so that the environment is asked wherever a text is put together."""
-
-    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:  # noqa: N802  # Jinja's name
-        self.write("environment.concatenated((")
-        for piece in node.nodes:
-            self.visit(piece, frame)
-            self.write(", ")
-        self.write("))")
-
-    def buffer(self, frame: Frame) -> None:
-        frame.buffer = self.temporary_identifier()
-        self.writeline(f"{frame.buffer} = environment.buffer()")
-
-
 class TemplateEnvironment(ImmutableSandboxedEnvironment):
     """Jinja's sandbox, which also counts what a template makes and does."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
-    code_generator_class = _Generator
-    buffer = _Buffer
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(self, finalize: Callable[[Any], Any], **options: Any) -> None:
+        @jinja2.pass_context
+        def counted(_: jinja2.runtime.Context, value: Any) -> Any:
+            shown = finalize(value)
+            if isinstance(shown, Sized) and not isinstance(shown, jinja2.Undefined):
+                check_length(len(shown))
+            return shown
+
+        super().__init__(finalize=counted, **options)
         self.filters = _safe_filters(self.filters)
         self.globals["namespace"] = _Namespace
         del self.globals["lipsum"]  # chance has no place in a prompt
 
-    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree = super()._parse(source, name, filename)
-        for loop in tree.find_all(nodes.For):
-            loop.iter = nodes.Filter(loop.iter, _COUNTED, [], [], None, None, lineno=loop.lineno)
-        return tree
+    def _generate(self, source: nodes.Template, *args: Any, **options: Any) -> str:
+        return super()._generate(_Counted().visit(source), *args, **options)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """A key where a mapping has it: `input.items` means the key, not the method."""
@@ -301,10 +306,6 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
             )
 
         return written
-
-    def concatenated(self, values: Iterable[Any]) -> str:
-        """What `~` puts together."""
-        return joined("", values)
 
     def call(
         __self,  # noqa: N805  # as in Jinja: names of arguments are the template's

@@ -6,14 +6,16 @@ tool of the user's own of the same name goes before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatch
-from pathlib import Path
 from typing import Any, Final
 
 from windlass.errors import ToolError
 from windlass.safety.files import UnreadableError, read_bytes
+from windlass.safety.patterns import compile_pattern
 from windlass.tools import paths
 from windlass.tools.base import Tool, ToolContext
 from windlass.tools.data.sql import QUERY_S, run_sql
@@ -27,14 +29,14 @@ _LONGEST: Final = 300
 """Characters of a line that is found."""
 
 
-def ask_data(
+def ask_sql(
     context: ToolContext,
-    query: str = "",
     sql: str = "",
+    query: str = "",
     *,
-    db_path: str | None = None,
-    connection: str | None = None,
     limit: int = 100,
+    connection: str | None = None,
+    db_path: str | None = None,
 ) -> str:
     """Query the data files (CSV, Parquet, JSON, SQLite) with SQL in DuckDB's dialect; read-only.
 
@@ -42,17 +44,16 @@ def ask_data(
 
     Args:
         context: What the run provides.
-        query: One SELECT, WITH, DESCRIBE, SUMMARIZE or SHOW TABLES statement.
-        sql: The same as query; one of both is needed.
-        db_path: Not needed: all data files are there under their names.
-        connection: Not needed either.
+        sql: One SELECT, WITH, DESCRIBE, SUMMARIZE or SHOW TABLES statement.
+        query: The same as sql; one of both is needed.
         limit: How many rows of the answer to show, at most 1000.
+        connection: Not needed: all data files are there under their names.
+        db_path: Not needed either.
     """
     if bool(query.strip()) == bool(sql.strip()):
         raise ToolError("give one statement, as 'query' (or as 'sql')")
     answer = run_sql(context, query if query.strip() else sql, limit)
-    named = db_path or connection
-    if not named:
+    if (named := connection or db_path) is None:
         return answer
     return f"(there are no connections such as {named!r}: all data files are asked)\n{answer}"
 
@@ -88,40 +89,34 @@ def search_files(
         raise ToolError("there is nothing to look for: give some text")
     real = paths.to_read(context, path)
     files = paths.walk(real, _MOST_FILES) if real.is_dir() else [real]
+    pattern = compile_pattern(re.escape(query), re.IGNORECASE, in_lines=True)
     found: list[str] = []
     for file in files:
-        if fnmatch(file.name, file_pattern) and paths.may_read(context, file.resolve()):
-            shown = paths.shown(context, file)
-            found += [f"{shown}:{line}: {text}" for line, text in _lines_with(file, query)]
+        if not (fnmatch(file.name, file_pattern) and paths.may_read(context, file.resolve())):
+            continue
+        with suppress(UnreadableError):
+            text = decode_text(read_bytes(file, _MOST_BYTES)) or ""
+            lines = ((line.number, line.text.strip()[:_LONGEST]) for line in pattern.lines(text))
+            found += [f"{paths.shown(context, file)}:{number}: {line}" for number, line in lines]
         if len(found) > max_results:
             cut = f"(more than {max_results} lines, these are the first)"
             return "\n".join([*found[:max_results], cut])
     return "\n".join(found) or f"no line of the files in {path!r} holds {query!r}"
 
 
-def _lines_with(file: Path, query: str) -> Iterator[tuple[int, str]]:
-    try:
-        text = decode_text(read_bytes(file, _MOST_BYTES))
-    except UnreadableError:
-        return
-    for number, line in enumerate((text or "").splitlines(), start=1):
-        if query.casefold() in line.casefold():
-            yield number, line.strip()[:_LONGEST]
-
-
-_OLD_NAMES: Final[Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
+OLD_NAMES: Final[Mapping[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
     "list_directory": (list_directory, ("path",)),
     "search_files": (search_files, ("path",)),
-    "smart_sql_run": (ask_data, ("query", "sql")),
-    "sql_query": (ask_data, ("query", "sql")),
+    "smart_sql_run": (ask_sql, ("query", "sql")),
+    "sql_query": (ask_sql, ("query", "sql")),
 }
-"""The functions by their old names, with the arguments that say what is read."""
+"""The functions by their old names, each with the parameters that say what it reads."""
 
 
 def tool_of_old_name(name: str) -> Tool | None:
     """The tool that other runners call so; None: there is none."""
-    if name not in _OLD_NAMES:
+    if name not in OLD_NAMES:
         return None
-    function, reads = _OLD_NAMES[name]
-    seconds = QUERY_S + 10 if function is ask_data else None
+    function, reads = OLD_NAMES[name]
+    seconds = QUERY_S + 10 if function is ask_sql else None
     return replace(make_tool(function, name=name, timeout_s=seconds), effects="none", reads=reads)

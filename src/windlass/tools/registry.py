@@ -19,8 +19,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar, overload
 
 from windlass.errors import UsageError, did_you_mean
-from windlass.safety.imports import logging_unchanged
-from windlass.settings.modules import Modules
+from windlass.settings.modules import Modules, announced, load_announced
 from windlass.tools.base import TIMEOUT_S, Effects, Tool
 
 GROUP: Final = "windlass.tools"
@@ -49,8 +48,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 class _Mark:
     name: str | None = None
     timeout_s: float | None = None
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
+    reads: Sequence[str] = ()
+    writes: Sequence[str] = ()
     effects: Effects = "external"
 
 
@@ -243,17 +242,7 @@ class Registry:
         module_name, _, attribute = dotted.partition(":")
         if not module_name or not attribute:
             raise UsageError(f"{dotted!r} is not a tool: expected 'package.module:function'")
-        target: Any = self.modules.load(module_name)
-        for step in attribute.split("."):
-            try:
-                target = getattr(target, step)
-            except AttributeError:
-                members = inspect.getmembers_static(target, inspect.isfunction)
-                names = [name for name, _ in members if not name.startswith("_")]
-                raise UsageError(
-                    f"module {module_name!r} has no function {attribute!r}: "
-                    f"{did_you_mean(step, names)}"
-                ) from None
+        target = self.modules.member(dotted)
         item = target if isinstance(target, Tool) else make_tool(target)
         self.register(item)
         return item
@@ -263,19 +252,8 @@ class Registry:
 
         An entry point names a function, a `Tool`, or a module with marked functions.
         """
-        # Takes longer to import than this whole module.
-        from importlib.metadata import entry_points
-
-        for entry in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-            package = entry.dist.name if entry.dist else "an unknown package"
-            try:
-                with logging_unchanged(entry.module):
-                    target = entry.load()
-            except Exception as problem:  # a package's own code runs here and may raise anything
-                raise UsageError(
-                    f"the tool {entry.name!r} of {package} cannot be loaded from {entry.value!r}: "
-                    f"{type(problem).__name__}: {problem}"
-                ) from problem
+        for entry in announced(GROUP):
+            target = load_announced(entry, "tool")
             if isinstance(target, ModuleType):
                 self.add_marked(target)
             else:

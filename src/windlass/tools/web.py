@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv6Address, IPv6Network
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -220,24 +220,29 @@ async def _looked_up(target: httpx.URL) -> list[str]:
     return list(dict.fromkeys(str(each[4][0]) for each in records))
 
 
-_PUBLIC: Final = IPv6Network("2000::/3")
+_HOSTS: Final = IPv6Network("2000::/3")
 """Where IPv6 has addresses of hosts; what lies outside is local, or translated."""
-
-_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
-_COMPATIBLE: Final = IPv6Network("::/96")
+_INTERNAL: Final = tuple(map(IPv6Network, ("::1/128", "fc00::/7", "fec0::/10")))
+"""Where a host, a private network and a site have theirs."""
+_TRANSLATED: Final = tuple(map(IPv6Network, ("::ffff:0:0/96", "64:ff9b::/96")))
+"""Addresses that end with the IPv4 address which is asked in their place."""
+_6TO4: Final = IPv6Network("2002::/16")
 _ISATAP: Final = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def _is_public(address: str) -> bool:
-    """Whether an address is of the public network, and each IPv4 address inside it is, too."""
+    """Whether an address is of the public network.
+
+    A translated one is if its IPv4 address is; a tunnel to an IPv4 address, which no site needs,
+    is not.
+    """
     parsed = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(parsed, IPv4Address):
-        return parsed.is_global and not parsed.is_multicast
-    if not all(inside.is_global and not inside.is_multicast for inside in _inside(parsed)):
-        return False
-    if parsed.ipv4_mapped is not None or parsed in _TRANSLATED:
-        return True
-    return parsed in _PUBLIC and parsed.is_global
+    if isinstance(parsed, IPv6Address):
+        if any(parsed in network for network in _TRANSLATED):
+            parsed = IPv4Address(int(parsed) & 0xFFFF_FFFF)
+        elif parsed not in _HOSTS or _is_tunnel(parsed):
+            return False
+    return parsed.is_global and not parsed.is_multicast
 
 
 def _is_internal(address: str) -> bool:
@@ -245,22 +250,13 @@ def _is_internal(address: str) -> bool:
 
     Link-local ones are not: there clouds hand out keys.
     """
-    parsed = ipaddress.ip_address(address)
-    if parsed.is_link_local or parsed.is_unspecified or parsed.is_multicast or parsed.is_reserved:
-        return parsed == IPv6Address("::1")  # which Python counts as reserved
-    return isinstance(parsed, IPv4Address) or not any(_inside(parsed))
+    parsed = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(parsed, IPv6Address):
+        return any(parsed in network for network in _INTERNAL) and not _is_tunnel(parsed)
+    never = parsed.is_link_local or parsed.is_multicast or parsed.is_reserved
+    return not (never or parsed.is_unspecified)
 
 
-def _inside(address: IPv6Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that an IPv6 address stands for, in each of the ways there are."""
-    number = int(address)
-    if address.ipv4_mapped is not None:
-        yield address.ipv4_mapped
-    if address in _COMPATIBLE or address in _TRANSLATED:
-        yield IPv4Address(number & 0xFFFF_FFFF)
-    if address.sixtofour is not None:
-        yield address.sixtofour
-    if address.teredo is not None:
-        yield from address.teredo
-    if number >> 32 & 0xFFFF_FFFF in _ISATAP:
-        yield IPv4Address(number & 0xFFFF_FFFF)
+def _is_tunnel(address: IPv6Address) -> bool:
+    """Whether an address leads to an IPv4 address inside it; Teredo's are not global anyway."""
+    return address in _6TO4 or int(address) >> 32 & 0xFFFF_FFFF in _ISATAP

@@ -101,14 +101,15 @@ def _check_extra() -> None:
     from windlass.safety.imports import logging_unchanged
 
     try:
-        with logging_unchanged("starlette", "uvicorn"):
+        with logging_unchanged("PIL", "starlette", "uvicorn"):
+            import PIL
             import starlette.applications
             import uvicorn
     except ImportError as error:
         raise UsageError(
             f"windlass serve needs {error.name}: pip install 'windlass[serve]'"
         ) from error
-    del starlette, uvicorn
+    del PIL, starlette, uvicorn
 
 
 def _checked(token: str | None) -> str:

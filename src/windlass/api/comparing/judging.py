@@ -17,7 +17,6 @@ from windlass.errors import (
     ServerError,
     UsageError,
     WindlassError,
-    did_you_mean,
     run_limit_in,
 )
 from windlass.messages import Message, system, user
@@ -187,13 +186,7 @@ def judge_of(
         raise UsageError(
             f"there is no judge {judge!r}; give {VALIDATOR}, module:function or provider/model"
         )
-    target: Any = modules.load(module)
-    for step in name.split("."):
-        if not hasattr(target, step):
-            raise UsageError(
-                f"module {module!r} has no function {name!r}: {did_you_mean(step, vars(target))}"
-            )
-        target = getattr(target, step)
+    target = modules.member(judge)
     if not callable(target):
         raise UsageError(f"the judge {judge!r} is not a function")
     return _ByFunction(judge, target)
