@@ -20,7 +20,7 @@ longer than what they share."""
 _TOOLS: Final = "tools:"
 """The beginning of the identity of a request's tools."""
 
-Weighed = list[tuple[str, int]]
+Segments = list[tuple[str, int]]
 """A request as (identity, tokens): its tools, and each message, in the order of a cache."""
 
 
@@ -30,7 +30,7 @@ def weigh(
     tools: Sequence[ToolSpec],
     *,
     tools_first: bool = True,
-) -> Weighed:
+) -> Segments:
     """The request as identities and tokens, in the order its provider caches it.
 
     Hosted providers put the tools first; a model that is handed its own prompt may put them behind
@@ -45,8 +45,8 @@ def weigh(
 
 
 def pieces(
-    counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec], weighed: Weighed
-) -> Weighed:
+    counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec], weighed: Segments
+) -> Segments:
     """The request in the pieces that a cache compares: to the token, where the counter can.
 
     `weighed` is the same request message by message.
@@ -81,7 +81,7 @@ class Cleared:
             and (message.name or names.get(message.tool_call_id or "")) not in self.excluded
         ][: self.uses]
 
-    def left(self, request: Weighed, messages: Sequence[Message]) -> Weighed:
+    def left(self, request: Segments, messages: Sequence[Message]) -> Segments:
         """The request with these messages as the provider's cache has it."""
         pieces = [at for at, (name, _) in enumerate(request) if not name.startswith(_TOOLS)]
         left = list(request)
@@ -136,7 +136,7 @@ def prefix_report(
 
 
 @dataclass(frozen=True, slots=True)
-class Billed:
+class Bill:
     """One request of a stream as a caching provider would bill it.
 
     `tokens` and those of them read from the cache; `units` is the input's price in fresh
@@ -181,7 +181,7 @@ class Meter:
         request: Sequence[tuple[str, int]],
         at: float | None = None,
         written: int | None = None,
-    ) -> Billed:
+    ) -> Bill:
         """What the request would cost if sent at `at` seconds (None: nothing expires).
 
         Its first `written` pieces are written to the cache (None: all).
@@ -202,7 +202,7 @@ class Meter:
         at: float | None = None,
         reply: Sequence[tuple[str, int]] = (),
         written: int | None = None,
-    ) -> Billed:
+    ) -> Bill:
         """Bill the request as sent; `reply` is kept after it if the cache keeps replies."""
         billed = self.expect(request, at, written)
         held = None if written is None else sum(tokens for _, tokens in request[:written])
@@ -218,7 +218,7 @@ def _lives(prices: Prices, sent: float | None, at: float | None) -> bool:
 
 def _billed(
     prices: Prices, total: int, shared: int, unwritten: int = 0, *, goes_on: bool = False
-) -> Billed:
+) -> Bill:
     """A request of so many tokens, of which the cache holds `shared` at most.
 
     The last `unwritten` are not written to it.
@@ -227,7 +227,7 @@ def _billed(
     fresh = fresh_price(prices, total - unwritten)
     unwritten = min(unwritten, total - cached)
     units = input_units(prices, total, cached, unwritten=unwritten, fresh=fresh)
-    return Billed(total, cached, units, goes_on)
+    return Bill(total, cached, units, goes_on)
 
 
 @dataclass(slots=True)
@@ -238,7 +238,7 @@ class _Earlier:
     """
 
     same: int
-    tail: Weighed
+    tail: Segments
     at: float | None
 
 
@@ -251,13 +251,13 @@ class MeteredStream:
 
     def __init__(self, prices: Prices) -> None:
         self.prices = prices
-        self._last: Weighed = []
+        self._last: Segments = []
         self._sums = [0]  # tokens before each piece of the last request, and of all
         self._at: float | None = None
         self._before = deque[_Earlier]([], _REMEMBERED)
         self._begun = False
 
-    def bill(self, kept: int, more: Weighed, at: float | None = None) -> Billed:
+    def bill(self, kept: int, more: Segments, at: float | None = None) -> Bill:
         """The next request: the first `kept` pieces of the last one, then `more`."""
         same = kept + _shared_pieces(more, self._last[kept:])
         tail, self._last[same:] = self._last[same:], more[same - kept :]

@@ -25,7 +25,7 @@ from windlass.hooks.status import journal_sessions
 from windlass.hooks.taken import main_transcript, taken
 from windlass.messages import Message
 from windlass.replays.pricing import OWN, find_prices
-from windlass.report.account import Account, AccountTree, Paid
+from windlass.report.account import Account, AccountTree
 from windlass.settings.settings import Settings
 from windlass.text.intervals import Interval, difference_of_means
 from windlass.text.titles import first_words
@@ -184,7 +184,7 @@ def _fetched(account: Account) -> tuple[int, float]:
             continue
         if message.role == "tool" and message.tool_call_id in asked and stored.id is not None:
             count += not _is_refusal(message)
-            cost += account.sent.paid.get(stored.id, Paid()).dollars
+            cost += account.sent.paid(stored.id).paid
         calls = {call.id for call in message.tool_calls if is_recall(call.name, arguments_of(call))}
         if calls:
             asked |= calls

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from windlass.caching.prices import Prices
-from windlass.report._requests import NewPieces, Requests
+from windlass.ledger.windows import NewSegments
+from windlass.report._requests import Requests
 from windlass.report._session_record import SessionCall, SessionRecord
 from windlass.text.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
@@ -32,7 +33,7 @@ class ShortenedRequests(Requests):
         self._last: _Lane | None = None
         self._entries: Sequence[Entry] = ()
 
-    def new(self, call: SessionCall) -> NewPieces:
+    def new(self, call: SessionCall) -> NewSegments:
         """What is new in the request of a call."""
         has_same_head = self.is_same_head(call.tools)
         lane = self._lane(call)

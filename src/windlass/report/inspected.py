@@ -17,7 +17,7 @@ from windlass.history.decisions import SoundingsDecided
 from windlass.ledger.charges import is_free
 from windlass.messages import Message
 from windlass.report._session_record import SessionRecord
-from windlass.report.account import Account, AccountTree, CallCost
+from windlass.report.account import Account, AccountTree, CallCharge
 from windlass.report.advice import Advice, advise
 from windlass.report.call_views import CallView, view_call, view_recorded
 from windlass.report.contents import CallReport, call_report_of
@@ -47,7 +47,7 @@ class InspectedSession:
         return Account(self.store, self.session_id, self.price_as, self.record)
 
     @cached_property
-    def costs(self) -> Mapping[int, CallCost]:
+    def costs(self) -> Mapping[int, CallCharge]:
         """What each call cost, by its number."""
         return {call.number: call for call in self.account.costs}
 
