@@ -25,7 +25,7 @@ from windlass.report.account import free_calls
 from windlass.report.call_views import words_of
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import first_words
-from windlass.web._inspector import Inspector, kind_of, number_in
+from windlass.web._inspector import Inspector, kind_of, number_in, shares_saved
 
 _SHOWN: Final = 50
 """Sessions of a page."""
@@ -140,7 +140,7 @@ def _listed(inspector: Inspector, sessions: Sequence[SessionInfo]) -> Iterator[L
     names = [info.session_id for info in sessions]
     root_of = roots_of(names, sessions_below(store, names) if names else [])
     under = Counter(root_of.values())
-    saved = _saved_shares(store, root_of)
+    saved = shares_saved(store, root_of)
     charges = charges_of(store, list(root_of), price_as, free_calls(store, price_as))
     of_roots = ((root_of[row["session_id"]], charge) for row, charge in charges)
     sums = sums_by(of_roots, lambda _: Charge())
@@ -155,24 +155,6 @@ def _listed(inspector: Inspector, sessions: Sequence[SessionInfo]) -> Iterator[L
             charge=sums.get(info.session_id, Charge()),
             saved=saved.get(info.session_id),
         )
-
-
-def _saved_shares(store: Store, root_of: Mapping[str, str]) -> Mapping[str, float]:
-    """The share of everything that the calls of each root did not send, by our count."""
-    if not root_of:
-        return {}
-    marks = ", ".join("?" * len(root_of))
-    rows = store.query(
-        "SELECT session_id, sum(sent_tokens) AS sent, sum(snowball_tokens) AS whole"
-        f" FROM call_list WHERE session_id IN ({marks}) GROUP BY session_id",
-        list(root_of),
-    )
-    sums: dict[str, list[int]] = {}
-    for row in rows:
-        of_root = sums.setdefault(root_of[row["session_id"]], [0, 0])
-        of_root[0] += row["sent"]
-        of_root[1] += row["whole"]
-    return {name: 1 - sent / whole for name, (sent, whole) in sums.items() if whole}
 
 
 def _words(store: Store, session_id: str) -> str:
