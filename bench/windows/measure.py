@@ -15,8 +15,9 @@ from bench.windows.signed import Legality, Sent, SignedThinking
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replays.call_bills import CallTokens, Vector, measure_calls, price_call
-from windlass.replays.measure import CallBill, Ruler
+from windlass.caching.meter import SharedPrefix
+from windlass.replays.call_bills import Vector, measure_calls
+from windlass.replays.measure import MeasuredRecording, WindowCost
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]
 """Which windows are written for all three providers: all; the last of each recording and
@@ -80,7 +81,7 @@ class _Windows(NamedTuple):
     legality: Legality | None
 
 
-class Bench(Ruler):
+class Bench(MeasuredRecording):
     """One recording with all that does not depend on the contestant."""
 
     def __init__(self, recording: Recording) -> None:
@@ -117,8 +118,8 @@ class Bench(Ruler):
             outcome = Outcome(
                 recording=self.recording.id,
                 calls=len(windows),
-                everything=sum(price_call(call, vector) for call in self.whole),
-                clairvoyant=sum(price_call(call, vector) for call in self.ideal),
+                everything=sum(call.units(vector) for call in self.whole),
+                clairvoyant=sum(call.units(vector) for call in self.ideal),
                 strict_own=sum(marked_cost(call, vector) for call in own_marks),
                 strict_end=sum(marked_cost(call, vector) for call in at_end),
                 strict_everything=sum(
@@ -193,7 +194,7 @@ class Bench(Ruler):
         return count, said
 
 
-def _count(outcome: Outcome, bills: Sequence[CallBill]) -> None:
+def _count(outcome: Outcome, bills: Sequence[WindowCost]) -> None:
     for call in bills:
         outcome.tokens += call.tokens
         outcome.bill += call.bill
@@ -205,7 +206,7 @@ def _count(outcome: Outcome, bills: Sequence[CallBill]) -> None:
         outcome.misses += call.misses
 
 
-def clairvoyant(bench: Bench) -> list[CallTokens]:
+def clairvoyant(bench: Bench) -> list[SharedPrefix]:
     """The calls of one who knows what will be needed, and drops for free.
 
     Each message is written once; a tool result stays until the last call that needs
@@ -216,7 +217,7 @@ def clairvoyant(bench: Bench) -> list[CallTokens]:
     for at, needs in bench.needs.items():
         for need in needs:
             until[need.results[-1]] = max(at, until.get(need.results[-1], 0))
-    calls: list[CallTokens] = []
+    calls: list[SharedPrefix] = []
     new_from = 0
     for at in recording.calls:
         kept = sum(
@@ -225,6 +226,6 @@ def clairvoyant(bench: Bench) -> list[CallTokens]:
             if recording.messages[place]["role"] != "tool" or until.get(place, -1) >= at
         )
         new = sum(shown.tokens[number] for number in bench.originals[new_from:at])
-        calls.append(CallTokens(kept + new, kept))
+        calls.append(SharedPrefix(kept + new, kept))
         new_from = at
     return calls

@@ -19,7 +19,7 @@ from tests.replays.making import session_file
 from windlass.caching import rates
 from windlass.caching.provider_rules import AS_OF
 from windlass.history.sqlite import SqliteStore
-from windlass.replays.measure import Ruler
+from windlass.replays.measure import MeasuredRecording
 from windlass.replays.needed import NeededText
 from windlass.report.session_costs import SessionReport, session_report
 from windlass.wire.base import Request
@@ -302,7 +302,7 @@ class TestReportAndReplay:
         self, imported: CommandLine, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("windlass.caching.prices.FETCH_OUTPUT_TOKENS", 0)
-        monkeypatch.setattr(Ruler, "missed", all_missed)
+        monkeypatch.setattr(MeasuredRecording, "missed", all_missed)
         (ratio,) = [
             outlay["worst"]
             for outlay in imported("replay", "latest", "--json").json["totals"]
@@ -321,7 +321,9 @@ class TestReportAndReplay:
 
 
 def all_missed(
-    ruler: Ruler, windows: Sequence[Sequence[int]], needs: Mapping[int, Sequence[NeededText]]
+    ruler: MeasuredRecording,
+    windows: Sequence[Sequence[int]],
+    needs: Mapping[int, Sequence[NeededText]],
 ) -> list[list[NeededText]]:
     """As if each call that is not sent everything needed all results that there are."""
     results = tuple(at for at, chat in enumerate(ruler.shown.chats) if chat["role"] == "tool")

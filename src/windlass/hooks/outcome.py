@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from windlass.caching.prices import carried_cost
 from windlass.errors import UsageError, WindlassError
 from windlass.history.base import Store
 from windlass.history.places import open_place
@@ -128,8 +127,7 @@ def _saved(hooked: HookedRecordings, lines: Sequence[HookLine]) -> float | None:
             if message.role != "tool" or call_id not in hooked.shortened:
                 continue
             calls = sum(call.at > at for call in recording.calls)
-            read, write = prices.vector.read, prices.vector.write
-            dollars = prices.dollars(carried_cost(less[call_id], calls, read=read, write=write))
+            dollars = prices.dollars(prices.carried_units(less[call_id], calls))
             if dollars is None:
                 return None
             total += dollars

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Final
 
-from windlass.caching.prices import carried_cost
 from windlass.caching.rates import many, money
 from windlass.hooks.shapes import CLAUDE_CODE, SHAPES
 from windlass.importing.recording import Recording
 from windlass.replays.named_policies import ReplayPolicy, policy_of
-from windlass.replays.outcomes import Outlay, RecordingReplay, Replay
+from windlass.replays.outcomes import PolicyCost, RecordingReplay, Replay
 from windlass.replays.pricing import OWN, find_prices
 from windlass.replays.running import replay_all
 from windlass.window.options import Policy
@@ -50,10 +48,10 @@ class Proof:
 
     replay: Replay
     best: tuple[ShortenedResult, ...]
-    """The results that pay most."""
+    """The results that pay most, by what they pay."""
 
     @property
-    def outlay(self) -> Outlay:
+    def outlay(self) -> PolicyCost:
         """What all of it costs with the hook."""
         return next(one for one in self.replay.totals if one.policy == HOOK)
 
@@ -101,7 +99,9 @@ def prove(
     everything = ReplayPolicy("as it was", Policy(enabled=False))
     replay = replay_all(recordings, (everything, hook), (OWN,), workers, skipped)
     results = [one for each in replay.recordings for one in _results(each)]
-    return Proof(replay, tuple(sorted(results, key=attrgetter("saved"), reverse=True)[:_BEST]))
+    # Models differ in their prices, so that tokens alone say nothing.
+    results.sort(key=lambda one: (one.dollars or 0.0, one.saved), reverse=True)
+    return Proof(replay, tuple(results[:_BEST]))
 
 
 def left_alone(recording: Recording) -> frozenset[int]:
@@ -124,8 +124,7 @@ def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
     prices = find_prices(OWN, replayed.model)
     outlay = next(one for one in replayed.outlays if one.policy == HOOK)
     for hidden in outlay.hidden:
-        less = hidden.tokens_before - hidden.tokens_after
-        saved = carried_cost(less, hidden.calls, read=prices.vector.read, write=prices.vector.write)
+        saved = prices.carried_units(hidden.tokens_before - hidden.tokens_after, hidden.calls)
         yield ShortenedResult(
             replayed.title,
             hidden.tool,
@@ -137,7 +136,7 @@ def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
         )
 
 
-def _saved(outlay: Outlay) -> str:
+def _saved(outlay: PolicyCost) -> str:
     """US dollars, where a price is known."""
     if outlay.dollars is None or outlay.everything_dollars is None:
         return ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from windlass.caching.rates import money
 from windlass.cascade.policies import EVERYTHING
 from windlass.errors import UsageError
-from windlass.replays.outcomes import Outlay
+from windlass.replays.outcomes import PolicyCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Gate:
         """Whether there is a limit."""
         return self.fail_over is not None or self.min_recall is not None
 
-    def failures(self, totals: Sequence[Outlay]) -> list[str]:
+    def failures(self, totals: Sequence[PolicyCost]) -> list[str]:
         """A sentence for each policy that fails; sending everything never fails."""
         failures: list[str] = []
         for outlay in totals:
@@ -53,7 +53,7 @@ class Gate:
                 )
         return failures
 
-    def markdown(self, totals: Sequence[Outlay]) -> Iterator[str]:
+    def markdown(self, totals: Sequence[PolicyCost]) -> Iterator[str]:
         """The lines of a table for a pull request."""
         yield "| policy | prices | calls | cost | of everything | worst recording | in view | |"
         yield "|---|---|---:|---:|---:|---:|---:|---|"
@@ -67,16 +67,16 @@ class Gate:
                 f" {outlay.recall:.2%} | {verdict} |"
             )
 
-    def _is_dear(self, outlay: Outlay) -> bool:
+    def _is_dear(self, outlay: PolicyCost) -> bool:
         over = self.fail_over is not None and outlay.ratio.high > self.fail_over
         return over and not _is_everything(outlay)
 
-    def _is_blind(self, outlay: Outlay) -> bool:
+    def _is_blind(self, outlay: PolicyCost) -> bool:
         under = self.min_recall is not None and outlay.recall < self.min_recall
         return under and not _is_everything(outlay)
 
 
-def _is_everything(outlay: Outlay) -> bool:
+def _is_everything(outlay: PolicyCost) -> bool:
     return outlay.policy.partition(",")[0] == EVERYTHING
 
 
@@ -84,7 +84,7 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _dollars(outlay: Outlay) -> str:
+def _dollars(outlay: PolicyCost) -> str:
     if outlay.dollars is None:
         return "-"
     low, high = map(money, outlay.dollars)

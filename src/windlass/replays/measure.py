@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from windlass.caching.meter import SharedPrefix
 from windlass.caching.prices import fetch_cost
-from windlass.replays.call_bills import CallTokens, Vector, measure_calls, price_call
+from windlass.replays.call_bills import Vector, measure_calls
 from windlass.replays.needed import CallsOnMessages, NeededText, needs_and_own
 from windlass.replays.numbered import NumberedMessages
 
 
 @dataclass(frozen=True, slots=True)
-class CallBill:
+class WindowCost:
     """What one call cost, and what it needed and saw."""
 
     tokens: float
@@ -32,7 +33,7 @@ class CallBill:
     """Results to fetch again."""
 
 
-class Ruler:
+class MeasuredRecording:
     """One recording, with all that does not depend on who decides what its calls see.
 
     `results_as_words` are as in `needs_and_own`.
@@ -69,12 +70,12 @@ class Ruler:
 
     def bills(
         self,
-        calls: Sequence[CallTokens],
+        calls: Sequence[SharedPrefix],
         missed: Sequence[Sequence[NeededText]],
         vector: Vector,
-    ) -> list[CallBill]:
+    ) -> list[WindowCost]:
         """What each call cost and kept in view; `missed` is what the calls needed and missed."""
-        bills: list[CallBill] = []
+        bills: list[WindowCost] = []
         for at, call, misses in zip(self.calls, calls, missed, strict=True):
             kinds = [need.kind for need in self.needs.get(at, ())]
             values, lines = kinds.count("value"), kinds.count("line")
@@ -89,9 +90,9 @@ class Ruler:
                 for place in results_to_fetch(misses)
             ]
             bills.append(
-                CallBill(
+                WindowCost(
                     tokens=call.tokens,
-                    bill=price_call(call, vector),
+                    bill=call.units(vector),
                     again=sum(again),
                     values=values,
                     values_seen=values - kinds_missed.count("value"),

@@ -9,7 +9,7 @@ from typing import Final
 from windlass.caching.rates import many, money, table_date
 from windlass.cascade.policies import EVERYTHING
 from windlass.importing.recording import ESTIMATED, GRADES
-from windlass.replays.outcomes import Outlay, RecordingReplay, Replay, Span
+from windlass.replays.outcomes import PolicyCost, RecordingReplay, Replay, Span
 from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
 
 _MANY: Final = 100_000
@@ -26,7 +26,7 @@ def totals_table(replayed: Replay) -> CellTable:
     one = only_one(replayed)
     sources = {recording.name: recording.source for recording in replayed.recordings}
     several = len({outlay.prices for outlay in replayed.totals}) > 1
-    columns: Columns[Outlay] = {"policy": lambda outlay: outlay.policy}
+    columns: Columns[PolicyCost] = {"policy": lambda outlay: outlay.policy}
     if several:
         columns["prices"] = lambda outlay: outlay.prices
     columns |= {
@@ -143,7 +143,7 @@ def _cache_note(replayed: Replay) -> str:
     )
 
 
-def cost_text(outlay: Outlay) -> str:
+def cost_text(outlay: PolicyCost) -> str:
     """What a policy costs, for people."""
     if outlay.dollars is not None:
         return _range(*(money(one) for one in outlay.dollars))
@@ -164,14 +164,14 @@ def _share(seen: int, needed: int) -> str:
     return f"{seen:,}/{needed:,}" if needed else "-"
 
 
-def _worst(outlay: Outlay, sources: Mapping[str, str]) -> str:
+def _worst(outlay: PolicyCost, sources: Mapping[str, str]) -> str:
     if outlay.worst == 1 and outlay.ratio == (1, 1):
         return "-"
     file = Path(sources[outlay.worst_recording]).name
     return f"{100 * outlay.worst:.0f} % {file or outlay.worst_recording}"
 
 
-def _calls(outlay: Outlay) -> list[str]:
+def _calls(outlay: PolicyCost) -> list[str]:
     first, dearest = outlay.first_difference, outlay.dearest
     amount = "-"
     if dearest is not None:
@@ -183,6 +183,6 @@ def _thousands(tokens: float) -> str:
     return f"{tokens / 1_000:,.0f}k" if tokens >= _MANY else f"{tokens:,.0f}"
 
 
-def amount_text(outlay: Outlay, cost: float) -> str:
+def amount_text(outlay: PolicyCost, cost: float) -> str:
     """The cost of a call, for people."""
     return f"{cost:,.0f}" if outlay.dollars is None else money(cost)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from windlass.caching.bill import cached_tokens
+from windlass.caching.meter import SharedPrefix, lives
 from windlass.caching.prices import Prices
 from windlass.caching.rates import prices_of
 from windlass.context.context import Context
@@ -21,27 +21,25 @@ from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.replays.call_bills import (
     LONG_TTL_S,
-    CallHead,
-    CallTokens,
+    RequestHead,
     measure_calls,
-    price_call,
 )
 from windlass.replays.counted import (
-    CallCounts,
+    CountEstimate,
     RecordedCache,
     estimate_counts,
     read_caches,
     unseen_tokens,
 )
-from windlass.replays.measure import CallBill, Ruler
+from windlass.replays.measure import MeasuredRecording, WindowCost
 from windlass.replays.named_policies import ReplayPolicy
 from windlass.replays.needed import NeededText
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, count_tokens
 from windlass.replays.outcomes import (
     HiddenMessage,
-    Outlay,
+    PolicyCost,
     RecordingReplay,
-    ReplayedCall,
+    ReplayedWindow,
     Span,
 )
 from windlass.replays.pricing import PricedVector
@@ -87,7 +85,7 @@ class _Chats:
         }
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()))}
         self.heads = [
-            CallHead(answer.time, numbers[texts[id(tools)]])
+            RequestHead(answer.time, numbers[texts[id(tools)]])
             for answer, tools in zip(recording.calls, tools_of_calls, strict=True)
         ]
         self.tool_tokens = [
@@ -119,7 +117,7 @@ class _Replaying:
         self._recording = order.recording
         self._chats = _Chats(order.recording)
         as_words = order.recording.results if order.recording.results_as_words else ()
-        self._ruler = Ruler(self._chats, as_words)
+        self._ruler = MeasuredRecording(self._chats, as_words)
         total = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
         neutral = [call.tokens for call in self._ruler.whole]
         self._counts = estimate_counts(order.recording, neutral, self._chats.tool_tokens, total)
@@ -155,7 +153,7 @@ class _Replaying:
 
     # ---- what a policy costs --------------------------------------------------------------
 
-    def _outlay(self, policy: ReplayPolicy, prices: PricedVector) -> Outlay:
+    def _outlay(self, policy: ReplayPolicy, prices: PricedVector) -> PolicyCost:
         ruler, vector = self._ruler, prices.vector
         windows, gone, hidden = self._windows(policy, prices)
         cache = read_caches(self._recording, prices)
@@ -168,7 +166,7 @@ class _Replaying:
         figures = [self._figures(counts, requests, prices) for counts in self._counts]
         first = figures[0].bills
         singles = tuple(
-            ReplayedCall(
+            ReplayedWindow(
                 tokens=(low.tokens + high.tokens) / 2,
                 hidden=self._counts[0].scale * (everything.tokens - call.tokens),
                 cost=(cost_low + cost_high) / 2,
@@ -188,7 +186,7 @@ class _Replaying:
             )
             if mine != theirs
         )
-        outlay = Outlay(
+        outlay = PolicyCost(
             policy=policy.name,
             prices=prices.name,
             recordings=1,
@@ -217,7 +215,9 @@ class _Replaying:
         )
         return replace(outlay, worst=outlay.ratio.high)
 
-    def _figures(self, counts: CallCounts, requests: _Requests, prices: PricedVector) -> _Figures:
+    def _figures(
+        self, counts: CountEstimate, requests: _Requests, prices: PricedVector
+    ) -> _Figures:
         """What the calls cost by one of the two estimates, in tokens of the model."""
         vector, scale, cache = prices.vector, counts.scale, requests.cache
         mine, everything = (
@@ -228,7 +228,7 @@ class _Replaying:
             )
         )
         # Both sides are summed alike, so that equal bills have equal totals to the last digit.
-        bills: list[CallBill] = []
+        bills: list[WindowCost] = []
         costs: list[float] = []
         totals: list[float] = []
         whole_costs: list[float] = []
@@ -238,8 +238,8 @@ class _Replaying:
             call, whole = call.scaled(scale), whole.scaled(scale)  # noqa: PLW2901
             recorded, factor = cache[at], 1.0
             if recorded is None:
-                units, whole_units = price_call(call, vector), price_call(whole, vector)
-                cached += cached_tokens(vector, call.shared)
+                units, whole_units = call.units(vector), whole.units(vector)
+                cached += call.cached(vector)
             else:
                 units, whole_units = recorded.price(call, whole, vector), recorded.units
                 cached += recorded.cached_tokens(call, whole)
@@ -325,15 +325,15 @@ class _Replaying:
             windows.append(self._ruler.shown.numbers(window.messages))
             shown = {one.position for one in window.entries if one.action not in _GONE}
             gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
-        return windows, gone, self._hidden(window) if window is not None else ()
+        return windows, gone, self._hidden(window, prices) if window is not None else ()
 
     def _calibration(self) -> float:
         """What the provider counted of the messages, divided by what the model's counter does."""
         scales = [counts.scale for counts in self._counts]
         return scales[-1] / neutral_scale(self._recording.model)
 
-    def _hidden(self, window: ChatWindow) -> tuple[HiddenMessage, ...]:
-        """The messages that a window shortens the most."""
+    def _hidden(self, window: ChatWindow, prices: PricedVector) -> tuple[HiddenMessage, ...]:
+        """The messages on whose shortening a window saves most."""
         messages = self._recording.messages
         tools = {call.id: call.name for message in messages for call in message.tool_calls}
         hidden: list[HiddenMessage] = []
@@ -352,24 +352,31 @@ class _Replaying:
                         sum(at > entry.position for at in self._chats.calls),
                     )
                 )
-        hidden.sort(key=lambda one: one.tokens_after - one.tokens_before)
+        hidden.sort(
+            key=lambda one: prices.carried_units(one.tokens_after - one.tokens_before, one.calls)
+        )
         return tuple(hidden[:SHOWN])
 
     def _with_unseen(
-        self, calls: Sequence[CallTokens], unseen: Sequence[float], ttl_s: float | None
-    ) -> list[CallTokens]:
+        self, calls: Sequence[SharedPrefix], unseen: Sequence[float], ttl_s: float | None
+    ) -> list[SharedPrefix]:
         """The calls with the tokens that are sent in front of their messages.
 
         A call shares them with the call before it as far as both have them.
         """
         heads = self._chats.heads
-        totals: list[CallTokens] = []
+        totals: list[SharedPrefix] = []
         for at, call in enumerate(calls):
             tokens, front = max(0.0, call.tokens + unseen[at]), 0.0
-            if at and heads[at].finds(heads[at - 1], ttl_s):
+            if at and _goes_on(heads[at], heads[at - 1], ttl_s):
                 front = max(0.0, min(unseen[at], unseen[at - 1]))
-            totals.append(CallTokens(tokens, min(tokens, call.shared + front)))
+            totals.append(SharedPrefix(tokens, min(tokens, call.shared + front)))
         return totals
+
+
+def _goes_on(head: RequestHead, before: RequestHead, ttl_s: float | None) -> bool:
+    """Whether a cache may still hold what the call before had in front of its messages."""
+    return head.tools == before.tools and lives(ttl_s, before.time, head.time)
 
 
 def _as_written(recording: Recording, prices: PricedVector) -> Prices:
@@ -389,8 +396,8 @@ def _as_written(recording: Recording, prices: PricedVector) -> Prices:
 class _Requests:
     """The calls of a recording under a policy."""
 
-    calls: Sequence[CallTokens]
-    whole: Sequence[CallTokens]
+    calls: Sequence[SharedPrefix]
+    whole: Sequence[SharedPrefix]
     """The same calls where they are sent everything."""
     missed: Sequence[Sequence[NeededText]]
     cache: Sequence[RecordedCache | None]
@@ -403,7 +410,7 @@ class _Requests:
 class _Figures:
     """What the calls of a recording cost, in fresh input tokens."""
 
-    bills: list[CallBill]
+    bills: list[WindowCost]
     costs: list[float]
     """In US dollars, where the prices are a model's."""
     cached: float

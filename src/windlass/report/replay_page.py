@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.replays.outcomes import Outlay, RecordingReplay, Replay
+from windlass.replays.outcomes import PolicyCost, RecordingReplay, Replay
 from windlass.replays.pricing import OWN
 from windlass.replays.printed import (
     amount_text,
@@ -44,11 +44,11 @@ def replay_page(replayed: Replay) -> Iterator[str]:
     )
 
 
-def _prices(outlays: tuple[Outlay, ...]) -> list[str]:
+def _prices(outlays: tuple[PolicyCost, ...]) -> list[str]:
     return list(dict.fromkeys(outlay.prices for outlay in outlays))
 
 
-def _group(totals: tuple[Outlay, ...], prices: str) -> dict[str, Any]:
+def _group(totals: tuple[PolicyCost, ...], prices: str) -> dict[str, Any]:
     """What each policy costs at some prices, as rows of bars."""
     outlays = [outlay for outlay in totals if outlay.prices == prices]
     return {
@@ -60,7 +60,7 @@ def _group(totals: tuple[Outlay, ...], prices: str) -> dict[str, Any]:
     }
 
 
-def _middle(outlay: Outlay) -> float:
+def _middle(outlay: PolicyCost) -> float:
     if outlay.dollars is not None:
         return outlay.dollars.middle
     return outlay.bill.middle + outlay.again.middle
