@@ -24,7 +24,7 @@ import windlass
 from windlass.history.places import open_place
 from windlass.providers.scripted import Scripted
 from windlass.report._findings import AUTO, MINIMAL
-from windlass.report.contents import CallReport, call_report
+from windlass.report.contents import ContextReport, call_report
 from windlass.report.session_costs import SessionReport, session_report
 
 DOCUMENTED: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], int | None]]] = {
@@ -45,7 +45,7 @@ UNCACHED: Final = 3.0
 """US dollars a million input tokens, as the document's 93,301 tokens for $0.28 come to."""
 
 
-def report_of(variant: Variant, price_as: str) -> tuple[SessionReport, CallReport]:
+def report_of(variant: Variant, price_as: str) -> tuple[SessionReport, ContextReport]:
     """The report of the session under a variant, and of its tenth call, the document's largest."""
     session = five_phases()
     replies = iter(session.replies)

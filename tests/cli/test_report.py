@@ -321,18 +321,20 @@ class TestReportAndReplay:
 
 
 def all_missed(
-    ruler: MeasuredRecording,
+    measured: MeasuredRecording,
     windows: Sequence[Sequence[int]],
     needs: Mapping[int, Sequence[NeededText]],
 ) -> list[list[NeededText]]:
     """As if each call that is not sent everything needed all results that there are."""
-    results = tuple(at for at, chat in enumerate(ruler.shown.chats) if chat["role"] == "tool")
+    results = tuple(at for at, chat in enumerate(measured.shown.chats) if chat["role"] == "tool")
     del needs
     return [
         [NeededText("value", "x", (at,), (at,)) for at in results if at < place]
         if list(window) != everything
         else []
-        for place, window, everything in zip(ruler.calls, windows, ruler.everything, strict=True)
+        for place, window, everything in zip(
+            measured.calls, windows, measured.everything, strict=True
+        )
     ]
 
 

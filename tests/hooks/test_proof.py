@@ -83,7 +83,7 @@ def test_only_what_a_hook_can_replace_is_shortened(tmp_path: Path) -> None:
     assert left_alone(recording) == frozenset(results[:2])
     found = prove([recording], None, 1, [])
     assert found.best == ()
-    assert found.outlay.dollars == found.outlay.everything_dollars
+    assert found.cost.dollars == found.cost.everything_dollars
     assert "it hardly pays" in found.verdict
 
 

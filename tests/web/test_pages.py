@@ -15,7 +15,7 @@ from windlass.caching.rates import money, rate
 from windlass.history.base import NodeType, SessionFilter
 from windlass.report.contents import call_report
 from windlass.report.inspected import InspectedSession
-from windlass.report.paid import Charged, InputBill
+from windlass.report.paid import ModelPrices, SpanPrices
 from windlass.report.prefix import prefix_of
 from windlass.report.session_costs import session_report
 from windlass.web._rendering import address
@@ -276,7 +276,7 @@ class TestACall:
         assert price is not None
         for call in whole.view.calls:
             paid = whole.paid_in(call.number)
-            head = InputBill.of(call, Charged.by(PRICED), 0)
+            head = SpanPrices.of(call, ModelPrices.by(PRICED), 0)
             tools, _ = head.share(0, call.sent_tokens - sum(each.tokens for each in paid))
             shares = (tools or 0.0) + sum(each.dollars or 0.0 for each in paid)
             out = call.tokens_out * price.output / 1e6

@@ -24,7 +24,7 @@ from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence_text
 from windlass.report.account import CallCharge
 from windlass.report.call_views import go_on_with, title_of
-from windlass.report.contents import CallReport, MessageCost
+from windlass.report.contents import ContextReport, MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
 from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
@@ -184,7 +184,7 @@ def _tokens_text(tokens: Sequence[int]) -> str:
     return " → ".join(f"{each:,}" for each in tokens) or "-"
 
 
-def _contents_text(report: CallReport) -> str:
+def _contents_text(report: ContextReport) -> str:
     """What a call's context was made of, in words."""
     whole = sum(part.tokens for part in report.parts)
     parts = sorted(report.parts, key=lambda part: part.tokens, reverse=True)

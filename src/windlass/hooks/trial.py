@@ -51,19 +51,19 @@ class Proof:
     """The results that pay most, by what they pay."""
 
     @property
-    def outlay(self) -> PolicyCost:
+    def cost(self) -> PolicyCost:
         """What all of it costs with the hook."""
         return next(one for one in self.replay.totals if one.policy == HOOK)
 
     @property
     def verdict(self) -> str:
         """Whether it pays, in a sentence."""
-        outlay = self.outlay
-        which = "this session" if outlay.recordings == 1 else f"these {outlay.recordings} sessions"
-        low, high = outlay.ratio
+        cost = self.cost
+        which = "this session" if cost.recordings == 1 else f"these {cost.recordings} sessions"
+        low, high = cost.ratio
         if self.pays:
             part = _between(1 - high, 1 - low)
-            return f"on {which} it would have saved {part} of the bill{_saved(outlay)}"
+            return f"on {which} it would have saved {part} of the bill{_saved(cost)}"
         if low - 1 >= _LITTLE:
             part = _between(low - 1, high - 1)
             return f"on {which} it would have cost {part} more: do not install it"
@@ -73,17 +73,17 @@ class Proof:
     @property
     def pays(self) -> bool:
         """Whether the bill would have been lower, by more than a little."""
-        return 1 - self.outlay.ratio.high >= _LITTLE
+        return 1 - self.cost.ratio.high >= _LITTLE
 
     @property
     def missed(self) -> str:
         """What later calls would have missed, in a sentence."""
-        outlay = self.outlay
-        needed = f"{outlay.values + outlay.lines:,} values and lines that later calls needed"
-        missed = outlay.values + outlay.lines - outlay.values_seen - outlay.lines_seen
+        cost = self.cost
+        needed = f"{cost.values + cost.lines:,} values and lines that later calls needed"
+        missed = cost.values + cost.lines - cost.values_seen - cost.lines_seen
         if not missed:
             return f"all {needed} would have been in view"
-        again = many(outlay.misses, "result")
+        again = many(cost.misses, "result")
         return f"of {needed}, {missed:,} would have been out of view: {again} to fetch again"
 
 
@@ -122,8 +122,8 @@ def left_alone(recording: Recording) -> frozenset[int]:
 
 def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
     prices = find_prices(OWN, replayed.model)
-    outlay = next(one for one in replayed.outlays if one.policy == HOOK)
-    for hidden in outlay.hidden:
+    cost = next(one for one in replayed.outlays if one.policy == HOOK)
+    for hidden in cost.hidden:
         saved = prices.carried_units(hidden.tokens_before - hidden.tokens_after, hidden.calls)
         yield ShortenedResult(
             replayed.title,
@@ -136,11 +136,11 @@ def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
         )
 
 
-def _saved(outlay: PolicyCost) -> str:
+def _saved(cost: PolicyCost) -> str:
     """US dollars, where a price is known."""
-    if outlay.dollars is None or outlay.everything_dollars is None:
+    if cost.dollars is None or cost.everything_dollars is None:
         return ""
-    pairs = list(zip(outlay.everything_dollars, outlay.dollars, strict=True))
+    pairs = list(zip(cost.everything_dollars, cost.dollars, strict=True))
     amounts = dict.fromkeys(money(saved) for saved in sorted(whole - one for whole, one in pairs))
     return f", {' to '.join(amounts)}"
 

@@ -179,8 +179,8 @@ def totals_of(recordings: Sequence[RecordingReplay]) -> tuple[PolicyCost, ...]:
     """The sums over recordings, for each policy at each of the prices."""
     groups: dict[tuple[str, str], list[tuple[str, PolicyCost]]] = {}
     for recording in recordings:
-        for outlay in recording.outlays:
-            groups.setdefault((outlay.policy, outlay.prices), []).append((recording.name, outlay))
+        for cost in recording.outlays:
+            groups.setdefault((cost.policy, cost.prices), []).append((recording.name, cost))
     return tuple(_total(group) for group in groups.values())
 
 

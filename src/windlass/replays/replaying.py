@@ -66,7 +66,7 @@ class ReplayOrder:
     """What it cost as recorded, in US dollars (None: unknown)."""
 
 
-class _Chats:
+class _ChatForm:
     """The messages of a recording in chat form, and its calls."""
 
     used = None
@@ -115,17 +115,17 @@ class _Replaying:
     def __init__(self, order: ReplayOrder) -> None:
         self._order = order
         self._recording = order.recording
-        self._chats = _Chats(order.recording)
+        self._chats = _ChatForm(order.recording)
         as_words = order.recording.results if order.recording.results_as_words else ()
-        self._ruler = MeasuredRecording(self._chats, as_words)
-        total = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
-        neutral = [call.tokens for call in self._ruler.whole]
+        self._measured = MeasuredRecording(self._chats, as_words)
+        total = sum(self._measured.shown.tokens[number] for number in self._measured.originals)
+        neutral = [call.tokens for call in self._measured.whole]
         self._counts = estimate_counts(order.recording, neutral, self._chats.tool_tokens, total)
 
     def replay(self) -> RecordingReplay:
         recording = self._recording
         outlays = [
-            self._outlay(policy, prices)
+            self._cost_of(policy, prices)
             for prices in self._order.prices
             for policy in self._order.policies
         ]
@@ -153,15 +153,15 @@ class _Replaying:
 
     # ---- what a policy costs --------------------------------------------------------------
 
-    def _outlay(self, policy: ReplayPolicy, prices: PricedVector) -> PolicyCost:
-        ruler, vector = self._ruler, prices.vector
+    def _cost_of(self, policy: ReplayPolicy, prices: PricedVector) -> PolicyCost:
+        measured, vector = self._measured, prices.vector
         windows, gone, hidden = self._windows(policy, prices)
         cache = read_caches(self._recording, prices)
         # What the provider says its cache held already takes into account what it forgot.
         ttl_s = None if any(cache) else vector.for_windows.ttl_s
-        calls = measure_calls(windows, ruler.shown, self._chats.heads, ttl_s)
-        whole = measure_calls(ruler.everything, ruler.shown, self._chats.heads, ttl_s)
-        missed = ruler.missed(windows, ruler.needs)
+        calls = measure_calls(windows, measured.shown, self._chats.heads, ttl_s)
+        whole = measure_calls(measured.everything, measured.shown, self._chats.heads, ttl_s)
+        missed = measured.missed(windows, measured.needs)
         requests = _Requests(calls, whole, missed, cache, gone, ttl_s)
         figures = [self._figures(counts, requests, prices) for counts in self._counts]
         first = figures[0].bills
@@ -182,11 +182,11 @@ class _Replaying:
         differing = (
             number
             for number, (mine, theirs) in enumerate(
-                zip(windows, ruler.everything, strict=True), start=1
+                zip(windows, measured.everything, strict=True), start=1
             )
             if mine != theirs
         )
-        outlay = PolicyCost(
+        cost = PolicyCost(
             policy=policy.name,
             prices=prices.name,
             recordings=1,
@@ -213,7 +213,7 @@ class _Replaying:
             hidden=hidden,
             worst_recording=self._recording.name,
         )
-        return replace(outlay, worst=outlay.ratio.high)
+        return replace(cost, worst=cost.ratio.high)
 
     def _figures(
         self, counts: CountEstimate, requests: _Requests, prices: PricedVector
@@ -233,7 +233,7 @@ class _Replaying:
         totals: list[float] = []
         whole_costs: list[float] = []
         cached = 0.0
-        raw = self._ruler.bills(mine, requests.missed, vector)
+        raw = self._measured.bills(mine, requests.missed, vector)
         for at, (bill, call, whole) in enumerate(zip(raw, mine, everything, strict=True)):
             call, whole = call.scaled(scale), whole.scaled(scale)  # noqa: PLW2901
             recorded, factor = cache[at], 1.0
@@ -298,7 +298,7 @@ class _Replaying:
     ) -> tuple[list[list[int]], list[frozenset[int]], tuple[HiddenMessage, ...]]:
         """What each call sees, the replies that go before it, and what the last call sees least."""
         if policy.policy == _EVERYTHING:
-            return self._ruler.everything, [frozenset()] * len(self._ruler.everything), ()
+            return self._measured.everything, [frozenset()] * len(self._measured.everything), ()
         context = Context(
             self._recording.model if "/" in self._recording.model else None,
             policy.policy,
@@ -322,7 +322,7 @@ class _Replaying:
                 gone.append(frozenset())
                 continue
             window = context.window()
-            windows.append(self._ruler.shown.numbers(window.messages))
+            windows.append(self._measured.shown.numbers(window.messages))
             shown = {one.position for one in window.entries if one.action not in _GONE}
             gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
         return windows, gone, self._hidden(window, prices) if window is not None else ()

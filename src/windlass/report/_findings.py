@@ -295,10 +295,10 @@ def _replayed(account: Account, policy: str) -> Span:
         replayed = replay_recording(ReplayOrder(recording, policies_of([policy]), prices, None))
         if isinstance(replayed, str):
             continue
-        (outlay,) = replayed.outlays
+        (under,) = replayed.outlays
         for at in (0, 1):
-            paid[at] += 0.0 if outlay.dollars is None else outlay.dollars[at]
-            whole[at] += 0.0 if outlay.everything_dollars is None else outlay.everything_dollars[at]
+            paid[at] += 0.0 if under.dollars is None else under.dollars[at]
+            whole[at] += 0.0 if under.everything_dollars is None else under.everything_dollars[at]
     return Span.of(one / of if of else 1.0 for one, of in zip(paid, whole, strict=True))
 
 

@@ -55,7 +55,7 @@ class MessageCost:
 
 
 @dataclass(frozen=True, slots=True)
-class CallReport:
+class ContextReport:
     """One call: what it cost, what its context was made of, and its largest messages.
 
     The `tokens` of those are what was sent of them in this call. `sent` are the ids of all that
@@ -68,7 +68,7 @@ class CallReport:
     sent: frozenset[str] = field(default=frozenset(), repr=False)
 
 
-def call_report(store: Store, session_id: str, number: int, price_as: str) -> CallReport:
+def call_report(store: Store, session_id: str, number: int, price_as: str) -> ContextReport:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
     account = Account(store, session_id, price_as)
     for call in account.costs:
@@ -151,7 +151,7 @@ def what_is(stored: StoredRow, record: SessionRecord) -> str:
     return "a picture" if message.pictures and not message.text else "the user's message"
 
 
-def call_report_of(prefix: str, account: Account, cost: CallCharge) -> CallReport:
+def call_report_of(prefix: str, account: Account, cost: CallCharge) -> ContextReport:
     """What a call of an account cost; `prefix` stands before the names of phases."""
     record = account.record
     call = next(each for each in account.calls if each.number == cost.number)
@@ -171,7 +171,7 @@ def call_report_of(prefix: str, account: Account, cost: CallCharge) -> CallRepor
             found["pictures"].append([len(message.pictures), pictures, 0])
     largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:MESSAGES]
     paid = account.sent.messages
-    return CallReport(
+    return ContextReport(
         cost,
         tuple(
             ContextPart(kind, *map(sum, zip(*sums, strict=True)))

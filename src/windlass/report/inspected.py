@@ -20,7 +20,7 @@ from windlass.report._session_record import SessionRecord
 from windlass.report.account import Account, AccountTree, CallCharge
 from windlass.report.advice import Advice, advise
 from windlass.report.call_views import CallView, view_call, view_recorded
-from windlass.report.contents import CallReport, call_report_of
+from windlass.report.contents import ContextReport, call_report_of
 from windlass.report.explanation import Explanation, explain_viewed
 from windlass.report.paid import MessageLife, PaidMessage, life_of, paid_in
 from windlass.report.prefix import Prefix, PrefixBreak, breaks_of, prefixes_of, with_before
@@ -100,7 +100,7 @@ class InspectedSession:
         """Why a call saw what it saw. Raises UsageError where there is no such call."""
         return explain_viewed(self.record, self.view, number)
 
-    def call_report(self, number: int) -> CallReport:
+    def call_report(self, number: int) -> ContextReport:
         """What a call cost and was made of. Raises UsageError where it was not answered."""
         found = self.costs.get(number)
         if found is None:

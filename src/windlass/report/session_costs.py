@@ -16,7 +16,7 @@ from windlass.history.decisions import ThinkingLeftOut, text_of
 from windlass.report._findings import Finding, findings_of
 from windlass.report._unfinished import Unbilled, unbilled
 from windlass.report.account import Account, AccountTree, CallCharge
-from windlass.report.contents import CallReport, MessageCost, call_report_of, dearest_messages
+from windlass.report.contents import ContextReport, MessageCost, call_report_of, dearest_messages
 from windlass.report.costs import SessionCost, asked_beside, cost_of
 from windlass.report.provider_edits import session_sentences
 
@@ -58,7 +58,7 @@ class SessionReport:
     unbilled: Unbilled
     """What the bill does not tell."""
     growth: tuple[PhaseGrowth, ...]
-    dearest: CallReport | None
+    dearest: ContextReport | None
     """The call that cost most (None: none was answered)."""
     messages: tuple[MessageCost, ...]
     """The messages that were paid for most."""
