@@ -17,7 +17,7 @@ from bench.windows.validity import Validity, chat_problems
 
 from windlass.caching.meter import SharedPrefix
 from windlass.replays.call_bills import Vector, measure_calls
-from windlass.replays.measure import MeasuredRecording, WindowCost
+from windlass.replays.measure import MeasuredRecording
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]
 """Which windows are written for all three providers: all; the last of each recording and
@@ -115,9 +115,12 @@ class Bench(MeasuredRecording):
                     self._marked(least, windows),
                 )
             own_marks, at_end = strict[least]
-            outcome = Outcome(
+            outcomes[vector.name] = Outcome(
                 recording=self.recording.id,
                 calls=len(windows),
+                tokens=sum(call.tokens for call in calls),
+                bill=sum(call.units(vector) for call in calls),
+                again=sum(self.again(calls, missed, vector)),
                 everything=sum(call.units(vector) for call in self.whole),
                 clairvoyant=sum(call.units(vector) for call in self.ideal),
                 strict_own=sum(marked_cost(call, vector) for call in own_marks),
@@ -131,10 +134,9 @@ class Bench(MeasuredRecording):
                 problems=problems,
                 seconds=made.seconds,
                 signed=legality is not None,
+                **self.sight(missed)._asdict(),
                 **({} if legality is None else asdict(legality)),
             )
-            _count(outcome, self.bills(calls, missed, vector))
-            outcomes[vector.name] = outcome
         return outcomes
 
     def _marked(
@@ -192,18 +194,6 @@ class Bench(MeasuredRecording):
             count += bool(found)
             said += [f"{self.recording.id}, call {number}: {wrong}" for wrong in found[:1]]
         return count, said
-
-
-def _count(outcome: Outcome, bills: Sequence[WindowCost]) -> None:
-    for call in bills:
-        outcome.tokens += call.tokens
-        outcome.bill += call.bill
-        outcome.again += call.again
-        outcome.values += call.values
-        outcome.values_seen += call.values_seen
-        outcome.lines += call.lines
-        outcome.lines_seen += call.lines_seen
-        outcome.misses += call.misses
 
 
 def clairvoyant(bench: Bench) -> list[SharedPrefix]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from windlass.caching.meter import SharedPrefix, lives
@@ -31,7 +31,7 @@ from windlass.replays.counted import (
     read_caches,
     unseen_tokens,
 )
-from windlass.replays.measure import MeasuredRecording, WindowCost
+from windlass.replays.measure import MeasuredRecording
 from windlass.replays.named_policies import ReplayPolicy
 from windlass.replays.needed import NeededText
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, count_tokens
@@ -164,20 +164,15 @@ class _Replaying:
         missed = measured.missed(windows, measured.needs)
         requests = _Requests(calls, whole, missed, cache, gone, ttl_s)
         figures = [self._figures(counts, requests, prices) for counts in self._counts]
-        first = figures[0].bills
+        low, high = figures
+        scale = self._counts[0].scale
         singles = tuple(
             ReplayedWindow(
-                tokens=(low.tokens + high.tokens) / 2,
-                hidden=self._counts[0].scale * (everything.tokens - call.tokens),
-                cost=(cost_low + cost_high) / 2,
+                (low.tokens[at] + high.tokens[at]) / 2,
+                scale * (whole[at].tokens - calls[at].tokens),
+                (low.costs[at] + high.costs[at]) / 2,
             )
-            for low, high, call, everything, cost_low, cost_high in zip(
-                *(each.bills for each in figures),
-                calls,
-                whole,
-                *(each.costs for each in figures),
-                strict=True,
-            )
+            for at in range(len(calls))
         )
         differing = (
             number
@@ -191,20 +186,16 @@ class _Replaying:
             prices=prices.name,
             recordings=1,
             call_count=len(windows),
-            tokens=Span.of(sum(bill.tokens for bill in each.bills) for each in figures),
-            bill=Span.of(sum(bill.bill for bill in each.bills) for each in figures),
-            again=Span.of(sum(bill.again for bill in each.bills) for each in figures),
-            cached=Span.of(each.cached for each in figures),
-            everything=Span.of(each.everything for each in figures),
+            tokens=Span.of(sum(each.tokens) for each in figures),
+            bill=Span.of(sum(each.bills) for each in figures),
+            again=Span.of(sum(each.again) for each in figures),
+            cached=Span.of(sum(each.cached) for each in figures),
+            everything=Span.of(sum(each.everything) for each in figures),
             dollars=None if prices.rate is None else Span.of(sum(each.costs) for each in figures),
             everything_dollars=None
             if prices.rate is None
-            else Span.of(each.everything_costs for each in figures),
-            values=sum(bill.values for bill in first),
-            values_seen=sum(bill.values_seen for bill in first),
-            lines=sum(bill.lines for bill in first),
-            lines_seen=sum(bill.lines_seen for bill in first),
-            misses=sum(bill.misses for bill in first),
+            else Span.of(sum(each.everything_costs) for each in figures),
+            **measured.sight(missed)._asdict(),
             first_difference=next(differing, None),
             dearest=max(range(len(singles)), key=lambda at: singles[at].cost) + 1
             if singles
@@ -228,44 +219,31 @@ class _Replaying:
             )
         )
         # Both sides are summed alike, so that equal bills have equal totals to the last digit.
-        bills: list[WindowCost] = []
-        costs: list[float] = []
-        totals: list[float] = []
-        whole_costs: list[float] = []
-        cached = 0.0
-        raw = self._measured.bills(mine, requests.missed, vector)
-        for at, (bill, call, whole) in enumerate(zip(raw, mine, everything, strict=True)):
-            call, whole = call.scaled(scale), whole.scaled(scale)  # noqa: PLW2901
-            recorded, factor = cache[at], 1.0
+        figures = _Figures()
+        agains = self._measured.again(mine, requests.missed, vector)
+        for at, (call, whole) in enumerate(zip(mine, everything, strict=True)):
+            one, all_, recorded = call.scaled(scale), whole.scaled(scale), cache[at]
             if recorded is None:
-                units, whole_units = call.units(vector), whole.units(vector)
-                cached += call.cached(vector)
-            else:
-                units, whole_units = recorded.price(call, whole, vector), recorded.units
-                cached += recorded.cached_tokens(call, whole)
-                factor = recorded.factor
-            bill = replace(  # noqa: PLW2901
-                bill,
-                tokens=call.tokens,
-                bill=units * factor,
-                again=bill.again * scale * factor,
-            )
-            bills.append(bill)
-            totals.append(whole_units * factor)
-            dollars = prices.dollars(bill.bill + bill.again)
-            whole_dollars = prices.dollars(whole_units * factor)
-            if dollars is not None and whole_dollars is not None:
+                units, whole_units, factor = one.units(vector), all_.units(vector), 1.0
+                figures.cached.append(one.cached(vector))
                 reply = self._reply_tokens(self._chats.answers[at], scale)
-                out, whole_out = (
-                    prices.output_dollars(one.tokens, reply)
-                    if recorded is None
-                    else recorded.output
-                    for one in (call, whole)
-                )
-                dollars += out
-                whole_costs.append(whole_dollars + whole_out)
-            costs.append(bill.bill + bill.again if dollars is None else dollars)
-        return _Figures(bills, costs, cached, sum(totals), sum(whole_costs))
+                out, whole_out = (prices.output_dollars(each.tokens, reply) for each in (one, all_))
+            else:
+                units, whole_units = recorded.price(one, all_, vector), recorded.units
+                figures.cached.append(recorded.cached_tokens(one, all_))
+                out = whole_out = recorded.output
+                factor = recorded.factor
+            bill, again = units * factor, agains[at] * scale * factor
+            figures.tokens.append(one.tokens)
+            figures.bills.append(bill)
+            figures.again.append(again)
+            figures.everything.append(whole_units * factor)
+            dollars = prices.dollars(bill + again)
+            figures.costs.append(bill + again if dollars is None else dollars + out)
+            figures.everything_costs.append(
+                (prices.dollars(whole_units * factor) or 0.0) + whole_out
+            )
+        return figures
 
     def _reply_tokens(self, call: RecordedCall, scale: float) -> float:
         if call.usage is not None:
@@ -408,12 +386,14 @@ class _Requests:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """What the calls of a recording cost, in fresh input tokens."""
+    """What each call of a recording costs, in fresh input tokens."""
 
-    bills: list[WindowCost]
-    costs: list[float]
-    """In US dollars, where the prices are a model's."""
-    cached: float
-    everything: float
+    tokens: list[float] = field(default_factory=list[float])
+    bills: list[float] = field(default_factory=list[float])
+    again: list[float] = field(default_factory=list[float])
+    cached: list[float] = field(default_factory=list[float])
+    everything: list[float] = field(default_factory=list[float])
     """The bill of sending everything."""
-    everything_costs: float
+    costs: list[float] = field(default_factory=list[float])
+    """With the output, in US dollars where the prices are a model's."""
+    everything_costs: list[float] = field(default_factory=list[float])
