@@ -89,7 +89,7 @@ class Charge:
 
     def add(self, other: Charge) -> None:
         """Count another one in; what the other does not have is nothing."""
-        is_priced = self.calls > self.unpriced or bool(self.dollars)
+        is_empty = not self.dollars and not any(getattr(self, name) for name in self.counts)
         for name in self.counts:
             if more := getattr(other, name, 0):
                 setattr(self, name, getattr(self, name) + more)
@@ -99,9 +99,17 @@ class Charge:
                 amount, own = getattr(other, name, None), getattr(self, name)
                 both = None if own is None or amount is None else own + amount
                 setattr(self, name, amount if was_none else both)
-        elif not is_priced:
+        elif is_empty:
             for name in self.money:
                 setattr(self, name, None)
+
+
+def total_of(charges: Iterable[Charge]) -> Charge:
+    """The charges added up."""
+    total = Charge()
+    for charge in charges:
+        total.add(charge)
+    return total
 
 
 def sums_by(

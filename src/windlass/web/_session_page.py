@@ -8,7 +8,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from windlass.ledger.charges import Charge, charges_of, roots_of
+from windlass.ledger.charges import charges_of, roots_of, total_of
 from windlass.report.call_views import CallView, Note
 from windlass.report.inspected import InspectedSession
 from windlass.report.prefix import PrefixBreak
@@ -66,11 +66,11 @@ def _dollars(session: InspectedSession, call: CallView, *, is_billed: bool) -> f
 
 def _totals(session: InspectedSession, *, is_billed: bool) -> dict[str, Any]:
     """The figures at the top of the page, with all sessions under it, as the list has them."""
-    name, total = session.session_id, Charge()
+    name = session.session_id
     root_of = roots_of([name], session.view.children)
     # What calls of free models would cost elsewhere is worked out with the bills.
-    for _, charge in charges_of(session.store, list(root_of), session.price_as, lambda _: {}):
-        total.add(charge)
+    charges = charges_of(session.store, list(root_of), session.price_as, lambda _: {})
+    total = total_of(charge for _, charge in charges)
     dollars, everything = None if total.notional else total.dollars, None
     if is_billed:
         costs = session.report.costs.total
