@@ -4,7 +4,8 @@
 
 The session is rebuilt from the figures of `context-accumulation-analysis.md` and run by the real
 runner. Then each finding that names a setting is put to the test: the session is run with that
-setting, and its bill stands beside the one that the report foretold.
+setting and those of the findings above it, and its bill stands beside the one that the report
+foretold.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.scenarios.measure import Variant
+from bench.scenarios.measure import Variant, merged
 from bench.scenarios.sessions import five_phases
 
 import windlass
 from windlass.history.places import open_place
 from windlass.providers.scripted import Scripted
 from windlass.report._findings import AUTO, MINIMAL
-from windlass.report.contents import CallReport, call_report
+from windlass.report.contents import ContextReport, call_report
 from windlass.report.session_costs import SessionReport, session_report
 
 DOCUMENTED: Final[Mapping[str, tuple[tuple[int, ...], tuple[int, ...], int | None]]] = {
@@ -44,7 +45,7 @@ UNCACHED: Final = 3.0
 """US dollars a million input tokens, as the document's 93,301 tokens for $0.28 come to."""
 
 
-def report_of(variant: Variant, price_as: str) -> tuple[SessionReport, CallReport]:
+def report_of(variant: Variant, price_as: str) -> tuple[SessionReport, ContextReport]:
     """The report of the session under a variant, and of its tenth call, the document's largest."""
     session = five_phases()
     replies = iter(session.replies)
@@ -99,15 +100,23 @@ def main() -> int:
     pictures = sum(part.messages for part in last.parts if part.kind == "pictures")
     line("last phase: pictures", 2, pictures)
     print("\nfindings of the report:")
-    foretold: dict[str, float] = {}
     for finding in report.findings:
-        foretold.setdefault(finding.setting, finding.would_be)
         print(f"- {finding.text}")
+        for part in finding.parts:
+            print(f"  - of this, {part.text}")
     print()
     line("", "foretold by the report", "billed when run with it")
-    for setting, would_be in foretold.items():
-        ran, _ = report_of(RUNS[setting], price_as)
-        line(setting, f"${would_be:.4f}", f"${ran.costs.total.dollars or 0:.4f}")
+    settings = Variant("all up to here")
+    for finding in report.findings:
+        more = RUNS[finding.setting]
+        settings = Variant(
+            settings.name,
+            merged(settings.cascade, more.cascade),
+            merged(settings.phases, more.phases),
+        )
+        ran, _ = report_of(settings, price_as)
+        name = finding.setting if finding is report.findings[0] else f"and {finding.setting}"
+        line(name, f"${finding.would_be:.4f}", f"${ran.costs.total.dollars or 0:.4f}")
     return 0
 
 

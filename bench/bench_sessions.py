@@ -22,7 +22,7 @@ from bench.windows.recordings import data_folder
 from windlass.caching.rates import override, rate
 from windlass.importing.streams import recordings
 from windlass.replays.named_policies import policies_of
-from windlass.replays.outcomes import Outlay, RecordingReplay
+from windlass.replays.outcomes import PolicyCost, RecordingReplay
 from windlass.replays.running import replay_all
 from windlass.settings.fields import PriceSettings
 
@@ -53,7 +53,7 @@ def unpack(agent: str, only: str, folder: Path) -> Path:
     return target
 
 
-def ratio(outlay: Outlay) -> float:
+def ratio(outlay: PolicyCost) -> float:
     """What a policy costs beside sending everything."""
     mine, all_ = outlay.dollars, outlay.everything_dollars
     if mine is None or all_ is None:

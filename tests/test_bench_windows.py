@@ -18,7 +18,8 @@ from bench.windows.table import choices, frontier, margins, mean, row
 from bench.windows.validity import Validity, chat_problems
 
 from tests.support.bench_windows import RUN, calls, recording, result, user
-from windlass.replays.call_bills import CallTokens, Vector, measure_calls, price_call
+from windlass.caching.meter import SharedPrefix
+from windlass.replays.call_bills import Vector, measure_calls
 from windlass.replays.measure import results_to_fetch
 from windlass.replays.needed import NeededText, needs_and_own, needs_of, values_in
 from windlass.replays.numbered import NumberedMessages, count_tokens, searchable_text
@@ -60,13 +61,13 @@ class TestTheNeutralCount:
 
 
 class TestTheBill:
-    def bill(self, *windows: list[Chat]) -> list[CallTokens]:
+    def bill(self, *windows: list[Chat]) -> list[SharedPrefix]:
         shown = NumberedMessages()
         return measure_calls([[shown.number(chat) for chat in window] for window in windows], shown)
 
     def test_what_the_call_before_began_with_is_shared(self) -> None:
         a, b = user("a" * 4_000), user("b" * 400)
-        assert self.bill([a], [a, b]) == [CallTokens(1_004, 0), CallTokens(1_108, 1_004)]
+        assert self.bill([a], [a, b]) == [SharedPrefix(1_004, 0), SharedPrefix(1_108, 1_004)]
 
     def test_text_counts_up_to_the_first_differing_character(self) -> None:
         a, b = user("a" * 4_000), user("a" * 400 + "b")
@@ -81,18 +82,18 @@ class TestTheBill:
         assert self.bill([long], *others, [long])[-1].shared == 0
 
     def test_reads_and_writes_have_their_prices(self) -> None:
-        assert price_call(CallTokens(3_000, 2_000), ANTHROPIC) == 2_000 * 0.1 + 1_000 * 1.25
-        assert price_call(CallTokens(3_000, 2_000), NONE) == 3_000
+        assert SharedPrefix(3_000, 2_000).units(ANTHROPIC) == 2_000 * 0.1 + 1_000 * 1.25
+        assert SharedPrefix(3_000, 2_000).units(NONE) == 3_000
 
     def test_a_cache_in_steps_holds_whole_steps_only(self) -> None:
-        assert price_call(CallTokens(3_000, 2_000), AUTOMATIC) == 1_920 * 0.1 + 1_080
+        assert SharedPrefix(3_000, 2_000).units(AUTOMATIC) == 1_920 * 0.1 + 1_080
 
     def test_a_prefix_under_the_minimum_is_not_read(self) -> None:
-        assert price_call(CallTokens(3_000, 1_023), ANTHROPIC) == 3_000 * 1.25
-        assert price_call(CallTokens(3_000, 1_024), ANTHROPIC) == 1_024 * 0.1 + 1_976 * 1.25
+        assert SharedPrefix(3_000, 1_023).units(ANTHROPIC) == 3_000 * 1.25
+        assert SharedPrefix(3_000, 1_024).units(ANTHROPIC) == 1_024 * 0.1 + 1_976 * 1.25
 
     def test_a_call_under_the_minimum_writes_nothing(self) -> None:
-        assert price_call(CallTokens(1_000, 0), ANTHROPIC) == 1_000
+        assert SharedPrefix(1_000, 0).units(ANTHROPIC) == 1_000
 
 
 class TestTheStrictBill:

@@ -20,7 +20,7 @@ from bench.windows.recordings import Chat, Recording
 
 import windlass
 from windlass.providers.scripted import Scripted
-from windlass.replays.call_bills import Vector, measure_calls, price_call
+from windlass.replays.call_bills import Vector, measure_calls
 from windlass.replays.needed import NeededText, needs_of
 from windlass.replays.numbered import NumberedMessages
 from windlass.text.tokens import FamilyCounter
@@ -159,7 +159,7 @@ def report(ran: Ran, variant: Variant, vector: Vector, needs: list[list[NeededTe
         tokens=tokens,
         total=sum(tokens),
         last=tokens[-1],
-        money=sum(price_call(call, vector) for call in calls),
+        money=sum(call.units(vector) for call in calls),
         values=kinds.count("value"),
         values_seen=kinds.count("value") - lost.count("value"),
         lines=kinds.count("line"),

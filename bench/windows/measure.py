@@ -15,8 +15,9 @@ from bench.windows.signed import Legality, Sent, SignedThinking
 from bench.windows.strict import Marked, end_marks, marked, marked_cost
 from bench.windows.validity import Validity, chat_problems
 
-from windlass.replays.call_bills import CallTokens, Vector, measure_calls, price_call
-from windlass.replays.measure import CallBill, Ruler
+from windlass.caching.meter import SharedPrefix
+from windlass.replays.call_bills import Vector, measure_calls
+from windlass.replays.measure import MeasuredRecording
 
 Checks: TypeAlias = Literal["all", "changed", "chat"]
 """Which windows are written for all three providers: all; the last of each recording and
@@ -80,7 +81,7 @@ class _Windows(NamedTuple):
     legality: Legality | None
 
 
-class Bench(Ruler):
+class Bench(MeasuredRecording):
     """One recording with all that does not depend on the contestant."""
 
     def __init__(self, recording: Recording) -> None:
@@ -114,11 +115,14 @@ class Bench(Ruler):
                     self._marked(least, windows),
                 )
             own_marks, at_end = strict[least]
-            outcome = Outcome(
+            outcomes[vector.name] = Outcome(
                 recording=self.recording.id,
                 calls=len(windows),
-                everything=sum(price_call(call, vector) for call in self.whole),
-                clairvoyant=sum(price_call(call, vector) for call in self.ideal),
+                tokens=sum(call.tokens for call in calls),
+                bill=sum(call.units(vector) for call in calls),
+                again=sum(self.again(calls, missed, vector)),
+                everything=sum(call.units(vector) for call in self.whole),
+                clairvoyant=sum(call.units(vector) for call in self.ideal),
                 strict_own=sum(marked_cost(call, vector) for call in own_marks),
                 strict_end=sum(marked_cost(call, vector) for call in at_end),
                 strict_everything=sum(
@@ -130,10 +134,9 @@ class Bench(Ruler):
                 problems=problems,
                 seconds=made.seconds,
                 signed=legality is not None,
+                **self.sight(missed)._asdict(),
                 **({} if legality is None else asdict(legality)),
             )
-            _count(outcome, self.bills(calls, missed, vector))
-            outcomes[vector.name] = outcome
         return outcomes
 
     def _marked(
@@ -193,19 +196,7 @@ class Bench(Ruler):
         return count, said
 
 
-def _count(outcome: Outcome, bills: Sequence[CallBill]) -> None:
-    for call in bills:
-        outcome.tokens += call.tokens
-        outcome.bill += call.bill
-        outcome.again += call.again
-        outcome.values += call.values
-        outcome.values_seen += call.values_seen
-        outcome.lines += call.lines
-        outcome.lines_seen += call.lines_seen
-        outcome.misses += call.misses
-
-
-def clairvoyant(bench: Bench) -> list[CallTokens]:
+def clairvoyant(bench: Bench) -> list[SharedPrefix]:
     """The calls of one who knows what will be needed, and drops for free.
 
     Each message is written once; a tool result stays until the last call that needs
@@ -216,7 +207,7 @@ def clairvoyant(bench: Bench) -> list[CallTokens]:
     for at, needs in bench.needs.items():
         for need in needs:
             until[need.results[-1]] = max(at, until.get(need.results[-1], 0))
-    calls: list[CallTokens] = []
+    calls: list[SharedPrefix] = []
     new_from = 0
     for at in recording.calls:
         kept = sum(
@@ -225,6 +216,6 @@ def clairvoyant(bench: Bench) -> list[CallTokens]:
             if recording.messages[place]["role"] != "tool" or until.get(place, -1) >= at
         )
         new = sum(shown.tokens[number] for number in bench.originals[new_from:at])
-        calls.append(CallTokens(kept + new, kept))
+        calls.append(SharedPrefix(kept + new, kept))
         new_from = at
     return calls

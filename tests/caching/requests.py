@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from windlass.caching.breakpoints import Outlook
-from windlass.caching.meter import Billed, MeteredStream
+from windlass.caching.meter import Bill, MeteredStream
 from windlass.caching.model_cache import CacheState, Sent
 from windlass.caching.prices import Prices
 from windlass.messages import Message, ToolSpec
@@ -29,7 +29,7 @@ def bill_stream(
     prices: Prices,
     requests: Sequence[Sequence[tuple[str, int]]],
     times: Sequence[float] | None = None,
-) -> list[Billed]:
+) -> list[Bill]:
     """What the requests of a session to one model cost; `times` are when each was sent."""
     stream = MeteredStream(prices)
     return [

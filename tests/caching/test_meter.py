@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.caching.requests import bill_stream
-from windlass.caching.meter import Meter, MeteredStream, Weighed
+from windlass.caching.meter import Meter, MeteredStream, Segments
 from windlass.caching.prices import Prices
 from windlass.errors import UsageError
 
@@ -140,7 +140,7 @@ def test_a_stream_told_by_what_is_new_costs_what_a_meter_bills(
 ) -> None:
     prices = replace(ROUND, minimum=2, ttl_s=ttl)
     stream, meter = MeteredStream(prices), Meter(prices)
-    last: Weighed = []
+    last: Segments = []
     for at, (kept, names) in enumerate(steps):
         stand = min(kept, len(last))
         more = [(name, 1 + ord(name) - ord("a")) for name in names]

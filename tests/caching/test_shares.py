@@ -39,7 +39,7 @@ def test_shares_add_up_to_the_bill_and_count_calls(
             calls[name] += 1
             tokens[name] += count
     shares = shared.shares()
-    assert sum(share.units for share in shares.values()) == pytest.approx(units)
+    assert sum(share.paid for share in shares.values()) == pytest.approx(units)
     assert {name: share.calls for name, share in shares.items() if share.calls} == calls
     assert {name: share.tokens for name, share in shares.items() if share.tokens} == +tokens
     assert shared.shares() == shares
@@ -52,5 +52,5 @@ def test_a_piece_pays_for_writing_once_and_then_for_reading() -> None:
         stream.bill(1 + number, [(f"b{number}", 10)], [f"b{number}"])
     head = stream.shares()["head"]
     assert (head.calls, head.tokens) == (5, 5_000)
-    assert head.units == pytest.approx(1_000 * (1.25 + 4 * 0.1))
-    assert stream.shares()["b3"].units == pytest.approx(10 * 1.25)
+    assert head.paid == pytest.approx(1_000 * (1.25 + 4 * 0.1))
+    assert stream.shares()["b3"].paid == pytest.approx(10 * 1.25)

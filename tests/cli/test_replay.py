@@ -15,7 +15,7 @@ from tests.engine.harness import call, calls, cascade, phase
 from tests.replays.making import listing, session_file
 from windlass.errors import UsageError
 from windlass.messages import Message
-from windlass.replays.outcomes import Outlay
+from windlass.replays.outcomes import PolicyCost
 from windlass.wire.base import Request
 
 __all__ = ["command_line"]
@@ -131,14 +131,16 @@ class TestTheGate:
     def test_what_does_not_ends_with_1(
         self, recorded: CommandLine, flags: tuple[str, ...], complaint: str
     ) -> None:
-        recorded.patch.setattr(Outlay, "recall", 0.8)  # what the recording needs is always in view
+        recorded.patch.setattr(
+            PolicyCost, "recall", 0.8
+        )  # what the recording needs is always in view
         said = recorded("replay", "s.jsonl", *flags)
         assert said.code == 1
         assert complaint in said.complaint
         assert "**too" in said.out
 
     def test_sending_everything_never_fails(self, recorded: CommandLine) -> None:
-        recorded.patch.setattr(Outlay, "recall", 0.8)
+        recorded.patch.setattr(PolicyCost, "recall", 0.8)
         flags = ("--policy", "everything", "--fail-over", "0.5", "--min-recall", "1")
         assert recorded("replay", "s.jsonl", *flags).code == 0
 

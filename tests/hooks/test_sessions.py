@@ -174,7 +174,13 @@ def test_what_was_saved_is_what_the_tokens_would_have_cost(tmp_path: Path) -> No
     first, _, third, _ = HookJournal(agent.store).lines("claude-code", "s1")
     [session] = hook_report(settings_of(agent), 0.0, print).sessions
     written, read = 3.75e-6, 0.3e-6  # US dollars a token, of this model
-    assert session.saved == pytest.approx(
+    with open_store(settings_of(agent), existing=True) as store:
+        report = session_report(store, session.session_id, "anthropic/claude-sonnet-4-5")
+    total = report.costs.total
+    assert session.saved == pytest.approx(sum(one.dollars for one in report.savings))
+    # It is told in what was billed, which here is less than the tokens come to by our count.
+    scale = (total.simulated_dollars or 0.0) / (total.dollars or 1.0)
+    assert (session.saved or 0.0) * scale == pytest.approx(
         (first.tokens_before - first.tokens_after) * (written + 2 * read)
         + (third.tokens_before - third.tokens_after) * written
     )

@@ -16,10 +16,10 @@ from tests.importing.making import Session, text, used, write_lines
 from tests.replays.making import MODEL, RESULT_TOKENS, listing, session_file, talk
 from windlass.errors import UsageError
 from windlass.replays import running
-from windlass.replays.outcomes import Outlay, Replay, Span
+from windlass.replays.outcomes import PolicyCost, Replay, Span
 
 
-def outlays(replayed: Replay) -> dict[str, Outlay]:
+def outlays(replayed: Replay) -> dict[str, PolicyCost]:
     return {outlay.policy: outlay for outlay in replayed.totals}
 
 

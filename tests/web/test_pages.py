@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import pytest
 
@@ -15,7 +15,7 @@ from windlass.caching.rates import money, rate
 from windlass.history.base import NodeType, SessionFilter
 from windlass.report.contents import call_report
 from windlass.report.inspected import InspectedSession
-from windlass.report.paid import Charged, InputBill
+from windlass.report.paid import ModelPrices, SpanPrices
 from windlass.report.prefix import prefix_of
 from windlass.report.session_costs import session_report
 from windlass.web._rendering import address
@@ -178,6 +178,52 @@ class TestASession:
             assert money(saving.dollars) in text
 
 
+class TestTheListOfSessions:
+    def test_has_the_figures_of_each_session(self, pages: Pages) -> None:
+        rows = pages.get("/").text.split("<tr>")
+        names = [info.session_id for info in pages.store.sessions()]
+        compared = 0
+        for name in names:
+            address = f'/session/{quote(name, safe="")}"'
+            own = next((row for row in rows if address in row and "data-label" in row), None)
+            if own is None or not pages.store.calls(name):
+                continue
+            page = billed(pages, f"/session/{quote(name, safe='')}").text
+            listed = {
+                label: own.split(f'data-label="{label}">')[1].split("</td>")[0]
+                for label in ("Calls", "Tokens in", "Cached", "Saved", "Cost")
+            }
+            assert f"Cost{listed['Cost']}" in page.replace("Cost ", "Cost"), (name, listed)
+            for label, on_page in (
+                ("Calls", "Calls"),
+                ("Tokens in", "Tokens in"),
+                ("Cached", "Read from a cache"),
+                ("Saved", "Not sent of all"),
+            ):
+                assert f"{on_page}{listed[label]}" in page.replace(f"{on_page} ", on_page), (
+                    name,
+                    label,
+                    listed,
+                )
+            compared += 1
+        assert compared > 5
+
+    def test_no_message_is_kept_and_shortened(self, pages: Pages) -> None:
+        told = 0
+        for info in pages.store.sessions():
+            session = InspectedSession(pages.store, info.session_id, PRICED)
+            kept = {
+                f"{each.what} in {session.record.line(session.record.by_id[each.message_id].row)},"
+                f" {session.said(each.message_id).chars:,} characters"
+                for each in session.advice.of("keep")
+            }
+            for finding in session.report.findings:
+                for part in finding.parts:
+                    told += 1
+                    assert not any(part.text.startswith(words) for words in kept), part.text
+        assert told
+
+
 class TestTheMatrix:
     def test_has_prices_whichever_page_is_asked_first(self, pages: Pages) -> None:
         asked_first = signed_in(pages.store)
@@ -230,7 +276,7 @@ class TestACall:
         assert price is not None
         for call in whole.view.calls:
             paid = whole.paid_in(call.number)
-            head = InputBill.of(call, Charged.by(PRICED), 0)
+            head = SpanPrices.of(call, ModelPrices.by(PRICED), 0)
             tools, _ = head.share(0, call.sent_tokens - sum(each.tokens for each in paid))
             shares = (tools or 0.0) + sum(each.dollars or 0.0 for each in paid)
             out = call.tokens_out * price.output / 1e6

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 from windlass.caching.bill import cached_tokens, fresh_price, input_units
 from windlass.caching.prices import Prices
@@ -20,7 +20,7 @@ longer than what they share."""
 _TOOLS: Final = "tools:"
 """The beginning of the identity of a request's tools."""
 
-Weighed = list[tuple[str, int]]
+Segments = list[tuple[str, int]]
 """A request as (identity, tokens): its tools, and each message, in the order of a cache."""
 
 
@@ -30,7 +30,7 @@ def weigh(
     tools: Sequence[ToolSpec],
     *,
     tools_first: bool = True,
-) -> Weighed:
+) -> Segments:
     """The request as identities and tokens, in the order its provider caches it.
 
     Hosted providers put the tools first; a model that is handed its own prompt may put them behind
@@ -45,8 +45,8 @@ def weigh(
 
 
 def pieces(
-    counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec], weighed: Weighed
-) -> Weighed:
+    counter: Counter, messages: Sequence[Message], tools: Sequence[ToolSpec], weighed: Segments
+) -> Segments:
     """The request in the pieces that a cache compares: to the token, where the counter can.
 
     `weighed` is the same request message by message.
@@ -81,7 +81,7 @@ class Cleared:
             and (message.name or names.get(message.tool_call_id or "")) not in self.excluded
         ][: self.uses]
 
-    def left(self, request: Weighed, messages: Sequence[Message]) -> Weighed:
+    def left(self, request: Segments, messages: Sequence[Message]) -> Segments:
         """The request with these messages as the provider's cache has it."""
         pieces = [at for at, (name, _) in enumerate(request) if not name.startswith(_TOOLS)]
         left = list(request)
@@ -96,7 +96,7 @@ def shared_tokens(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int
     return sum(tokens for _, tokens in one[: _shared_pieces(one, other)])
 
 
-def _shared_pieces(one: Sequence[tuple[str, int]], other: Sequence[tuple[str, int]]) -> int:
+def _shared_pieces(one: Sequence[_Segment], other: Sequence[_Segment]) -> int:
     count = 0
     for (mine, _), (theirs, _) in zip(one, other, strict=False):
         if mine != theirs:
@@ -136,7 +136,7 @@ def prefix_report(
 
 
 @dataclass(frozen=True, slots=True)
-class Billed:
+class Bill:
     """One request of a stream as a caching provider would bill it.
 
     `tokens` and those of them read from the cache; `units` is the input's price in fresh
@@ -181,7 +181,7 @@ class Meter:
         request: Sequence[tuple[str, int]],
         at: float | None = None,
         written: int | None = None,
-    ) -> Billed:
+    ) -> Bill:
         """What the request would cost if sent at `at` seconds (None: nothing expires).
 
         Its first `written` pieces are written to the cache (None: all).
@@ -190,7 +190,7 @@ class Meter:
         shared, last = 0, -1
         for before in self._before:
             last = shared_tokens(request, before.pieces)
-            if _lives(self.prices, before.at, at):
+            if lives(self.prices.ttl_s, before.at, at):
                 shared = max(shared, last if before.held is None else min(last, before.held))
         goes_on = bool(self._before) and last >= self._before[-1].tokens
         unwritten = 0 if written is None else sum(tokens for _, tokens in request[written:])
@@ -202,7 +202,7 @@ class Meter:
         at: float | None = None,
         reply: Sequence[tuple[str, int]] = (),
         written: int | None = None,
-    ) -> Billed:
+    ) -> Bill:
         """Bill the request as sent; `reply` is kept after it if the cache keeps replies."""
         billed = self.expect(request, at, written)
         held = None if written is None else sum(tokens for _, tokens in request[:written])
@@ -211,14 +211,14 @@ class Meter:
         return billed
 
 
-def _lives(prices: Prices, sent: float | None, at: float | None) -> bool:
+def lives(ttl_s: float | None, sent: float | None, at: float | None) -> bool:
     """Whether a cache still holds what was sent at `sent` seconds."""
-    return at is None or sent is None or not prices.lapsed(at - sent)
+    return ttl_s is None or at is None or sent is None or at - sent <= ttl_s
 
 
 def _billed(
     prices: Prices, total: int, shared: int, unwritten: int = 0, *, goes_on: bool = False
-) -> Billed:
+) -> Bill:
     """A request of so many tokens, of which the cache holds `shared` at most.
 
     The last `unwritten` are not written to it.
@@ -227,60 +227,112 @@ def _billed(
     fresh = fresh_price(prices, total - unwritten)
     unwritten = min(unwritten, total - cached)
     units = input_units(prices, total, cached, unwritten=unwritten, fresh=fresh)
-    return Billed(total, cached, units, goes_on)
+    return Bill(total, cached, units, goes_on)
+
+
+class SharedPrefix(NamedTuple):
+    """The tokens of a request, and how many of them it shares with an earlier one's beginning."""
+
+    tokens: float
+    shared: float
+
+    def scaled(self, scale: float) -> SharedPrefix:
+        """The same by a counter that counts `scale` tokens for each."""
+        return SharedPrefix(self.tokens * scale, self.shared * scale)
+
+    def cached(self, prices: Prices) -> float:
+        """How many of its tokens are read from the cache."""
+        return cached_tokens(prices, self.shared)
+
+    def units(self, prices: Prices) -> float:
+        """What its input costs, in fresh input tokens of the first tier: what is new is written."""
+        return input_units(prices, self.tokens, self.cached(prices))
+
+
+_Segment: TypeAlias = tuple[Hashable, float]
+
+
+def _common_nothing(_: Hashable, __: Hashable) -> float:
+    return 0.0
 
 
 @dataclass(slots=True)
 class _Earlier:
-    """A request before the last: its first `same` pieces equal those of the one after it.
+    """A request before the last: its first `same` segments equal those of the one after it.
 
-    `tail` are its other pieces, `at` when it was sent.
+    `tail` are its other segments, `at` when it was sent.
     """
 
     same: int
-    tail: Weighed
+    tail: Sequence[_Segment]
     at: float | None
 
 
-class MeteredStream:
-    """Bills requests to one model as a `Meter` does, each given as what is new in it.
+class PrefixStream:
+    """Says what each request shares with those before it, each given as what is new in it.
 
     A session of ten thousand calls with thousands of messages each takes time for its messages, not
-    for the sum of its requests.
+    for the sum of its requests. `common` counts the tokens that two different segments begin with.
     """
 
-    def __init__(self, prices: Prices) -> None:
-        self.prices = prices
-        self._last: Weighed = []
-        self._sums = [0]  # tokens before each piece of the last request, and of all
+    def __init__(
+        self, ttl_s: float | None, common: Callable[[Any, Any], float] = _common_nothing
+    ) -> None:
+        self._ttl_s = ttl_s
+        self._common = common
+        self._last: list[_Segment] = []
+        self._sums: list[float] = [0]  # tokens before each segment of the last request, and of all
         self._at: float | None = None
         self._before = deque[_Earlier]([], _REMEMBERED)
         self._begun = False
+        self.goes_on = False
+        """Whether the last request begins with all of the one before it."""
 
-    def bill(self, kept: int, more: Weighed, at: float | None = None) -> Billed:
-        """The next request: the first `kept` pieces of the last one, then `more`."""
+    def add(self, kept: int, more: Sequence[_Segment], at: float | None = None) -> SharedPrefix:
+        """The next request: the first `kept` segments of the last one, then `more`."""
         same = kept + _shared_pieces(more, self._last[kept:])
         tail, self._last[same:] = self._last[same:], more[same - kept :]
-        goes_on = self._begun and not tail
+        self.goes_on = self._begun and not tail
         del self._sums[same + 1 :]
-        self._sums.extend(list(accumulate(self._tokens(same), initial=self._sums[-1]))[1:])
+        new = [tokens for _, tokens in self._last[same:]]
+        self._sums.extend(list(accumulate(new, initial=self._sums[-1]))[1:])
         if self._begun:
             self._before.appendleft(_Earlier(same, tail, self._at))
         shared = self._shared(at)
         self._at, self._begun = at, True
-        return _billed(self.prices, self._sums[-1], shared, goes_on=goes_on)
+        return SharedPrefix(self._sums[-1], shared)
 
-    def _tokens(self, start: int) -> list[int]:
-        return [tokens for _, tokens in self._last[start:]]
-
-    def _shared(self, at: float | None) -> int:
+    def _shared(self, at: float | None) -> float:
         """The tokens that a cache may hold of the last request, from those before it."""
-        most, same = 0, len(self._last)
+        most, same = 0.0, len(self._last)
+        other: _Segment | None = None
+        """What an earlier request has behind the first `same` segments."""
         for earlier in self._before:
-            if same == earlier.same:  # both part there from the request between them
-                same += _shared_pieces(self._last[same : same + len(earlier.tail)], earlier.tail)
-            else:
-                same = min(same, earlier.same)
-            if _lives(self.prices, earlier.at, at):
-                most = max(most, same)
-        return self._sums[most]
+            if same >= earlier.same:
+                if same == earlier.same:  # both part there from the request between them
+                    same += _shared_pieces(
+                        self._last[same : same + len(earlier.tail)], earlier.tail
+                    )
+                else:
+                    same = earlier.same
+                rest = earlier.tail[same - earlier.same :]
+                other = rest[0] if rest else None
+            if lives(self._ttl_s, earlier.at, at):
+                part = 0.0
+                if other is not None and same < len(self._last):
+                    part = self._common(self._last[same][0], other[0])
+                most = max(most, self._sums[same] + part)
+        return most
+
+
+class MeteredStream:
+    """Bills requests to one model as a `Meter` does, each given as what is new in it."""
+
+    def __init__(self, prices: Prices) -> None:
+        self.prices = prices
+        self._stream = PrefixStream(prices.ttl_s)
+
+    def bill(self, kept: int, more: Segments, at: float | None = None) -> Bill:
+        """The next request: the first `kept` segments of the last one, then `more`."""
+        tokens, shared = self._stream.add(kept, more, at)
+        return _billed(self.prices, int(tokens), int(shared), goes_on=self._stream.goes_on)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from windlass.caching.bill import fresh_price
-from windlass.caching.meter import Billed, MeteredStream, Weighed
+from windlass.caching.meter import Bill, MeteredStream, Segments
 from windlass.caching.prices import Prices
 
 
@@ -15,12 +15,19 @@ from windlass.caching.prices import Prices
 class Share:
     """The share of a piece: in how many calls it was sent, its tokens in all of them, its price.
 
-    `units` are fresh input tokens of the first tier.
+    `paid` is in fresh input tokens of the first tier, or what these were counted in.
     """
 
     calls: int = 0
     tokens: int = 0
-    units: float = 0.0
+    paid: float = 0.0
+
+    def __add__(self, other: Share) -> Share:
+        return Share(self.calls + other.calls, self.tokens + other.tokens, self.paid + other.paid)
+
+    def times(self, factor: float) -> Share:
+        """The same at so many times the price."""
+        return replace(self, paid=self.paid * factor)
 
 
 class SharedStream:
@@ -41,8 +48,8 @@ class SharedStream:
         self._paid: dict[str, list[float]] = defaultdict(lambda: [0, 0, 0.0])
 
     def bill(
-        self, kept: int, more: Weighed, names: Sequence[str], at: float | None = None
-    ) -> Billed:
+        self, kept: int, more: Segments, names: Sequence[str], at: float | None = None
+    ) -> Bill:
         """The next request: the first `kept` pieces of the last one, then `more`.
 
         `names` are what those are called in `shares`.

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from windlass.caching.rates import money, money_but_for, price_source, rate
 from windlass.cli.output import out
 from windlass.cli.printed_tables import dollar_cell, print_table
+from windlass.ledger.charges import Charge
 from windlass.report.contents import MessageCost
-from windlass.report.costs import PhaseCost, SessionCost, TaskCost
+from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.ranking import RankedCost
 from windlass.text.cell_tables import CellTable, Columns, NumberCell, table_of
 
@@ -37,7 +38,7 @@ def phases_table(costs: SessionCost, *, parts: bool) -> CellTable:
     return table_of([*costs.phases, costs.total], columns, is_summed=True)
 
 
-def part_cell(line: PhaseCost | TaskCost, dollars: float | None) -> NumberCell:
+def part_cell(line: Charge, dollars: float | None) -> NumberCell:
     """A sum of money as a cell, with the number of the calls that are not in it."""
     return NumberCell(money_but_for(dollars, line.unpriced))
 
@@ -115,12 +116,6 @@ def messages_table(
     return table_of(messages, columns)
 
 
-def _cost_text(each: RankedCost) -> str:
-    """A cost, with the number of calls whose price is not known."""
-    whole = None if each.unpriced and each.unpriced == each.calls else each.dollars
-    return money_but_for(whole, each.unpriced)
-
-
 def ranked_table(
     what: str, costs: Iterable[RankedCost], *, within: str = "", summed: bool = False
 ) -> CellTable:
@@ -135,5 +130,5 @@ def ranked_table(
     columns["tokens in"] = lambda cost: cost.tokens_in
     columns["cached"] = lambda cost: cost.tokens_cached
     columns["out"] = lambda cost: cost.tokens_out
-    columns["cost"] = lambda cost: NumberCell(_cost_text(cost))
+    columns["cost"] = lambda cost: part_cell(cost, cost.dollars)
     return table_of(costs, columns, is_summed=summed)

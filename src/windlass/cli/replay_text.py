@@ -43,18 +43,18 @@ def print_replay(replayed: Replay) -> None:
 def _plot(one: RecordingReplay) -> None:
     """Print what was spent by then under each policy, from the first call to the last."""
     prices = one.outlays[0].prices
-    outlays = [outlay for outlay in one.outlays if outlay.prices == prices]
+    outlays = [each for each in one.outlays if each.prices == prices]
     if one.call_count < _FEWEST:
         return
-    names = max(len(outlay.policy) for outlay in outlays)
+    names = max(len(each.policy) for each in outlays)
     width = max(8, min(_PLOT, out.width - names - 2, one.call_count))
-    columns = [_spent([call.cost for call in outlay.calls], width) for outlay in outlays]
+    columns = [_spent([call.cost for call in each.calls], width) for each in outlays]
     most = max(map(max, columns)) or 1.0
     at = "" if prices == OWN else f" at {prices}"
     out.print(f"\nwhat was spent by then{at}, from call 1 to call {one.call_count:,}")
-    for outlay, costs in zip(outlays, columns, strict=True):
+    for each, costs in zip(outlays, columns, strict=True):
         bars = "".join(_BARS[max(1, round(cost / most * 8)) if cost else 0] for cost in costs)
-        out.print(f"{outlay.policy:{names}}  {bars}")
+        out.print(f"{each.policy:{names}}  {bars}")
 
 
 def _spent(costs: Sequence[float], width: int) -> list[float]:

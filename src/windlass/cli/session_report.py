@@ -22,9 +22,9 @@ from windlass.cli.report_page import open_for_report, write_page
 from windlass.history.base import NodeType, Open, in_words
 from windlass.importing.recording import ESTIMATED
 from windlass.importing.storing import evidence_text
-from windlass.report.account import CallCost
+from windlass.report.account import CallCharge
 from windlass.report.call_views import go_on_with, title_of
-from windlass.report.contents import CallReport, MessageCost
+from windlass.report.contents import ContextReport, MessageCost
 from windlass.report.costs import PhaseCost, SessionCost
 from windlass.report.session_costs import ASKED, PhaseGrowth, Saving, SessionReport, session_report
 from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
@@ -138,9 +138,11 @@ def _print_figures(report: SessionReport) -> None:
     for text in report.thinking:
         out.print(f"\n{text}")
     if report.findings:
-        out.print("\nit could be less (what these save overlaps, and is no sum):")
+        out.print("\nit could be less (each saves so much on top of those above it):")
         for finding in report.findings:
             out.hint(f"- {finding.text}")
+            for part in finding.parts:
+                out.hint(f"  - of this, {part.text}")
 
 
 def _dearest_phases(costs: SessionCost) -> SessionCost:
@@ -182,7 +184,7 @@ def _tokens_text(tokens: Sequence[int]) -> str:
     return " → ".join(f"{each:,}" for each in tokens) or "-"
 
 
-def _contents_text(report: CallReport) -> str:
+def _contents_text(report: ContextReport) -> str:
     """What a call's context was made of, in words."""
     whole = sum(part.tokens for part in report.parts)
     parts = sorted(report.parts, key=lambda part: part.tokens, reverse=True)
@@ -207,22 +209,22 @@ def _messages_with_dearest(report: SessionReport) -> CellTable:
     return messages_table(listed, is_in_dearest=is_sent)
 
 
-def _calls(calls: Sequence[CallCost]) -> CellTable:
+def _calls(calls: Sequence[CallCharge]) -> CellTable:
     before: dict[str, int] = {}
 
-    def growth(call: CallCost) -> Cell:
+    def growth(call: CallCharge) -> Cell:
         tokens = before.get(call.phase)
         before[call.phase] = call.tokens_in
         return growth_cell(None if tokens is None else call.tokens_in - tokens)
 
-    columns: Columns[CallCost] = {
+    columns: Columns[CallCharge] = {
         "call": lambda call: NumberCell(call.number),
         "said in": lambda call: f"{call.phase}:{call.turn or 0}",
         "kind": lambda call: call.node_type,
         "fresh": lambda call: call.fresh,
         "read": lambda call: call.tokens_cached,
         "written": lambda call: call.tokens_written,
-        "out": lambda call: tokens_out_cell(call.tokens_out, estimated=call.estimated),
+        "out": lambda call: tokens_out_cell(call.tokens_out, estimated=bool(call.estimated)),
         "cost": lambda call: dollar_cell(call.dollars),
         "growth": growth,
     }

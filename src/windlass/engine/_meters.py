@@ -9,7 +9,7 @@ import copy
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from windlass.caching.meter import Billed, Meter
+from windlass.caching.meter import Bill, Meter
 from windlass.caching.model_cache import CacheState
 from windlass.caching.prices import UNCACHED
 from windlass.caching.rates import Rate, cost, input_dollars, is_local, prices_of, rate
@@ -41,7 +41,7 @@ class ModelCache(CacheState):
         self.meter = Meter(self.prices)
         self.whole = Meter(self.prices)
 
-    def saved(self, sent: Billed, whole: Billed, usage: Usage | None) -> float:
+    def saved(self, sent: Bill, whole: Bill, usage: Usage | None) -> float:
         """US dollars by which the input of a call cost less than sending everything would have.
 
         `sent` and `whole` are both requests by our count. What was sent cost what its `usage`

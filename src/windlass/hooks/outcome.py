@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from windlass.caching.prices import carried_cost
+from windlass.caching.rates import rate
 from windlass.errors import UsageError, WindlassError
 from windlass.history.base import Store
 from windlass.history.places import open_place
 from windlass.hooks.agent_events import is_recall
 from windlass.hooks.hook_journal import HookLine
-from windlass.hooks.hooked_sessions import HookedRecordings, read_hooked, store_hooked
+from windlass.hooks.hooked_sessions import store_hooked
 from windlass.hooks.project_stores import usual_store
 from windlass.hooks.status import journal_sessions
 from windlass.hooks.taken import main_transcript, taken
+from windlass.ledger.charges import Charge
 from windlass.messages import Message
-from windlass.replays.pricing import OWN, find_prices
-from windlass.report.account import Account, AccountTree, Paid
+from windlass.report.account import Account, AccountTree
+from windlass.report.costs import cost_of
 from windlass.settings.settings import Settings
 from windlass.text.intervals import Interval, difference_of_means
 from windlass.text.titles import first_words
@@ -96,8 +97,7 @@ def hook_report(settings: Settings, since: float, note: Callable[[str], None]) -
             continue
         ids = [one.session_id for one in stored]
         with open_place(folder, os.environ, existing=True) as store:
-            hooked = read_hooked(store, folder, lines)
-            found.append(_measured(store, settings.price_as, ids, lines, hooked))
+            found.append(_measured(store, settings.price_as, ids, lines))
     return HookReport(tuple(found), not_taken, *_compared(found))
 
 
@@ -113,58 +113,36 @@ def hook_store(settings: Settings) -> Path:
     raise UsageError("--store: hooks write into a folder, and an address is none")
 
 
-def _saved(hooked: HookedRecordings, lines: Sequence[HookLine]) -> float | None:
-    """What the tokens would have cost that were not sent, in US dollars (None: no price is known).
-
-    The first call after a result would have written them to the cache, and each later one read
-    them: exact, as long as the cache is not forgotten in between; else they would have cost more.
-    """
-    less = {line.call_id: line.tokens_before - line.tokens_after for line in lines}
-    total = 0.0
-    for recording in hooked.recordings:
-        prices = find_prices(OWN, recording.model)
-        for at, message in enumerate(recording.messages):
-            call_id = message.tool_call_id or ""
-            if message.role != "tool" or call_id not in hooked.shortened:
-                continue
-            calls = sum(call.at > at for call in recording.calls)
-            read, write = prices.vector.read, prices.vector.write
-            dollars = prices.dollars(carried_cost(less[call_id], calls, read=read, write=write))
-            if dollars is None:
-                return None
-            total += dollars
-    return total
-
-
 def _measured(
-    store: Store,
-    price_as: str,
-    ids: Sequence[str],
-    lines: Sequence[HookLine],
-    hooked: HookedRecordings,
+    store: Store, price_as: str, ids: Sequence[str], lines: Sequence[HookLine]
 ) -> HookedSession:
     """A session, by the names in the store of its conversations."""
-    trees = [AccountTree.read(store, name, price_as) for name in dict.fromkeys(ids)]
-    accounts = {one.record.session_id: one for tree in trees for _, one in tree.walk()}
+    accounts: dict[str, Account] = {}
+    total = Charge()
+    for name in dict.fromkeys(ids):
+        if store.start(name).parent_id not in ids:  # those under a session come with it
+            tree = AccountTree.read(store, name, price_as)
+            accounts |= {one.record.session_id: one for _, one in tree.walk()}
+            total.add(cost_of(tree).total)
     fetched = [_fetched(account) for account in accounts.values()]
-    saved = _saved(hooked, lines)
+    is_priced = all(rate(name) for one in accounts.values() for name in one.names.values())
     said = (stored.row.message for stored in accounts[ids[0]].record.rows)
     return HookedSession(
         session_id=ids[0],
         agent=lines[0].agent,
         title=first_words([message for message in said if message]) or lines[0].session,
-        calls=sum(len(account.calls) for account in accounts.values()),
+        calls=total.calls,
         shortened=sum(len(store.edits(name)) for name in accounts),
         fetched=sum(count for count, _ in fetched),
         held_out=any(line.outcome == "held out" for line in lines),
-        dollars=_sum([cost.dollars for account in accounts.values() for cost in account.costs]),
-        saved=None if saved is None else saved - sum(cost for _, cost in fetched),
+        dollars=None if total.unpriced else total.dollars,
+        saved=_saved(accounts.values()) - sum(cost for _, cost in fetched) if is_priced else None,
     )
 
 
-def _sum(amounts: Sequence[float | None]) -> float | None:
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if len(known) == len(amounts) else None
+def _saved(accounts: Iterable[Account]) -> float:
+    """What originals would have cost in the place of the short forms, beside what was sent."""
+    return sum(account.snowball.total - account.sent.total for account in accounts)
 
 
 def _fetched(account: Account) -> tuple[int, float]:
@@ -184,7 +162,7 @@ def _fetched(account: Account) -> tuple[int, float]:
             continue
         if message.role == "tool" and message.tool_call_id in asked and stored.id is not None:
             count += not _is_refusal(message)
-            cost += account.sent.paid.get(stored.id, Paid()).dollars
+            cost += account.sent.paid(stored.id).paid
         calls = {call.id for call in message.tool_calls if is_recall(call.name, arguments_of(call))}
         if calls:
             asked |= calls

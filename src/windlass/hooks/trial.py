@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from operator import attrgetter
 from typing import Final
 
-from windlass.caching.prices import carried_cost
 from windlass.caching.rates import many, money
 from windlass.hooks.shapes import CLAUDE_CODE, SHAPES
 from windlass.importing.recording import Recording
 from windlass.replays.named_policies import ReplayPolicy, policy_of
-from windlass.replays.outcomes import Outlay, RecordingReplay, Replay
+from windlass.replays.outcomes import PolicyCost, RecordingReplay, Replay
 from windlass.replays.pricing import OWN, find_prices
 from windlass.replays.running import replay_all
 from windlass.window.options import Policy
@@ -50,22 +48,22 @@ class Proof:
 
     replay: Replay
     best: tuple[ShortenedResult, ...]
-    """The results that pay most."""
+    """The results that pay most, by what they pay."""
 
     @property
-    def outlay(self) -> Outlay:
+    def cost(self) -> PolicyCost:
         """What all of it costs with the hook."""
         return next(one for one in self.replay.totals if one.policy == HOOK)
 
     @property
     def verdict(self) -> str:
         """Whether it pays, in a sentence."""
-        outlay = self.outlay
-        which = "this session" if outlay.recordings == 1 else f"these {outlay.recordings} sessions"
-        low, high = outlay.ratio
+        cost = self.cost
+        which = "this session" if cost.recordings == 1 else f"these {cost.recordings} sessions"
+        low, high = cost.ratio
         if self.pays:
             part = _between(1 - high, 1 - low)
-            return f"on {which} it would have saved {part} of the bill{_saved(outlay)}"
+            return f"on {which} it would have saved {part} of the bill{_saved(cost)}"
         if low - 1 >= _LITTLE:
             part = _between(low - 1, high - 1)
             return f"on {which} it would have cost {part} more: do not install it"
@@ -75,17 +73,17 @@ class Proof:
     @property
     def pays(self) -> bool:
         """Whether the bill would have been lower, by more than a little."""
-        return 1 - self.outlay.ratio.high >= _LITTLE
+        return 1 - self.cost.ratio.high >= _LITTLE
 
     @property
     def missed(self) -> str:
         """What later calls would have missed, in a sentence."""
-        outlay = self.outlay
-        needed = f"{outlay.values + outlay.lines:,} values and lines that later calls needed"
-        missed = outlay.values + outlay.lines - outlay.values_seen - outlay.lines_seen
+        cost = self.cost
+        needed = f"{cost.values + cost.lines:,} values and lines that later calls needed"
+        missed = cost.values + cost.lines - cost.values_seen - cost.lines_seen
         if not missed:
             return f"all {needed} would have been in view"
-        again = many(outlay.misses, "result")
+        again = many(cost.misses, "result")
         return f"of {needed}, {missed:,} would have been out of view: {again} to fetch again"
 
 
@@ -101,7 +99,9 @@ def prove(
     everything = ReplayPolicy("as it was", Policy(enabled=False))
     replay = replay_all(recordings, (everything, hook), (OWN,), workers, skipped)
     results = [one for each in replay.recordings for one in _results(each)]
-    return Proof(replay, tuple(sorted(results, key=attrgetter("saved"), reverse=True)[:_BEST]))
+    # Models differ in their prices, so that tokens alone say nothing.
+    results.sort(key=lambda one: (one.dollars or 0.0, one.saved), reverse=True)
+    return Proof(replay, tuple(results[:_BEST]))
 
 
 def left_alone(recording: Recording) -> frozenset[int]:
@@ -122,10 +122,9 @@ def left_alone(recording: Recording) -> frozenset[int]:
 
 def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
     prices = find_prices(OWN, replayed.model)
-    outlay = next(one for one in replayed.outlays if one.policy == HOOK)
-    for hidden in outlay.hidden:
-        less = hidden.tokens_before - hidden.tokens_after
-        saved = carried_cost(less, hidden.calls, read=prices.vector.read, write=prices.vector.write)
+    cost = next(one for one in replayed.outlays if one.policy == HOOK)
+    for hidden in cost.hidden:
+        saved = prices.carried_units(hidden.tokens_before - hidden.tokens_after, hidden.calls)
         yield ShortenedResult(
             replayed.title,
             hidden.tool,
@@ -137,11 +136,11 @@ def _results(replayed: RecordingReplay) -> Iterator[ShortenedResult]:
         )
 
 
-def _saved(outlay: Outlay) -> str:
+def _saved(cost: PolicyCost) -> str:
     """US dollars, where a price is known."""
-    if outlay.dollars is None or outlay.everything_dollars is None:
+    if cost.dollars is None or cost.everything_dollars is None:
         return ""
-    pairs = list(zip(outlay.everything_dollars, outlay.dollars, strict=True))
+    pairs = list(zip(cost.everything_dollars, cost.dollars, strict=True))
     amounts = dict.fromkeys(money(saved) for saved in sorted(whole - one for whole, one in pairs))
     return f", {' to '.join(amounts)}"
 

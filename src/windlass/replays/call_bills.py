@@ -1,22 +1,18 @@
-"""What the input of a run's calls costs, in units of a fresh input token.
-
-The prefix that a call shares with one of the 8 calls before it is read from the cache; the rest is
-written.
-"""
+"""What the calls of a recording share with those before them, and the prices of bills."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, repeat
-from typing import Final, NamedTuple
+from itertools import repeat
+from typing import Final
 
-from windlass.caching.bill import cached_tokens, input_units
+from windlass.caching.meter import PrefixStream, SharedPrefix
 from windlass.caching.prices import Prices
 from windlass.replays.numbered import NumberedMessages, common_length
 
-LOOK_BACK: Final = 8
-"""How many earlier calls may have cached the prefix of a call."""
+_TOOLS: Final = -1
+"""The number of the first tools among segments; messages have numbers from 0 on."""
 USUAL_TTL_S: Final = 300.0
 LONG_TTL_S: Final = 3_600.0
 """Seconds for which most caches keep a prefix."""
@@ -47,63 +43,32 @@ VECTORS: Final = (
 """Anthropic-like, an automatic cache, no cache."""
 
 
-class CallTokens(NamedTuple):
-    """Neutral tokens of one call, and how many of them it shares with an earlier call's prefix."""
-
-    tokens: float
-    shared: float
-
-    def scaled(self, scale: float) -> CallTokens:
-        """The same in tokens of a model that counts `scale` tokens for a neutral one."""
-        return CallTokens(self.tokens * scale, self.shared * scale)
-
-
-class CallHead(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class RequestHead:
     """When a call was sent, in seconds since 1970 (None: unknown), and the number of its tools."""
 
     time: float | None = None
     tools: int = 0
 
-    def finds(self, earlier: CallHead, ttl_s: float | None) -> bool:
-        """Whether a cache may still hold what the earlier call had in front.
-
-        Not where that one had other tools, or was sent more than `ttl_s` seconds before.
-        """
-        if self.tools != earlier.tools:
-            return False
-        if ttl_s is None or self.time is None or earlier.time is None:
-            return True
-        return self.time - earlier.time <= ttl_s
-
 
 def measure_calls(
     windows: Iterable[Sequence[int]],
     numbered: NumberedMessages,
-    heads: Iterable[CallHead] = repeat(CallHead()),
+    heads: Iterable[RequestHead] = repeat(RequestHead()),
     ttl_s: float | None = None,
-) -> list[CallTokens]:
-    """Each window's tokens, and the longest prefix it shares with one of the 8 before it.
+) -> list[SharedPrefix]:
+    """Each window's neutral tokens, and those it shares with the windows before it.
 
-    A cache forgets a prefix after `ttl_s` seconds (None: never).
+    A cache forgets a prefix after `ttl_s` seconds (None: never), and does not find it behind other
+    tools, which stand in front of the messages.
     """
-    before: list[tuple[Sequence[int], CallHead]] = []
-    calls: list[CallTokens] = []
+    stream, before = PrefixStream(ttl_s, numbered.common_tokens), list[int]()
+    tools: int | None = None
+    calls: list[SharedPrefix] = []
     for window, head in zip(windows, heads, strict=False):
-        sums = [0.0, *accumulate(map(numbered.tokens.__getitem__, window))]
-        shared = 0.0
-        for earlier, other in before:
-            if not head.finds(other, ttl_s):
-                continue
-            same = common_length(window, earlier)
-            length = sums[same]
-            if same < min(len(window), len(earlier)):
-                length += numbered.common_tokens(window[same], earlier[same])
-            shared = max(shared, length)
-        calls.append(CallTokens(sums[-1], shared))
-        before = [*before[1 - LOOK_BACK :], (window, head)]
+        kept = common_length(window, before) if head.tools == tools else -1
+        new = [(number, numbered.tokens[number]) for number in window[max(0, kept) :]]
+        first = [] if kept >= 0 else [(_TOOLS - head.tools, 0.0)]
+        calls.append(stream.add(kept + 1, [*first, *new], head.time))
+        before, tools = list(window), head.tools
     return calls
-
-
-def price_call(call: CallTokens, vector: Vector) -> float:
-    """The price of one call: what it shares is read from the cache, the rest is written."""
-    return input_units(vector, call.tokens, cached_tokens(vector, call.shared))

@@ -15,10 +15,11 @@ from statistics import median, quantiles
 from typing import Final
 
 from windlass.caching.bill import input_units
+from windlass.caching.meter import SharedPrefix
 from windlass.caching.rates import cost, search_fee
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.messages import Message, Opaque
-from windlass.replays.call_bills import CallTokens, Vector
+from windlass.replays.call_bills import Vector
 from windlass.replays.outcomes import Span
 from windlass.replays.pricing import OWN, PricedVector
 from windlass.text.tokens import FamilyCounter
@@ -37,7 +38,7 @@ provider also counts reminders and thinking that the transcript lacks."""
 
 
 @dataclass(frozen=True, slots=True)
-class CallCounts:
+class CountEstimate:
     """An estimate of what the provider counted."""
 
     scale: float
@@ -49,7 +50,7 @@ class CallCounts:
 
 def estimate_counts(
     recording: Recording, neutral: Sequence[float], tools: Sequence[float], total: float
-) -> tuple[CallCounts, CallCounts]:
+) -> tuple[CountEstimate, CountEstimate]:
     """Two estimates that bound the truth; the same twice where the requests are exact.
 
     Args:
@@ -89,7 +90,7 @@ def _complete(
     reported: Sequence[int | None],
     neutral: Sequence[float],
     otherwise: Sequence[float] | None = None,
-) -> CallCounts:
+) -> CountEstimate:
     """The unseen tokens of each call: what was reported, less our own count of its messages.
 
     `otherwise` are those of calls without a report (None: the median of the others).
@@ -102,7 +103,7 @@ def _complete(
         usual = median(max(0.0, tokens) for tokens in unseen if tokens is not None)
         otherwise = [usual] * len(neutral)
     pairs = zip(unseen, otherwise, strict=True)
-    return CallCounts(scale, tuple(other if one is None else one for one, other in pairs))
+    return CountEstimate(scale, tuple(other if one is None else one for one, other in pairs))
 
 
 def _scale_by_growth(pairs: Sequence[tuple[int, float]], scale: float) -> float:
@@ -114,7 +115,7 @@ def _scale_by_growth(pairs: Sequence[tuple[int, float]], scale: float) -> float:
     return min(max(growth, scale / _FARTHEST), scale * _FARTHEST)
 
 
-def unseen_tokens(counts: Sequence[CallCounts]) -> Span:
+def unseen_tokens(counts: Sequence[CountEstimate]) -> Span:
     """What most calls sent besides the messages, in the model's tokens.
 
     The tenth of the calls with the least and the tenth with the most are left out.
@@ -138,7 +139,7 @@ class RecordedCache:
     output: float
     """What the reply cost, in US dollars."""
 
-    def cached_tokens(self, call: CallTokens, whole: CallTokens) -> float:
+    def cached_tokens(self, call: SharedPrefix, whole: SharedPrefix) -> float:
         """How much of another window the cache holds; `whole` is the window that was recorded."""
         cached = self.usage.tokens_cached
         if call == whole:
@@ -146,7 +147,7 @@ class RecordedCache:
         share = min(1.0, cached / whole.shared) if whole.shared else 0.0
         return share * call.shared
 
-    def price(self, call: CallTokens, whole: CallTokens, vector: Vector) -> float:
+    def price(self, call: SharedPrefix, whole: SharedPrefix, vector: Vector) -> float:
         """What the input of another window costs, in fresh input tokens."""
         if call == whole:
             return self.units

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from windlass.caching.rates import money
 from windlass.cascade.policies import EVERYTHING
 from windlass.errors import UsageError
-from windlass.replays.outcomes import Outlay
+from windlass.replays.outcomes import PolicyCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,56 +36,56 @@ class Gate:
         """Whether there is a limit."""
         return self.fail_over is not None or self.min_recall is not None
 
-    def failures(self, totals: Sequence[Outlay]) -> list[str]:
+    def failures(self, totals: Sequence[PolicyCost]) -> list[str]:
         """A sentence for each policy that fails; sending everything never fails."""
         failures: list[str] = []
-        for outlay in totals:
-            where = f"{outlay.policy} at prices '{outlay.prices}'"
-            if self._is_dear(outlay):
+        for cost in totals:
+            where = f"{cost.policy} at prices '{cost.prices}'"
+            if self._is_dear(cost):
                 failures.append(
-                    f"{where} costs {outlay.ratio.high:.4g} of sending everything, over"
+                    f"{where} costs {cost.ratio.high:.4g} of sending everything, over"
                     f" {self.fail_over:g}"
                 )
-            if self._is_blind(outlay):
+            if self._is_blind(cost):
                 failures.append(
-                    f"{where} keeps {outlay.recall:.4f} of what was needed in view, under"
+                    f"{where} keeps {cost.recall:.4f} of what was needed in view, under"
                     f" {self.min_recall:g}"
                 )
         return failures
 
-    def markdown(self, totals: Sequence[Outlay]) -> Iterator[str]:
+    def markdown(self, totals: Sequence[PolicyCost]) -> Iterator[str]:
         """The lines of a table for a pull request."""
         yield "| policy | prices | calls | cost | of everything | worst recording | in view | |"
         yield "|---|---|---:|---:|---:|---:|---:|---|"
-        for outlay in totals:
-            words = ["too dear"] * self._is_dear(outlay)
-            words += ["too little in view"] * self._is_blind(outlay)
+        for cost in totals:
+            words = ["too dear"] * self._is_dear(cost)
+            words += ["too little in view"] * self._is_blind(cost)
             verdict = f"**{', '.join(words)}**" if words else "ok"
             yield (
-                f"| {_cell(outlay.policy)} | {_cell(outlay.prices)} | {outlay.call_count:,} |"
-                f" {_dollars(outlay)} | {outlay.ratio.high:.1%} | {outlay.worst:.1%} |"
-                f" {outlay.recall:.2%} | {verdict} |"
+                f"| {_cell(cost.policy)} | {_cell(cost.prices)} | {cost.call_count:,} |"
+                f" {_dollars(cost)} | {cost.ratio.high:.1%} | {cost.worst:.1%} |"
+                f" {cost.recall:.2%} | {verdict} |"
             )
 
-    def _is_dear(self, outlay: Outlay) -> bool:
-        over = self.fail_over is not None and outlay.ratio.high > self.fail_over
-        return over and not _is_everything(outlay)
+    def _is_dear(self, cost: PolicyCost) -> bool:
+        over = self.fail_over is not None and cost.ratio.high > self.fail_over
+        return over and not _is_everything(cost)
 
-    def _is_blind(self, outlay: Outlay) -> bool:
-        under = self.min_recall is not None and outlay.recall < self.min_recall
-        return under and not _is_everything(outlay)
+    def _is_blind(self, cost: PolicyCost) -> bool:
+        under = self.min_recall is not None and cost.recall < self.min_recall
+        return under and not _is_everything(cost)
 
 
-def _is_everything(outlay: Outlay) -> bool:
-    return outlay.policy.partition(",")[0] == EVERYTHING
+def _is_everything(cost: PolicyCost) -> bool:
+    return cost.policy.partition(",")[0] == EVERYTHING
 
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _dollars(outlay: Outlay) -> str:
-    if outlay.dollars is None:
+def _dollars(cost: PolicyCost) -> str:
+    if cost.dollars is None:
         return "-"
-    low, high = map(money, outlay.dollars)
+    low, high = map(money, cost.dollars)
     return low if low == high else f"{low} - {high}"

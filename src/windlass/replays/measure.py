@@ -5,26 +5,21 @@ Money is in fresh input tokens. What a call needed and did not see counts as fet
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from windlass.caching.meter import SharedPrefix
 from windlass.caching.prices import fetch_cost
-from windlass.replays.call_bills import CallTokens, Vector, measure_calls, price_call
+from windlass.replays.call_bills import Vector, measure_calls
 from windlass.replays.needed import CallsOnMessages, NeededText, needs_and_own
 from windlass.replays.numbered import NumberedMessages
 
 
-@dataclass(frozen=True, slots=True)
-class CallBill:
-    """What one call cost, and what it needed and saw."""
+class Sight(NamedTuple):
+    """What calls needed of earlier results, and how much of it was in view."""
 
-    tokens: float
-    """Neutral tokens."""
-    bill: float
-    again: float
-    """The price of fetching again the results that it needed and did not see."""
     values: int
-    """Values that it needed."""
     values_seen: int
     lines: int
     lines_seen: int
@@ -32,7 +27,7 @@ class CallBill:
     """Results to fetch again."""
 
 
-class Ruler:
+class MeasuredRecording:
     """One recording, with all that does not depend on who decides what its calls see.
 
     `results_as_words` are as in `needs_and_own`.
@@ -67,40 +62,36 @@ class Ruler:
             )
         return missed
 
-    def bills(
+    def sight(self, missed: Iterable[Sequence[NeededText]]) -> Sight:
+        """What all calls needed and saw; `missed` is what they needed and did not see."""
+        kinds = Counter(need.kind for at in self.calls for need in self.needs.get(at, ()))
+        lost, misses = Counter[str](), 0
+        for needs in missed:
+            lost.update(need.kind for need in needs)
+            misses += len(results_to_fetch(needs))
+        values, lines = kinds["value"], kinds["line"]
+        return Sight(values, values - lost["value"], lines, lines - lost["line"], misses)
+
+    def again(
         self,
-        calls: Sequence[CallTokens],
-        missed: Sequence[Sequence[NeededText]],
+        calls: Iterable[SharedPrefix],
+        missed: Iterable[Sequence[NeededText]],
         vector: Vector,
-    ) -> list[CallBill]:
-        """What each call cost and kept in view; `missed` is what the calls needed and missed."""
-        bills: list[CallBill] = []
-        for at, call, misses in zip(self.calls, calls, missed, strict=True):
-            kinds = [need.kind for need in self.needs.get(at, ())]
-            values, lines = kinds.count("value"), kinds.count("line")
-            kinds_missed = [need.kind for need in misses]
-            again = [
+    ) -> list[float]:
+        """What each call pays to fetch again what it missed, in fresh input tokens."""
+        tokens = self.shown.tokens
+        return [
+            sum(
                 fetch_cost(
                     call.tokens,
-                    self.shown.tokens[self.originals[place]],
+                    tokens[self.originals[place]],
                     read=vector.read,
                     write=vector.write,
                 )
-                for place in results_to_fetch(misses)
-            ]
-            bills.append(
-                CallBill(
-                    tokens=call.tokens,
-                    bill=price_call(call, vector),
-                    again=sum(again),
-                    values=values,
-                    values_seen=values - kinds_missed.count("value"),
-                    lines=lines,
-                    lines_seen=lines - kinds_missed.count("line"),
-                    misses=len(again),
-                )
+                for place in results_to_fetch(needs)
             )
-        return bills
+            for call, needs in zip(calls, missed, strict=True)
+        ]
 
 
 def results_to_fetch(needs: Sequence[NeededText]) -> list[int]:

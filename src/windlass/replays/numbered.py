@@ -155,7 +155,9 @@ class NumberedMessages:
         return number
 
     def common_tokens(self, one: int, other: int) -> float:
-        """Tokens that two different messages have in common at their beginning."""
+        """Tokens that two different messages have in common at their beginning; tools have none."""
+        if min(one, other) < 0:
+            return 0.0
         pair = (one, other) if one < other else (other, one)
         tokens = self._common.get(pair)
         if tokens is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from windlass.importing.recording import Grade
 
@@ -28,7 +28,7 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayedCall:
+class ReplayedWindow:
     """One call under a policy."""
 
     tokens: float
@@ -57,7 +57,7 @@ class HiddenMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Outlay:
+class PolicyCost:
     """What a policy costs, and keeps in view, on a recording or on several, at some prices.
 
     Bills are in fresh input tokens of the model's count.
@@ -97,7 +97,7 @@ class Outlay:
     call's does)."""
     dearest: int | None = None
     """The number of the dearest call, from 1."""
-    calls: tuple[ReplayedCall, ...] = ()
+    calls: tuple[ReplayedWindow, ...] = ()
     """Each call; empty for the sum of several recordings."""
     hidden: tuple[HiddenMessage, ...] = ()
     worst: float = 0.0
@@ -144,7 +144,7 @@ class RecordingReplay:
     """Of `recorded_in`, those that the provider read from its cache."""
     unseen: Span
     """The tokens that each call sent besides the messages; an estimate for a transcript."""
-    outlays: tuple[Outlay, ...]
+    outlays: tuple[PolicyCost, ...]
     estimated: int = 0
     """Calls whose output was not recorded, and is estimated."""
     title: str = ""
@@ -162,7 +162,7 @@ class Replay:
     """Recordings under policies: each by itself, and all together in `totals`."""
 
     recordings: tuple[RecordingReplay, ...]
-    totals: tuple[Outlay, ...]
+    totals: tuple[PolicyCost, ...]
     recorded: float | None
     """What they cost as recorded, in US dollars, without the `unknown` ones (None: all unknown)."""
     unknown: int
@@ -175,42 +175,44 @@ class Replay:
     """Sentences about files and recordings that were left out."""
 
 
-def totals_of(recordings: Sequence[RecordingReplay]) -> tuple[Outlay, ...]:
+def totals_of(recordings: Sequence[RecordingReplay]) -> tuple[PolicyCost, ...]:
     """The sums over recordings, for each policy at each of the prices."""
-    groups: dict[tuple[str, str], list[tuple[str, Outlay]]] = {}
+    groups: dict[tuple[str, str], list[tuple[str, PolicyCost]]] = {}
     for recording in recordings:
-        for outlay in recording.outlays:
-            groups.setdefault((outlay.policy, outlay.prices), []).append((recording.name, outlay))
+        for cost in recording.outlays:
+            groups.setdefault((cost.policy, cost.prices), []).append((recording.name, cost))
     return tuple(_total(group) for group in groups.values())
 
 
-def _total(group: Sequence[tuple[str, Outlay]]) -> Outlay:
-    outlays = [outlay for _, outlay in group]
-    first = outlays[0]
-    if len(outlays) == 1:
+_SPANS: Final = ("tokens", "bill", "again", "cached", "everything")
+_COUNTS: Final = (
+    "recordings",
+    "call_count",
+    "values",
+    "values_seen",
+    "lines",
+    "lines_seen",
+    "misses",
+)
+
+
+def _total(group: Sequence[tuple[str, PolicyCost]]) -> PolicyCost:
+    costs = [cost for _, cost in group]
+    first = costs[0]
+    if len(costs) == 1:
         return first
-    worst, name = max((outlay.ratio.high, name) for name, outlay in group)
-    dollars = [outlay.dollars for outlay in outlays]
-    known = [one for one in dollars if one is not None]
-    wholes = [outlay.everything_dollars for outlay in outlays]
-    return Outlay(
+    worst, name = max((cost.ratio.high, name) for name, cost in group)
+    known = [cost.dollars for cost in costs if cost.dollars is not None]
+    wholes = [cost.everything_dollars for cost in costs if cost.everything_dollars is not None]
+    sums: dict[str, Any] = {name: _sum(getattr(cost, name) for cost in costs) for name in _SPANS}
+    sums |= {name: sum(getattr(cost, name) for cost in costs) for name in _COUNTS}
+    return PolicyCost(
         policy=first.policy,
         prices=first.prices,
-        recordings=len(outlays),
-        call_count=sum(outlay.call_count for outlay in outlays),
-        tokens=_sum(outlay.tokens for outlay in outlays),
-        bill=_sum(outlay.bill for outlay in outlays),
-        again=_sum(outlay.again for outlay in outlays),
-        cached=_sum(outlay.cached for outlay in outlays),
-        everything=_sum(outlay.everything for outlay in outlays),
+        **sums,
         dollars=_sum(known) if known else None,
-        everything_dollars=_sum(whole for whole in wholes if whole is not None) if known else None,
-        unpriced=len(dollars) - len(known),
-        values=sum(outlay.values for outlay in outlays),
-        values_seen=sum(outlay.values_seen for outlay in outlays),
-        lines=sum(outlay.lines for outlay in outlays),
-        lines_seen=sum(outlay.lines_seen for outlay in outlays),
-        misses=sum(outlay.misses for outlay in outlays),
+        everything_dollars=_sum(wholes) if known else None,
+        unpriced=len(costs) - len(known),
         worst=worst,
         worst_recording=name,
     )

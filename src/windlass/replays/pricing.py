@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from windlass.caching.prices import Prices
+from windlass.caching.prices import Prices, carried_cost
 from windlass.caching.rates import Rate, input_dollars, output_dollars, prices_of, rate
 from windlass.errors import UsageError, did_you_mean
 from windlass.replays.call_bills import VECTORS, Vector
@@ -33,6 +33,10 @@ class PricedVector:
     def dollars(self, units: float) -> float | None:
         """What `units` fresh input tokens cost in US dollars; None: no price is known."""
         return None if self.rate is None else input_dollars(self.rate, units)
+
+    def carried_units(self, tokens: float, calls: int) -> float:
+        """What a text costs in so many calls, in fresh input tokens: its first writes it."""
+        return carried_cost(tokens, calls, read=self.vector.read, write=self.vector.write)
 
     def output_dollars(self, tokens_in: float, tokens_out: float) -> float:
         """What a reply costs in US dollars; 0 where no price is known."""

@@ -9,7 +9,7 @@ from typing import Final
 from windlass.caching.rates import many, money, table_date
 from windlass.cascade.policies import EVERYTHING
 from windlass.importing.recording import ESTIMATED, GRADES
-from windlass.replays.outcomes import Outlay, RecordingReplay, Replay, Span
+from windlass.replays.outcomes import PolicyCost, RecordingReplay, Replay, Span
 from windlass.text.cell_tables import Cell, CellTable, Columns, NumberCell, table_of
 
 _MANY: Final = 100_000
@@ -25,38 +25,38 @@ def totals_table(replayed: Replay) -> CellTable:
     """What each policy costs and keeps in view."""
     one = only_one(replayed)
     sources = {recording.name: recording.source for recording in replayed.recordings}
-    several = len({outlay.prices for outlay in replayed.totals}) > 1
-    columns: Columns[Outlay] = {"policy": lambda outlay: outlay.policy}
+    several = len({one.prices for one in replayed.totals}) > 1
+    columns: Columns[PolicyCost] = {"policy": lambda one: one.policy}
     if several:
-        columns["prices"] = lambda outlay: outlay.prices
+        columns["prices"] = lambda one: one.prices
     columns |= {
-        "cost": lambda outlay: NumberCell(cost_text(outlay)),
-        "of everything": lambda outlay: NumberCell(percents(outlay.ratio)),
-        "tokens in": lambda outlay: NumberCell(_range(*map(_thousands, outlay.tokens))),
-        "fetched again": lambda outlay: outlay.misses,
-        "values": lambda outlay: NumberCell(_share(outlay.values_seen, outlay.values)),
-        "lines": lambda outlay: NumberCell(_share(outlay.lines_seen, outlay.lines)),
+        "cost": lambda one: NumberCell(cost_text(one)),
+        "of everything": lambda one: NumberCell(percents(one.ratio)),
+        "tokens in": lambda one: NumberCell(_range(*map(_thousands, one.tokens))),
+        "fetched again": lambda one: one.misses,
+        "values": lambda one: NumberCell(_share(one.values_seen, one.values)),
+        "lines": lambda one: NumberCell(_share(one.lines_seen, one.lines)),
     }
     if one:
-        columns["first differs"] = lambda outlay: NumberCell(_calls(outlay)[0])
-        columns["dearest call"] = lambda outlay: NumberCell(_calls(outlay)[1])
+        columns["first differs"] = lambda one: NumberCell(_calls(one)[0])
+        columns["dearest call"] = lambda one: NumberCell(_calls(one)[1])
     else:
-        columns["worst recording"] = lambda outlay: _worst(outlay, sources)
+        columns["worst recording"] = lambda one: _worst(one, sources)
     return table_of(replayed.totals, columns)
 
 
 def sessions_table(replayed: Replay) -> CellTable:
     """A row for each recording, the dearest first: its cost, and that under each policy."""
     prices = replayed.totals[0].prices
-    policies = [outlay.policy for outlay in replayed.totals if outlay.prices == prices]
+    policies = [one.policy for one in replayed.totals if one.prices == prices]
     others = [policy for policy in policies if policy != EVERYTHING] or policies
     rows: list[list[Cell]] = []
     for one in sorted(replayed.recordings, key=lambda each: each.recorded or 0.0, reverse=True):
-        outlays = {outlay.policy: outlay for outlay in one.outlays if outlay.prices == prices}
+        costs = {each.policy: each for each in one.outlays if each.prices == prices}
         cells = (
             NumberCell(cell)
             for policy in others
-            for cell in (cost_text(outlays[policy]), percents(outlays[policy].ratio))
+            for cell in (cost_text(costs[policy]), percents(costs[policy].ratio))
         )
         recorded = NumberCell("-" if one.recorded is None else money(one.recorded))
         rows.append([one.title, one.call_count, recorded, *cells])
@@ -111,9 +111,9 @@ def list_notes(replayed: Replay) -> Iterator[str]:
     if note := _cache_note(replayed):
         yield note
     yield from replayed.assumed
-    if unpriced := max(outlay.unpriced for outlay in replayed.totals):
+    if unpriced := max(one.unpriced for one in replayed.totals):
         yield f"without a price, and so in no cost: {many(unpriced, 'recording')}"
-    if any(outlay.dollars is not None for outlay in replayed.totals):
+    if any(one.dollars is not None for one in replayed.totals):
         yield f"prices: {table_date()}"
     if one is not None and one.results_as_words:
         yield "results are told as words of the user: what calls need of them counts, and they stay"
@@ -143,11 +143,11 @@ def _cache_note(replayed: Replay) -> str:
     )
 
 
-def cost_text(outlay: Outlay) -> str:
+def cost_text(one: PolicyCost) -> str:
     """What a policy costs, for people."""
-    if outlay.dollars is not None:
-        return _range(*(money(one) for one in outlay.dollars))
-    units = map(sum, zip(outlay.bill, outlay.again, strict=True))
+    if one.dollars is not None:
+        return _range(*(money(one) for one in one.dollars))
+    units = map(sum, zip(one.bill, one.again, strict=True))
     return _range(*map(_thousands, units)) + " tokens"
 
 
@@ -164,18 +164,18 @@ def _share(seen: int, needed: int) -> str:
     return f"{seen:,}/{needed:,}" if needed else "-"
 
 
-def _worst(outlay: Outlay, sources: Mapping[str, str]) -> str:
-    if outlay.worst == 1 and outlay.ratio == (1, 1):
+def _worst(one: PolicyCost, sources: Mapping[str, str]) -> str:
+    if one.worst == 1 and one.ratio == (1, 1):
         return "-"
-    file = Path(sources[outlay.worst_recording]).name
-    return f"{100 * outlay.worst:.0f} % {file or outlay.worst_recording}"
+    file = Path(sources[one.worst_recording]).name
+    return f"{100 * one.worst:.0f} % {file or one.worst_recording}"
 
 
-def _calls(outlay: Outlay) -> list[str]:
-    first, dearest = outlay.first_difference, outlay.dearest
+def _calls(one: PolicyCost) -> list[str]:
+    first, dearest = one.first_difference, one.dearest
     amount = "-"
     if dearest is not None:
-        amount = f"{dearest}: {amount_text(outlay, outlay.calls[dearest - 1].cost)}"
+        amount = f"{dearest}: {amount_text(one, one.calls[dearest - 1].cost)}"
     return ["-" if first is None else str(first), amount]
 
 
@@ -183,6 +183,6 @@ def _thousands(tokens: float) -> str:
     return f"{tokens / 1_000:,.0f}k" if tokens >= _MANY else f"{tokens:,.0f}"
 
 
-def amount_text(outlay: Outlay, cost: float) -> str:
+def amount_text(one: PolicyCost, cost: float) -> str:
     """The cost of a call, for people."""
-    return f"{cost:,.0f}" if outlay.dollars is None else money(cost)
+    return f"{cost:,.0f}" if one.dollars is None else money(cost)

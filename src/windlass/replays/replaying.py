@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from windlass.caching.bill import cached_tokens
+from windlass.caching.meter import SharedPrefix, lives
 from windlass.caching.prices import Prices
 from windlass.caching.rates import prices_of
 from windlass.context.context import Context
@@ -21,27 +21,25 @@ from windlass.errors import SequenceError
 from windlass.importing.recording import RecordedCall, Recording
 from windlass.replays.call_bills import (
     LONG_TTL_S,
-    CallHead,
-    CallTokens,
+    RequestHead,
     measure_calls,
-    price_call,
 )
 from windlass.replays.counted import (
-    CallCounts,
+    CountEstimate,
     RecordedCache,
     estimate_counts,
     read_caches,
     unseen_tokens,
 )
-from windlass.replays.measure import CallBill, Ruler
+from windlass.replays.measure import MeasuredRecording
 from windlass.replays.named_policies import ReplayPolicy
 from windlass.replays.needed import NeededText
 from windlass.replays.numbered import CHARACTERS_A_TOKEN, count_tokens
 from windlass.replays.outcomes import (
     HiddenMessage,
-    Outlay,
+    PolicyCost,
     RecordingReplay,
-    ReplayedCall,
+    ReplayedWindow,
     Span,
 )
 from windlass.replays.pricing import PricedVector
@@ -68,7 +66,7 @@ class ReplayOrder:
     """What it cost as recorded, in US dollars (None: unknown)."""
 
 
-class _Chats:
+class _ChatForm:
     """The messages of a recording in chat form, and its calls."""
 
     used = None
@@ -87,7 +85,7 @@ class _Chats:
         }
         numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()))}
         self.heads = [
-            CallHead(answer.time, numbers[texts[id(tools)]])
+            RequestHead(answer.time, numbers[texts[id(tools)]])
             for answer, tools in zip(recording.calls, tools_of_calls, strict=True)
         ]
         self.tool_tokens = [
@@ -117,17 +115,17 @@ class _Replaying:
     def __init__(self, order: ReplayOrder) -> None:
         self._order = order
         self._recording = order.recording
-        self._chats = _Chats(order.recording)
+        self._chats = _ChatForm(order.recording)
         as_words = order.recording.results if order.recording.results_as_words else ()
-        self._ruler = Ruler(self._chats, as_words)
-        total = sum(self._ruler.shown.tokens[number] for number in self._ruler.originals)
-        neutral = [call.tokens for call in self._ruler.whole]
+        self._measured = MeasuredRecording(self._chats, as_words)
+        total = sum(self._measured.shown.tokens[number] for number in self._measured.originals)
+        neutral = [call.tokens for call in self._measured.whole]
         self._counts = estimate_counts(order.recording, neutral, self._chats.tool_tokens, total)
 
     def replay(self) -> RecordingReplay:
         recording = self._recording
         outlays = [
-            self._outlay(policy, prices)
+            self._cost_of(policy, prices)
             for prices in self._order.prices
             for policy in self._order.policies
         ]
@@ -155,58 +153,49 @@ class _Replaying:
 
     # ---- what a policy costs --------------------------------------------------------------
 
-    def _outlay(self, policy: ReplayPolicy, prices: PricedVector) -> Outlay:
-        ruler, vector = self._ruler, prices.vector
+    def _cost_of(self, policy: ReplayPolicy, prices: PricedVector) -> PolicyCost:
+        measured, vector = self._measured, prices.vector
         windows, gone, hidden = self._windows(policy, prices)
         cache = read_caches(self._recording, prices)
         # What the provider says its cache held already takes into account what it forgot.
         ttl_s = None if any(cache) else vector.for_windows.ttl_s
-        calls = measure_calls(windows, ruler.shown, self._chats.heads, ttl_s)
-        whole = measure_calls(ruler.everything, ruler.shown, self._chats.heads, ttl_s)
-        missed = ruler.missed(windows, ruler.needs)
+        calls = measure_calls(windows, measured.shown, self._chats.heads, ttl_s)
+        whole = measure_calls(measured.everything, measured.shown, self._chats.heads, ttl_s)
+        missed = measured.missed(windows, measured.needs)
         requests = _Requests(calls, whole, missed, cache, gone, ttl_s)
         figures = [self._figures(counts, requests, prices) for counts in self._counts]
-        first = figures[0].bills
+        low, high = figures
+        scale = self._counts[0].scale
         singles = tuple(
-            ReplayedCall(
-                tokens=(low.tokens + high.tokens) / 2,
-                hidden=self._counts[0].scale * (everything.tokens - call.tokens),
-                cost=(cost_low + cost_high) / 2,
+            ReplayedWindow(
+                (low.tokens[at] + high.tokens[at]) / 2,
+                scale * (whole[at].tokens - calls[at].tokens),
+                (low.costs[at] + high.costs[at]) / 2,
             )
-            for low, high, call, everything, cost_low, cost_high in zip(
-                *(each.bills for each in figures),
-                calls,
-                whole,
-                *(each.costs for each in figures),
-                strict=True,
-            )
+            for at in range(len(calls))
         )
         differing = (
             number
             for number, (mine, theirs) in enumerate(
-                zip(windows, ruler.everything, strict=True), start=1
+                zip(windows, measured.everything, strict=True), start=1
             )
             if mine != theirs
         )
-        outlay = Outlay(
+        cost = PolicyCost(
             policy=policy.name,
             prices=prices.name,
             recordings=1,
             call_count=len(windows),
-            tokens=Span.of(sum(bill.tokens for bill in each.bills) for each in figures),
-            bill=Span.of(sum(bill.bill for bill in each.bills) for each in figures),
-            again=Span.of(sum(bill.again for bill in each.bills) for each in figures),
-            cached=Span.of(each.cached for each in figures),
-            everything=Span.of(each.everything for each in figures),
+            tokens=Span.of(sum(each.tokens) for each in figures),
+            bill=Span.of(sum(each.bills) for each in figures),
+            again=Span.of(sum(each.again) for each in figures),
+            cached=Span.of(sum(each.cached) for each in figures),
+            everything=Span.of(sum(each.everything) for each in figures),
             dollars=None if prices.rate is None else Span.of(sum(each.costs) for each in figures),
             everything_dollars=None
             if prices.rate is None
-            else Span.of(each.everything_costs for each in figures),
-            values=sum(bill.values for bill in first),
-            values_seen=sum(bill.values_seen for bill in first),
-            lines=sum(bill.lines for bill in first),
-            lines_seen=sum(bill.lines_seen for bill in first),
-            misses=sum(bill.misses for bill in first),
+            else Span.of(sum(each.everything_costs) for each in figures),
+            **measured.sight(missed)._asdict(),
             first_difference=next(differing, None),
             dearest=max(range(len(singles)), key=lambda at: singles[at].cost) + 1
             if singles
@@ -215,9 +204,11 @@ class _Replaying:
             hidden=hidden,
             worst_recording=self._recording.name,
         )
-        return replace(outlay, worst=outlay.ratio.high)
+        return replace(cost, worst=cost.ratio.high)
 
-    def _figures(self, counts: CallCounts, requests: _Requests, prices: PricedVector) -> _Figures:
+    def _figures(
+        self, counts: CountEstimate, requests: _Requests, prices: PricedVector
+    ) -> _Figures:
         """What the calls cost by one of the two estimates, in tokens of the model."""
         vector, scale, cache = prices.vector, counts.scale, requests.cache
         mine, everything = (
@@ -228,44 +219,31 @@ class _Replaying:
             )
         )
         # Both sides are summed alike, so that equal bills have equal totals to the last digit.
-        bills: list[CallBill] = []
-        costs: list[float] = []
-        totals: list[float] = []
-        whole_costs: list[float] = []
-        cached = 0.0
-        raw = self._ruler.bills(mine, requests.missed, vector)
-        for at, (bill, call, whole) in enumerate(zip(raw, mine, everything, strict=True)):
-            call, whole = call.scaled(scale), whole.scaled(scale)  # noqa: PLW2901
-            recorded, factor = cache[at], 1.0
+        figures = _Figures()
+        agains = self._measured.again(mine, requests.missed, vector)
+        for at, (call, whole) in enumerate(zip(mine, everything, strict=True)):
+            one, all_, recorded = call.scaled(scale), whole.scaled(scale), cache[at]
             if recorded is None:
-                units, whole_units = price_call(call, vector), price_call(whole, vector)
-                cached += cached_tokens(vector, call.shared)
-            else:
-                units, whole_units = recorded.price(call, whole, vector), recorded.units
-                cached += recorded.cached_tokens(call, whole)
-                factor = recorded.factor
-            bill = replace(  # noqa: PLW2901
-                bill,
-                tokens=call.tokens,
-                bill=units * factor,
-                again=bill.again * scale * factor,
-            )
-            bills.append(bill)
-            totals.append(whole_units * factor)
-            dollars = prices.dollars(bill.bill + bill.again)
-            whole_dollars = prices.dollars(whole_units * factor)
-            if dollars is not None and whole_dollars is not None:
+                units, whole_units, factor = one.units(vector), all_.units(vector), 1.0
+                figures.cached.append(one.cached(vector))
                 reply = self._reply_tokens(self._chats.answers[at], scale)
-                out, whole_out = (
-                    prices.output_dollars(one.tokens, reply)
-                    if recorded is None
-                    else recorded.output
-                    for one in (call, whole)
-                )
-                dollars += out
-                whole_costs.append(whole_dollars + whole_out)
-            costs.append(bill.bill + bill.again if dollars is None else dollars)
-        return _Figures(bills, costs, cached, sum(totals), sum(whole_costs))
+                out, whole_out = (prices.output_dollars(each.tokens, reply) for each in (one, all_))
+            else:
+                units, whole_units = recorded.price(one, all_, vector), recorded.units
+                figures.cached.append(recorded.cached_tokens(one, all_))
+                out = whole_out = recorded.output
+                factor = recorded.factor
+            bill, again = units * factor, agains[at] * scale * factor
+            figures.tokens.append(one.tokens)
+            figures.bills.append(bill)
+            figures.again.append(again)
+            figures.everything.append(whole_units * factor)
+            dollars = prices.dollars(bill + again)
+            figures.costs.append(bill + again if dollars is None else dollars + out)
+            figures.everything_costs.append(
+                (prices.dollars(whole_units * factor) or 0.0) + whole_out
+            )
+        return figures
 
     def _reply_tokens(self, call: RecordedCall, scale: float) -> float:
         if call.usage is not None:
@@ -298,7 +276,7 @@ class _Replaying:
     ) -> tuple[list[list[int]], list[frozenset[int]], tuple[HiddenMessage, ...]]:
         """What each call sees, the replies that go before it, and what the last call sees least."""
         if policy.policy == _EVERYTHING:
-            return self._ruler.everything, [frozenset()] * len(self._ruler.everything), ()
+            return self._measured.everything, [frozenset()] * len(self._measured.everything), ()
         context = Context(
             self._recording.model if "/" in self._recording.model else None,
             policy.policy,
@@ -322,18 +300,18 @@ class _Replaying:
                 gone.append(frozenset())
                 continue
             window = context.window()
-            windows.append(self._ruler.shown.numbers(window.messages))
+            windows.append(self._measured.shown.numbers(window.messages))
             shown = {one.position for one in window.entries if one.action not in _GONE}
             gone.append(frozenset(each for each in self._chats.calls if each < at) - shown)
-        return windows, gone, self._hidden(window) if window is not None else ()
+        return windows, gone, self._hidden(window, prices) if window is not None else ()
 
     def _calibration(self) -> float:
         """What the provider counted of the messages, divided by what the model's counter does."""
         scales = [counts.scale for counts in self._counts]
         return scales[-1] / neutral_scale(self._recording.model)
 
-    def _hidden(self, window: ChatWindow) -> tuple[HiddenMessage, ...]:
-        """The messages that a window shortens the most."""
+    def _hidden(self, window: ChatWindow, prices: PricedVector) -> tuple[HiddenMessage, ...]:
+        """The messages on whose shortening a window saves most."""
         messages = self._recording.messages
         tools = {call.id: call.name for message in messages for call in message.tool_calls}
         hidden: list[HiddenMessage] = []
@@ -352,24 +330,31 @@ class _Replaying:
                         sum(at > entry.position for at in self._chats.calls),
                     )
                 )
-        hidden.sort(key=lambda one: one.tokens_after - one.tokens_before)
+        hidden.sort(
+            key=lambda one: prices.carried_units(one.tokens_after - one.tokens_before, one.calls)
+        )
         return tuple(hidden[:SHOWN])
 
     def _with_unseen(
-        self, calls: Sequence[CallTokens], unseen: Sequence[float], ttl_s: float | None
-    ) -> list[CallTokens]:
+        self, calls: Sequence[SharedPrefix], unseen: Sequence[float], ttl_s: float | None
+    ) -> list[SharedPrefix]:
         """The calls with the tokens that are sent in front of their messages.
 
         A call shares them with the call before it as far as both have them.
         """
         heads = self._chats.heads
-        totals: list[CallTokens] = []
+        totals: list[SharedPrefix] = []
         for at, call in enumerate(calls):
             tokens, front = max(0.0, call.tokens + unseen[at]), 0.0
-            if at and heads[at].finds(heads[at - 1], ttl_s):
+            if at and _goes_on(heads[at], heads[at - 1], ttl_s):
                 front = max(0.0, min(unseen[at], unseen[at - 1]))
-            totals.append(CallTokens(tokens, min(tokens, call.shared + front)))
+            totals.append(SharedPrefix(tokens, min(tokens, call.shared + front)))
         return totals
+
+
+def _goes_on(head: RequestHead, before: RequestHead, ttl_s: float | None) -> bool:
+    """Whether a cache may still hold what the call before had in front of its messages."""
+    return head.tools == before.tools and lives(ttl_s, before.time, head.time)
 
 
 def _as_written(recording: Recording, prices: PricedVector) -> Prices:
@@ -389,8 +374,8 @@ def _as_written(recording: Recording, prices: PricedVector) -> Prices:
 class _Requests:
     """The calls of a recording under a policy."""
 
-    calls: Sequence[CallTokens]
-    whole: Sequence[CallTokens]
+    calls: Sequence[SharedPrefix]
+    whole: Sequence[SharedPrefix]
     """The same calls where they are sent everything."""
     missed: Sequence[Sequence[NeededText]]
     cache: Sequence[RecordedCache | None]
@@ -401,12 +386,14 @@ class _Requests:
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """What the calls of a recording cost, in fresh input tokens."""
+    """What each call of a recording costs, in fresh input tokens."""
 
-    bills: list[CallBill]
-    costs: list[float]
-    """In US dollars, where the prices are a model's."""
-    cached: float
-    everything: float
+    tokens: list[float] = field(default_factory=list[float])
+    bills: list[float] = field(default_factory=list[float])
+    again: list[float] = field(default_factory=list[float])
+    cached: list[float] = field(default_factory=list[float])
+    everything: list[float] = field(default_factory=list[float])
     """The bill of sending everything."""
-    everything_costs: float
+    costs: list[float] = field(default_factory=list[float])
+    """With the output, in US dollars where the prices are a model's."""
+    everything_costs: list[float] = field(default_factory=list[float])

@@ -220,12 +220,12 @@ def _figures(sessions: Sequence[_Session]) -> list[TunedFigure]:
 def _figure(name: str, chosen: Sequence[tuple[str, _Session]]) -> TunedFigure:
     """The figure of sessions, each under the settings that belong to it."""
     outlays = [
-        next(outlay for outlay in recording.outlays if outlay.policy == settings)
+        next(cost for cost in recording.outlays if cost.policy == settings)
         for settings, session in chosen
         for recording in session
     ]
-    whole = sum(outlay.everything.middle for outlay in outlays)
-    paid = sum(outlay.bill.middle + outlay.again.middle for outlay in outlays)
+    whole = sum(cost.everything.middle for cost in outlays)
+    paid = sum(cost.bill.middle + cost.again.middle for cost in outlays)
     return TunedFigure(
         name,
         paid / whole if whole else 1.0,

@@ -6,16 +6,19 @@ says of the same calls, with the same range, and nothing is advised that it does
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from windlass.caching.prices import Prices
 from windlass.caching.rates import cost, many, money, rate
 from windlass.history.base import BORN
 from windlass.importing.storing import IMPORTED
+from windlass.ledger.windows import NewSegments
 from windlass.replays.outcomes import Span
-from windlass.report._requests import TOOLS, NewPieces, SentRequests
-from windlass.report.account import Account, Simulation
+from windlass.report._requests import TOOLS, Requests, SentRequests
+from windlass.report.account import Account
+from windlass.report.advice import advise
 from windlass.report.calls import Call, SessionRecord
 from windlass.report.contents import what_is
 from windlass.text.tokens import FamilyCounter
@@ -35,18 +38,23 @@ _MESSAGES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that cost more than it had to. Money is in US dollars."""
+    """Something that cost more than it had to. Money is in US dollars.
+
+    What findings of a session save adds up: each counts on top of those above it.
+    """
 
     text: str
     """What it is, in a sentence."""
     setting: str
     """What helps."""
     dollars: float
-    """What it cost."""
+    """What it cost, with the settings of those above it."""
     would_be: float
-    """What it would cost with the setting, at least."""
+    """What it would cost with this setting as well, at least."""
     most: float | None = None
     """What it would cost at most (None: `would_be` is exact)."""
+    parts: tuple[Finding, ...] = ()
+    """The messages on which most of it is saved."""
 
     @property
     def saved(self) -> float:
@@ -64,19 +72,214 @@ def findings_of(accounts: Iterable[tuple[str, Account]]) -> list[Finding]:
     found = [
         finding
         for prefix, account in listed
-        for finding in _findings(prefix, account)
-        if finding.saved >= worth
+        for finding in _OnTop(prefix, account, worth).findings()
     ]
     return sorted(found, key=lambda finding: finding.saved, reverse=True)[:_MOST]
 
 
-def _findings(prefix: str, account: Account) -> Iterator[Finding]:
-    yield from _minimal(prefix, account)
-    yield from _cache(account)
-    if account.record.has_windows:
-        yield from _lost(account)
-    else:
-        yield from _shortened(prefix, account)
+@dataclass(frozen=True, slots=True)
+class _Remedy:
+    """A setting that helps: the share of the session's bill that is left with it alone."""
+
+    setting: str
+    left: Span
+    say: Callable[[str, str, str], str]
+    """Says it: what it cost, the setting with what stands behind it, and what it would cost."""
+    of: float = 1.0
+    """The share of the bill that it is about."""
+
+
+class _OnTop:
+    """What a session's bill could be less by, remedy by remedy, each on top of those before it."""
+
+    def __init__(self, prefix: str, account: Account, worth: float) -> None:
+        self._prefix = prefix
+        self._worth = worth
+        self._account = account
+        self._totals: dict[tuple[bool, bool], float] = {}
+
+    def findings(self) -> Iterator[Finding]:
+        """The findings that are worth it, what saves most first."""
+        left, before = self._account.billed, list[_Remedy]()
+        remedies = sorted(self._remedies(), key=lambda remedy: remedy.left.high)
+        for remedy in remedies:
+            low, high = (left * share for share in self._share(remedy, before))
+            if left - high >= self._worth:
+                yield self._finding(remedy, left, Span(low, high), is_first=not before)
+                left, before = high, [*before, remedy]
+
+    def _finding(
+        self, remedy: _Remedy, dollars: float, would_be: Span, *, is_first: bool
+    ) -> Finding:
+        is_windows = remedy.setting in (AUTO, WINDOWS)
+        saved = dollars - would_be.low
+        parts = tuple(self._messages(remedy.setting, saved)) if is_windows and is_first else ()
+        beside = dollars * (1 - remedy.of)
+        low, high = would_be.low - beside, would_be.high - beside
+        cost, also = money(dollars - beside), ""
+        if not is_first:
+            cost, also = f"{cost} without what those above save", " as well"
+        text = remedy.say(cost, f"{remedy.setting}{also}", in_range(low, high))
+        return Finding(
+            text, remedy.setting, dollars - beside, low, high if is_windows else None, parts
+        )
+
+    def _share(self, remedy: _Remedy, before: Sequence[_Remedy]) -> Span:
+        """The share that a remedy leaves of what those before it left.
+
+        Windows and fewer messages save on the same tokens: what both leave is simulated.
+        """
+        names = {one.setting for one in before}
+        other = MINIMAL if remedy.setting in (AUTO, WINDOWS) else AUTO
+        if remedy.setting in (AUTO, MINIMAL) and other in names:
+            alone = self._total(minimal=other == MINIMAL, windows=other != MINIMAL)
+            both = self._total(minimal=True, windows=True)
+            least = both / alone if alone else 1.0
+            spread = remedy.left.high / remedy.left.low if remedy.left.low else 1.0
+            low = max(least, remedy.left.low)
+            return Span(min(1.0, low), min(1.0, low * spread))
+        return remedy.left
+
+    def _total(self, *, minimal: bool, windows: bool) -> float:
+        """The bill of the session's calls by our count under both settings or one of them."""
+        key = minimal, windows
+        if key not in self._totals:
+            self._totals[key] = self._account.simulated(
+                lambda record, counter, prices: _requests(
+                    record, counter, prices, minimal=minimal, windows=windows
+                )
+            ).total
+        return self._totals[key]
+
+    def _remedies(self) -> Iterator[_Remedy]:
+        yield from self._minimal()
+        yield from self._cache()
+        if self._account.record.has_windows:
+            yield from self._lost()
+        else:
+            yield from self._windows()
+
+    def _minimal(self) -> Iterator[_Remedy]:
+        """What it cost that phases were sent all that was said before them."""
+        account, record = self._account, self._account.record
+        if IMPORTED in record.start.cascade:
+            return
+        firsts = {call.row.phase: call for call in reversed(account.calls)}
+        phases = [phase for phase, call in firsts.items() if _carried(record, call)]
+        if phases and (sent := account.sent.total):
+            left = self._total(minimal=True, windows=False) / sent
+            names = f"phase {self._prefix}{phases[0]}"
+            names = names if len(phases) == 1 else f"{len(phases)} phases"
+            yield _Remedy(
+                MINIMAL,
+                Span(left, left),
+                lambda cost, setting, would_be: (
+                    f"{names} had what was said before sent with each call: the session's calls"
+                    f" cost {cost}; with {setting}, which hands on the output of the phase before,"
+                    f" it would be {would_be}"
+                ),
+            )
+
+    def _lost(self) -> Iterator[_Remedy]:
+        """What windows cost beside sending everything."""
+        if billed := self._account.billed:
+            left = self._account.snowball.total / billed
+            yield _Remedy(
+                f"{AUTO}: false",
+                Span(left, left),
+                lambda cost, _, would_be: (
+                    f"windows cost more than they saved: the calls cost {cost}; without {AUTO} it"
+                    f" would be {would_be}"
+                ),
+            )
+
+    def _cache(self) -> Iterator[_Remedy]:
+        """What it cost that the provider did not read from its cache what it could hold."""
+        account, paid, held_paid = self._account, 0.0, 0.0
+        expected = reported = 0
+        before: dict[str, int] = {}
+        for call in account.costs:
+            price = rate(account.names[call.model])
+            if account.free[call.model] or price is None or not call.tokens_in:
+                continue
+            held = min(call.expected, call.tokens_in)
+            if account.missing:  # our count of a transcript is rough: the provider's is not
+                held = min(held and before.get(call.model, 0), call.tokens_in)
+            before[call.model] = call.tokens_in
+            if held > call.tokens_cached:
+                usage = (call.tokens_in, 0)
+                written = min(call.tokens_written, call.tokens_in - held)
+                paid += cost(call.model, *usage, call.tokens_cached, call.tokens_written) or 0.0
+                held_paid += cost(call.model, *usage, held, written) or 0.0
+                expected, reported = expected + held, reported + call.tokens_cached
+        if paid > held_paid and account.billed >= paid:
+            left = 1 - (paid - held_paid) / account.billed
+            where = f"windlass report {account.record.session_id} --prefix"
+            yield _Remedy(
+                where,
+                Span(left, left),
+                lambda cost, _, would_be: (
+                    f"of {expected:,} tokens that stood in the cache {reported:,} were read from"
+                    f" it: {cost} for the input of these calls; with all of them it would be"
+                    f" {would_be} ({where} shows where requests part)"
+                ),
+                paid / account.billed,
+            )
+
+    def _windows(self) -> Iterator[_Remedy]:
+        """What windows would save."""
+        account = self._account
+        if not any(rate(name) for name in account.names.values()):
+            return
+        setting = WINDOWS if IMPORTED in account.record.start.cascade else AUTO
+        left = _replayed(account, "default")
+        if left.high < 1:
+            calls = many(len(account.calls), "call")
+            of = self._prefix.removesuffix(" > ") or "the session"
+            yield _Remedy(
+                setting,
+                left,
+                lambda cost, setting, would_be: (
+                    f"the {calls} of {of} cost {cost}; with {setting} it would be {would_be}"
+                ),
+            )
+
+    def _messages(self, setting: str, most: float) -> Iterator[Finding]:
+        """What windows would save on single messages, together `most` US dollars at most.
+
+        Of messages that are to be kept none is told.
+        """
+        account, record = self._account, self._account.record
+        shortened = account.simulated(
+            lambda record, counter, prices: _requests(
+                record, counter, prices, minimal=False, windows=True
+            )
+        )
+        sent = account.sent.messages
+        saved = {name: share.paid - shortened.paid(name).paid for name, share in sent.items()}
+        # The messages share what the whole would save, so that no sum of them is more than that.
+        all_saved = sum(saved.values())
+        part = min(1.0, most / all_saved) if all_saved > 0 else 0.0
+        kept = advise(record, _last_name(account)).kept
+        dearest = sorted(saved.keys() - kept - {TOOLS}, key=lambda name: (-saved[name], name))
+        for name in dearest[:_MESSAGES]:
+            share, stored = sent[name], record.by_id[name]
+            size = 0 if stored.row.message is None else stored.row.message.chars
+            would_be = share.paid - part * saved[name]
+            if share.paid - would_be < self._worth:
+                return
+            text = (
+                f"{what_is(stored, record)} in {self._prefix}{record.line(stored.row)}, {size:,}"
+                f" characters, was sent in {many(share.calls, 'later call')}: {money(share.paid)};"
+                f" with {setting} it would be {money(would_be)}"
+            )
+            yield Finding(text, setting, share.paid, would_be)
+
+
+def _last_name(account: Account) -> str:
+    """The model at whose prices the last call is told."""
+    calls = account.record.sent_calls
+    return account.names.get(calls[-1].model, account.price_as) if calls else account.price_as
 
 
 def _replayed(account: Account, policy: str) -> Span:
@@ -92,51 +295,11 @@ def _replayed(account: Account, policy: str) -> Span:
         replayed = replay_recording(ReplayOrder(recording, policies_of([policy]), prices, None))
         if isinstance(replayed, str):
             continue
-        (outlay,) = replayed.outlays
+        (under,) = replayed.outlays
         for at in (0, 1):
-            paid[at] += 0.0 if outlay.dollars is None else outlay.dollars[at]
-            whole[at] += 0.0 if outlay.everything_dollars is None else outlay.everything_dollars[at]
+            paid[at] += 0.0 if under.dollars is None else under.dollars[at]
+            whole[at] += 0.0 if under.everything_dollars is None else under.everything_dollars[at]
     return Span.of(one / of if of else 1.0 for one, of in zip(paid, whole, strict=True))
-
-
-def _shortened(prefix: str, account: Account) -> Iterator[Finding]:
-    """What windows would save: of all calls, and of single messages."""
-    from windlass.report._shortened import ShortenedRequests
-    from windlass.window.options import Policy
-
-    record, sent, billed = account.record, account.sent, account.billed
-    if not any(rate(name) for name in account.names.values()):
-        return
-    setting = WINDOWS if IMPORTED in record.start.cascade else AUTO
-    share = _replayed(account, "default")
-    low, high = (billed * one for one in share)
-    if high >= billed:
-        return
-    text = (
-        f"the {many(len(account.calls), 'call')} of {prefix.removesuffix(' > ') or 'the session'}"
-        f" cost {money(billed)}; with {setting} it would be {in_range(low, high)}"
-    )
-    yield Finding(text, setting, billed, low, high)
-    policy = Policy.of("default")
-    shortened = account.simulated(
-        lambda record, counter, prices: ShortenedRequests(record, counter, policy, prices)
-    )
-    saved = {name: paid.dollars - _dollars(shortened, name) for name, paid in sent.paid.items()}
-    # The messages share what the whole would save, so that no sum of them is more than that.
-    all_saved = sum(saved.values())
-    part = min(1.0, (billed - low) / all_saved) if all_saved > 0 else 0.0
-    for name in sorted(saved, key=saved.__getitem__, reverse=True)[:_MESSAGES]:
-        if name == TOOLS:
-            continue
-        paid, stored = sent.paid[name], record.by_id[name]
-        size = 0 if stored.row.message is None else stored.row.message.chars
-        would_be = paid.dollars - part * saved[name]
-        text = (
-            f"{what_is(stored, record)} in {prefix}{record.line(stored.row)}, {size:,} characters,"
-            f" was sent in {many(paid.calls, 'later call')}: {money(paid.dollars)}; with {setting}"
-            f" it would be {money(would_be)}"
-        )
-        yield Finding(text, setting, paid.dollars, would_be)
 
 
 def in_range(low: float, high: float) -> str:
@@ -145,31 +308,43 @@ def in_range(low: float, high: float) -> str:
     return one if one == other else f"{one} - {other}"
 
 
-def _dollars(simulation: Simulation, name: str) -> float:
-    paid = simulation.paid.get(name)
-    return 0.0 if paid is None else paid.dollars
+def _requests(
+    record: SessionRecord,
+    counter: FamilyCounter,
+    prices: Prices,
+    *,
+    minimal: bool,
+    windows: bool,
+) -> Requests:
+    """The requests of a session with windows, with fewer messages of earlier phases, or both."""
+    from windlass.report._shortened import ShortenedRequests
+    from windlass.window.options import Policy
+
+    requests: Requests = SentRequests(record, counter)
+    if windows:
+        requests = ShortenedRequests(record, counter, Policy.of("default"), prices)
+    return _MinimalRequests(requests) if minimal else requests
 
 
-class _MinimalRequests(SentRequests):
-    """What would have been sent if each phase saw of those before it the last one's output."""
+class _MinimalRequests(Requests):
+    """Requests where each phase sees of those before it the last one's output."""
 
-    def __init__(self, record: SessionRecord, counter: FamilyCounter) -> None:
-        super().__init__(record, counter)
-        traces = {stored.row.trace_id: stored.id for stored in record.rows}
+    def __init__(self, requests: Requests) -> None:
+        super().__init__(requests.record, requests.counter)
+        self._requests = requests
+        traces = {stored.row.trace_id: stored.id for stored in self.record.rows}
         self._output: dict[str, str | None] = {}
         before: str | None = None
-        for outcome in record.store.outcomes(record.session_id):
+        for outcome in self.record.store.outcomes(self.record.session_id):
             if outcome.phase is not None:
                 self._output.setdefault(outcome.phase, before)
                 before = traces.get(outcome.output_trace or "")
 
-    def new(self, call: Call) -> NewPieces:
+    def new(self, call: Call) -> NewSegments:
         """What is new in the request of a call."""
-        phase = call.row.phase or ""
-        output = self._output.get(phase)
-        carried = _carried(self.record, call) - {output}
-        shown = tuple(each for each in call.shown if each.message_id not in carried)
-        return super().new(replace(call, sent=replace(call.sent, shown=shown)))
+        carried = _carried(self.record, call) - {self._output.get(call.row.phase or "")}
+        shown = [each for each in call.shown if each.message_id not in carried]
+        return self._requests.new(replace(call, sent=replace(call.sent, shown=tuple(shown))))
 
 
 def _carried(record: SessionRecord, call: Call) -> set[str | None]:
@@ -177,62 +352,3 @@ def _carried(record: SessionRecord, call: Call) -> set[str | None]:
     rows = ((shown.message_id, record.by_id[shown.message_id].row) for shown in call.shown)
     phase = call.row.phase
     return {name for name, row in rows if row.phase != phase and row.node_type in BORN}
-
-
-def _minimal(prefix: str, account: Account) -> Iterator[Finding]:
-    """What it cost that phases were sent all that was said before them."""
-    record = account.record
-    if IMPORTED in record.start.cascade:
-        return
-    firsts = {call.row.phase: call for call in reversed(account.calls)}
-    phases = [phase for phase, call in firsts.items() if _carried(record, call)]
-    if not phases:
-        return
-    minimal = account.simulated(lambda record, counter, _: _MinimalRequests(record, counter))
-    billed = account.billed
-    would_be = billed * minimal.total / account.sent.total if account.sent.total else 0.0
-    names = f"phase {prefix}{phases[0]}" if len(phases) == 1 else f"{len(phases)} phases"
-    text = (
-        f"{names} had what was said before sent with each call: the session's calls cost"
-        f" {money(billed)}; with {MINIMAL}, which hands on the output of the phase"
-        f" before, it would be {money(would_be)}"
-    )
-    yield Finding(text, MINIMAL, billed, would_be)
-
-
-def _lost(account: Account) -> Iterator[Finding]:
-    """What windows cost beside sending everything."""
-    sent, everything = account.billed, account.snowball.total
-    text = (
-        f"windows cost more than they saved: the calls cost {money(sent)}; without {AUTO} it would"
-        f" be {money(everything)}"
-    )
-    yield Finding(text, f"{AUTO}: false", sent, everything)
-
-
-def _cache(account: Account) -> Iterator[Finding]:
-    """What it cost that the provider did not read from its cache what it could hold."""
-    paid = would_be = 0.0
-    expected = reported = 0
-    before: dict[str, int] = {}
-    for call in account.costs:
-        price = rate(account.names[call.model])
-        if account.free[call.model] or price is None or not call.tokens_in:
-            continue
-        held = min(call.expected, call.tokens_in)
-        if account.missing:  # our count of a transcript is rough: the provider's is not
-            held = min(held and before.get(call.model, 0), call.tokens_in)
-        before[call.model] = call.tokens_in
-        if held > call.tokens_cached:
-            usage = (call.tokens_in, 0)
-            paid += cost(call.model, *usage, call.tokens_cached, call.tokens_written) or 0.0
-            written = min(call.tokens_written, call.tokens_in - held)
-            would_be += cost(call.model, *usage, held, written) or 0.0
-            expected, reported = expected + held, reported + call.tokens_cached
-    name = account.record.session_id
-    text = (
-        f"of {expected:,} tokens that stood in the cache {reported:,} were read from it:"
-        f" {money(paid)} for the input of these calls; with all of them it would be"
-        f" {money(would_be)} (windlass report {name} --prefix shows where requests part)"
-    )
-    yield Finding(text, f"windlass report {name} --prefix", paid, would_be)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from windlass.caching.meter import Weighed
+from windlass.caching.meter import Segments
 from windlass.history.base import ShownMessage, StoredRow
 from windlass.history.lanes import History
+from windlass.ledger.windows import NewSegments
 from windlass.messages import Message, canonical_json
 from windlass.report.calls import Call, SessionRecord, tokens_of_tools
 from windlass.text.tokens import FamilyCounter
@@ -20,17 +21,6 @@ from windlass.window.entries import INJECT
 
 TOOLS: Final = "tools"
 """What the definitions of the tools are called among the pieces of a request."""
-
-
-class NewPieces(NamedTuple):
-    """What a request says that the one before did not: it goes on from its first `kept` pieces.
-
-    `names` are the ids of the messages that the pieces stand for.
-    """
-
-    kept: int
-    pieces: Weighed
-    names: Sequence[str]
 
 
 class Requests(ABC):
@@ -54,14 +44,16 @@ class Requests(ABC):
         self._tools, self._head = tools, (f"tools:{canonical_json(list(tools))}", tokens)
         return False
 
-    def with_head(self, kept: int, pieces: Weighed, names: list[str], *, same: bool) -> NewPieces:
+    def with_head(
+        self, kept: int, pieces: Segments, names: list[str], *, same: bool
+    ) -> NewSegments:
         """The pieces behind the tools, or with them where they are new."""
         if same:
-            return NewPieces(1 + kept, pieces, names)
-        return NewPieces(0, [self._head, *pieces], [TOOLS, *names])
+            return NewSegments(1 + kept, pieces, names)
+        return NewSegments(0, [self._head, *pieces], [TOOLS, *names])
 
     @abstractmethod
-    def new(self, call: Call) -> NewPieces:
+    def new(self, call: Call) -> NewSegments:
         """What is new in the request of a call."""
 
 
@@ -73,7 +65,7 @@ class SentRequests(Requests):
         self._shown: Sequence[ShownMessage] = ()
         self.because: dict[str, str] = {}
 
-    def new(self, call: Call) -> NewPieces:
+    def new(self, call: Call) -> NewSegments:
         """What is new in the request of a call."""
         same = 0
         if has_same_head := self.is_same_head(call.tools):
@@ -98,7 +90,7 @@ class SnowballRequests(Requests):
     _stood: Sequence[StoredRow] = ()
     _history = History((), 0, (), 0)
 
-    def new(self, call: Call) -> NewPieces:
+    def new(self, call: Call) -> NewSegments:
         """What is new in the request of a call."""
         before, now = self._history, call.history
         goes_on = self.is_same_head(call.tools) and now.said is before.said

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from windlass.caching.prices import Prices
 from windlass.history.lanes import Lane
-from windlass.report._requests import NewPieces, Requests
+from windlass.ledger.windows import NewSegments
+from windlass.report._requests import Requests
 from windlass.report.calls import Call, SessionRecord
 from windlass.text.tokens import FamilyCounter
 from windlass.window.conversation import Conversation
@@ -32,7 +33,7 @@ class ShortenedRequests(Requests):
         self._talks: dict[Lane, _Talk] = {}
         self._entries: Sequence[Entry] = ()
 
-    def new(self, call: Call) -> NewPieces:
+    def new(self, call: Call) -> NewSegments:
         """What is new in the request of a call."""
         has_same_head = self.is_same_head(call.tools)
         talk = self._talk(call)

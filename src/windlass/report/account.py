@@ -1,37 +1,42 @@
-"""A session's calls, each with its bills, and what each message paid of them."""
+"""A session's calls, each with its charge, and what each message paid of them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from windlass.caching.prices import Prices
-from windlass.caching.rates import (
-    input_dollars,
-    output_dollars,
-    priced_as,
-    prices_of,
-    rate,
-)
-from windlass.caching.shares import SharedStream
+from windlass.caching.rates import priced_as, prices_of, rate
 from windlass.history.base import Store
 from windlass.history.nesting import sessions_below
-from windlass.ledger.charges import FreeCalls, charge_of
+from windlass.ledger.charges import Charge, FreeCalls, charge_of, usage_of
+from windlass.ledger.windows import WindowBills, WindowRequest, bill_requests, join_bills
 from windlass.report._requests import Requests, SentRequests, SnowballRequests
 from windlass.report.calls import Call, SessionRecord
 from windlass.text.tokens import FamilyCounter
 
 
-@dataclass(frozen=True, slots=True)
-class CallCost:
-    """What one call cost.
+@dataclass(slots=True, kw_only=True)
+class ComparedCharge(Charge):
+    """A charge beside those of other windows. Money is in US dollars, with the output."""
 
-    Tokens in, cached, written and out are those that the provider reported. Money is in US dollars,
-    with the output; None: no price is known.
-    """
+    snowball: int = 0
+    """The input tokens that sending everything would have sent, by the provider's count."""
+    simulated_dollars: float | None = 0.0
+    """The bill of what was sent, by our count and the rules of the model's cache alone."""
+    snowball_dollars: float | None = 0.0
+    """What sending everything would have cost."""
+
+    counts: ClassVar[tuple[str, ...]] = (*Charge.counts, "snowball")
+    money: ClassVar[tuple[str, ...]] = (*Charge.money, "simulated_dollars", "snowball_dollars")
+
+
+@dataclass(slots=True, kw_only=True)
+class CallCharge(ComparedCharge):
+    """The charge of one call of a session."""
 
     session_id: str
     number: int
@@ -41,81 +46,12 @@ class CallCost:
     node_type: str
     turn: int | None
     model: str
-    tokens_in: int
-    tokens_cached: int
-    tokens_written: int
-    tokens_out: int
     sent_tokens: int
     """What was sent, by the engine's count."""
-    snowball: int
-    """The tokens that sending everything would have sent, by the provider's count."""
     expected: int
     """The tokens that the cache should have given."""
-    dollars: float | None
-    """What was to pay."""
-    simulated_dollars: float | None
-    """The bill of what was sent, by our count alone."""
-    snowball_dollars: float | None
-    """What sending everything would have cost."""
-    estimated: bool = False
-    """Whether the output was not recorded, and is estimated."""
-
-    @property
-    def fresh(self) -> int:
-        """Tokens that were neither read from a cache nor written to one."""
-        return max(0, self.tokens_in - self.tokens_cached - self.tokens_written)
-
-
-@dataclass(frozen=True, slots=True)
-class Paid:
-    """What was paid for a message."""
-
-    calls: int = 0
-    """The calls that it was sent in."""
-    tokens: int = 0
-    """Its tokens in all of them."""
-    dollars: float = 0.0
-    """US dollars."""
-
-    def __add__(self, other: Paid) -> Paid:
-        return Paid(
-            self.calls + other.calls, self.tokens + other.tokens, self.dollars + other.dollars
-        )
-
-    def times(self, factor: float) -> Paid:
-        """The same at so many times the price."""
-        return replace(self, dollars=self.dollars * factor)
-
-
-@dataclass(frozen=True, slots=True)
-class BilledRequest:
-    """One request of a simulation."""
-
-    tokens: int
-    cached: int
-    """Those of its tokens that the cache holds."""
-    dollars: float
-    """US dollars, with the reply."""
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """The requests of a session as they are billed, and what was paid for each message."""
-
-    requests: Mapping[int, BilledRequest] = field(default_factory=dict[int, BilledRequest])
-    """By the number of the call; those of models without a price are missing."""
-    paid: Mapping[str, Paid] = field(default_factory=dict[str, Paid])
-    """By the id of the message."""
-
-    def dollars(self, number: int) -> float | None:
-        """What a call costs."""
-        billed = self.requests.get(number)
-        return None if billed is None else billed.dollars
-
-    @cached_property
-    def total(self) -> float:
-        """What all of it costs in US dollars."""
-        return sum(billed.dollars for billed in self.requests.values())
+    tier: str
+    """The words of what is not billed at list prices, as in `Usage`."""
 
 
 MakeRequests: TypeAlias = Callable[[SessionRecord, FamilyCounter, Prices], Requests]
@@ -164,7 +100,7 @@ class Account:
         self.edited = {name: why for made in sent for name, why in made.because.items()}
 
     @cached_property
-    def snowball(self) -> Simulation:
+    def snowball(self) -> WindowBills:
         """The bill of sending everything."""
         return self.simulated(lambda record, counter, _: SnowballRequests(record, counter))
 
@@ -185,18 +121,18 @@ class Account:
             self._counters[name] = FamilyCounter(name)
         return self._counters[name]
 
-    def simulated(self, make: MakeRequests) -> Simulation:
+    def simulated(self, make: MakeRequests) -> WindowBills:
         """The bill of the session's calls with other requests, at the prices of each model."""
         return _together(self._counted(make), self._factors)
 
-    def _told(self, call: Call) -> float | None:
+    def _simulated(self, call: Call) -> float | None:
         """What a call costs by our count."""
         return 0.0 if call.inherited else self.counted.dollars(call.number)
 
     @property
-    def told(self) -> Mapping[str, float | None]:
+    def free_calls(self) -> Mapping[str, float | None]:
         """What calls would have cost that cost nothing, by their traces, in US dollars."""
-        return {call.row.trace_id: self._told(call) for call in self.calls if call.free}
+        return {call.row.trace_id: self._simulated(call) for call in self.calls if call.free}
 
     def _factor(self, model: str) -> float:
         """How many times the bill by our count was billed for a model's calls.
@@ -213,41 +149,30 @@ class Account:
         ours = sum(dollars for _, dollars in counted)
         return sum(paid for paid, _ in counted) / ours if ours else 1.0
 
-    def _counted(self, make: MakeRequests) -> dict[str, Simulation]:
+    def _counted(self, make: MakeRequests) -> dict[str, WindowBills]:
         """By our count, for each model."""
-        counted: dict[str, Simulation] = {}
-        for model, calls in self._streams.items():
-            price = rate(self.names[model])
-            if price is None:
-                continue
-            requests: dict[int, BilledRequest] = {}
-            # What is assumed of a model is told where the model is asked for.
-            prices = prices_of(self.names[model], warn=lambda _: None)
-            counter = self.counter(model)
-            stream, made = SharedStream(prices), make(self.record, counter, prices)
-            for call in calls:
-                if call.inherited:
-                    continue
-                # A cache of a model that did not run was not waited for: nothing expires in it.
-                at = None if self.free[model] else call.row.timestamp
-                kept, pieces, names = made.new(call)
-                bill = stream.bill(kept, pieces, names, at)
-                out = 0
-                if call.row.message is not None:
-                    out = self.record.tokens(counter, call.row.message)
-                if call.reply_details.continues:  # it has the text of two replies
-                    out = min(out, call.row.tokens_out or out)
-                dollars = input_dollars(price, bill.units)
-                dollars += output_dollars(price, bill.tokens, out)
-                requests[call.number] = BilledRequest(bill.tokens, bill.cached, dollars)
-            counted[model] = Simulation(
-                requests,
-                {
-                    name: Paid(share.calls, share.tokens, input_dollars(price, share.units))
-                    for name, share in stream.shares().items()
-                },
-            )
+        counted: dict[str, WindowBills] = {}
+        for model, name in self.names.items():
+            price = rate(name)
+            if price is not None:
+                # What is assumed of a model is told where the model is asked for.
+                prices = prices_of(name, warn=lambda _: None)
+                requests = make(self.record, self.counter(model), prices)
+                counted[model] = bill_requests(self._requests(model, requests), prices, price)
         return counted
+
+    def _requests(self, model: str, requests: Requests) -> Iterator[WindowRequest]:
+        for call in self._streams[model]:
+            if call.inherited:
+                continue
+            # A cache of a model that did not run was not waited for: nothing expires in it.
+            at = None if self.free[model] else call.row.timestamp
+            out = 0
+            if call.row.message is not None:
+                out = self.record.tokens(requests.counter, call.row.message)
+            if call.reply_details.continues:  # it has the text of two replies
+                out = min(out, call.row.tokens_out or out)
+            yield WindowRequest(call.number, requests.new(call), at, out)
 
     def _snowball_tokens(self, call: Call) -> int:
         """What sending everything would have sent at a call, as the provider counts."""
@@ -263,63 +188,52 @@ class Account:
         return told + round((call.snowball_tokens - ours) * factor)
 
     @cached_property
-    def costs(self) -> Sequence[CallCost]:
+    def costs(self) -> Sequence[CallCharge]:
         """What each call cost, in order."""
         return list(self._costs())
 
-    def _costs(self) -> Iterator[CallCost]:
+    def _costs(self) -> Iterator[CallCharge]:
         other: set[str] = set()  # models of which a call was sent something else
         for call in self.calls:
-            row = call.row
-            simulated = self._told(call)
-            billed = self.sent.requests.get(call.number)
-            dollars = charge_of(row, self.price_as, simulated).dollars
+            row, usage = call.row, usage_of(call.row)
+            simulated, billed = self._simulated(call), self.sent.calls.get(call.number)
+            estimated = call.reply_details.tokens_out_estimated
+            charge = charge_of(
+                call.model, row.cost, usage, self.price_as, simulated, estimated=estimated
+            )
             if call.sent_tokens != call.snowball_tokens:
                 other.add(call.model)
             # Up to there sending everything is what was done: it cost what was paid.
-            snowball = dollars
+            snowball = charge.dollars
             if call.model in other and not call.inherited:
                 snowball = self.snowball.dollars(call.number)
             if call.plain is not None:
                 snowball = call.plain["dollars"]
-            yield CallCost(
+            yield CallCharge(
+                **asdict(charge),
                 session_id=self.record.session_id,
                 number=call.number,
                 phase=self.record.line(row),
                 node_type=row.node_type,
                 turn=row.turn,
                 model=call.model,
-                tokens_in=row.tokens_in or 0,
-                tokens_cached=row.tokens_cached or 0,
-                tokens_written=call.reply_details.tokens_written,
-                tokens_out=row.tokens_out or 0,
                 sent_tokens=call.sent_tokens,
-                snowball=self._snowball_tokens(call),
                 expected=0 if billed is None else billed.cached,
-                dollars=dollars,
+                tier=usage.tier,
+                snowball=self._snowball_tokens(call),
                 simulated_dollars=simulated,
                 snowball_dollars=snowball,
-                estimated=call.reply_details.tokens_out_estimated,
             )
 
 
-def told_calls(store: Store, price_as: str) -> FreeCalls:
+def free_calls(store: Store, price_as: str) -> FreeCalls:
     """What calls of a store's sessions would have cost that cost nothing."""
-    return lambda name: Account(store, name, price_as).told
+    return lambda name: Account(store, name, price_as).free_calls
 
 
-def _together(counted: Mapping[str, Simulation], factors: Mapping[str, float]) -> Simulation:
+def _together(counted: Mapping[str, WindowBills], factors: Mapping[str, float]) -> WindowBills:
     """The bills of several models as one, each so many times (1, where it is not said)."""
-    requests: dict[int, BilledRequest] = {}
-    paid: dict[str, Paid] = {}
-    for model, each in counted.items():
-        factor = factors.get(model, 1.0)
-        for number, billed in each.requests.items():
-            requests[number] = replace(billed, dollars=billed.dollars * factor)
-        for name, share in each.paid.items():
-            added = share.times(factor)
-            paid[name] = paid[name] + added if name in paid else added
-    return Simulation(requests, paid)
+    return join_bills((bills, factors.get(model, 1.0)) for model, bills in counted.items())
 
 
 @dataclass(frozen=True)
@@ -359,7 +273,7 @@ class AccountTree:
         for tree in self.under:
             yield from tree.walk(prefix)
 
-    def calls(self) -> Iterator[CallCost]:
+    def calls(self) -> Iterator[CallCharge]:
         """What each call cost."""
         for prefix, account in self.walk():
             for cost in account.costs:

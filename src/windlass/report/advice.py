@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from windlass.caching.bill import fresh_price
-from windlass.caching.rates import input_dollars, many, prices_of, rate
+from windlass.caching.rates import input_dollars, prices_of, rate
 from windlass.history.base import CallRecord, ShownMessage, StoredRow
 from windlass.messages import Message, ToolSpec
 from windlass.replays.needed import lines_in, values_in
@@ -86,8 +86,13 @@ class Advice:
     tools: tuple[UnusedTool, ...]
 
     def of(self, verdict: Verdict) -> list[AdvisedMessage]:
-        """The messages of a verdict, the largest first."""
-        return [each for each in self.messages if each.verdict == verdict]
+        """The largest messages of a verdict, the largest first."""
+        return [each for each in self.messages if each.verdict == verdict][:_LISTED]
+
+    @property
+    def kept(self) -> set[str]:
+        """The ids of all that is to be kept."""
+        return {each.message_id for each in self.messages if each.verdict == "keep"}
 
     @property
     def tokens(self) -> int:
@@ -102,12 +107,10 @@ def advise(record: SessionRecord, name: str) -> Advice:
     last = record.sent_calls[-1]
     window = _LastWindow(record, name)
     ranked = sorted(range(len(last.shown)), key=lambda at: -last.shown[at].tokens)[:_LARGEST]
-    found = [window.advised(at) for at in ranked if last.shown[at].tokens >= _FEWEST]
-    listed: list[AdvisedMessage] = []
-    for verdict in ("shorten", "drop", "keep"):
-        listed += [each for each in found if each.verdict == verdict][:_LISTED]
+    advised = [window.advised(at) for at in ranked if last.shown[at].tokens >= _FEWEST]
+    messages = tuple(each for each in advised if each is not None)
     tools = sorted(_unused(record, name), key=lambda tool: -tool.tokens * tool.calls)
-    return Advice(len(record.sent_calls), last.sent_tokens, tuple(listed), tuple(tools))
+    return Advice(len(record.sent_calls), last.sent_tokens, messages, tuple(tools))
 
 
 class _LastWindow:
@@ -127,17 +130,17 @@ class _LastWindow:
         self._factor = self._prices.factor(size)
         self._fresh = fresh_price(self._prices, size)
 
-    def advised(self, at: int) -> AdvisedMessage:
-        """What to do with the message at a position."""
+    def advised(self, at: int) -> AdvisedMessage | None:
+        """What to do with the message at a position (None: it is new, or not worth an edit)."""
         shown = self._shown[at]
         stored = self._record.by_id[shown.message_id]
         used = self._last_use(shown, stored)
         verdict, why = self._verdict(shown, stored, used)
+        if verdict is None:
+            return None
         pays_after = None if verdict == "keep" else self._pays_after(at, verdict)
         if verdict != "keep" and (pays_after is None or pays_after > self._horizon):
-            after = "never" if pays_after is None else f"only after {many(pays_after, 'more call')}"
-            verdict, why = "keep", f"{why}, but to {verdict} it would pay {after}"
-            pays_after = None
+            return None
         dollars = None
         if self._price is not None:
             units = shown.tokens * min(1.0, self._prices.read) * self._factor
@@ -158,8 +161,8 @@ class _LastWindow:
 
     def _verdict(
         self, shown: ShownMessage, stored: StoredRow, used: int | None
-    ) -> tuple[Verdict, str]:
-        """What to do with a message, and why."""
+    ) -> tuple[Verdict | None, str]:
+        """What to do with a message (None: nothing yet), and why."""
         last = len(self._record.sent_calls)
         age = last - self._first[shown.message_id]
         if name := self._marked.get(shown.message_id):
@@ -175,10 +178,7 @@ class _LastWindow:
         if used is not None and last - used < _FRESH:
             return "keep", f"call {used} used something of it"
         if age < _FRESH:
-            return (
-                "keep",
-                f"it is new: call {self._first[shown.message_id]} was the first to see it",
-            )
+            return None, "it is new"
         if stored.row.message.role != "tool":
             return "keep", "it is the model's own words"
         if used is None:

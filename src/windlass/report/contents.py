@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from windlass.caching.shares import Share
 from windlass.errors import UsageError
 from windlass.history.base import NodeType, Store, StoredRow
 from windlass.messages import Message
 from windlass.report._requests import TOOLS
-from windlass.report.account import Account, CallCost, Paid
+from windlass.report.account import Account, CallCharge
 from windlass.report.calls import SessionRecord, tokens_of_tools
 
 MESSAGES: Final = 10
@@ -54,20 +55,20 @@ class MessageCost:
 
 
 @dataclass(frozen=True, slots=True)
-class CallReport:
+class ContextReport:
     """One call: what it cost, what its context was made of, and its largest messages.
 
     The `tokens` of those are what was sent of them in this call. `sent` are the ids of all that
     it was sent.
     """
 
-    cost: CallCost
+    cost: CallCharge
     parts: tuple[ContextPart, ...]
     messages: tuple[MessageCost, ...]
     sent: frozenset[str] = field(default=frozenset(), repr=False)
 
 
-def call_report(store: Store, session_id: str, number: int, price_as: str) -> CallReport:
+def call_report(store: Store, session_id: str, number: int, price_as: str) -> ContextReport:
     """Call `number` of a session, from 1. Raises UsageError where there is none."""
     account = Account(store, session_id, price_as)
     for call in account.costs:
@@ -88,26 +89,26 @@ def dearest_messages(accounts: Iterable[tuple[str, Account]]) -> list[MessageCos
     return sorted(messages, key=lambda each: each.dollars or 0.0, reverse=True)[:MESSAGES]
 
 
-def _dearest(account: Account) -> list[tuple[str, Paid]]:
+def _dearest(account: Account) -> list[tuple[str, Share]]:
     """The dearest of a session; what each sounding was sent of its own counts as one message."""
-    found: dict[tuple[str | None, ...], tuple[str, Paid]] = {}
-    for message_id, paid in account.sent.paid.items():
+    found: dict[tuple[str | None, ...], tuple[str, Share]] = {}
+    for message_id, paid in account.sent.messages.items():
         stored = account.record.by_id.get(message_id)
         if stored is None or stored.row.sounding_index is None:
             key: tuple[str | None, ...] = (message_id,)
         else:
             content = message_id.partition("-")[0]
             key = content, stored.row.phase, str(stored.row.turn)
-        first, before = found.get(key, (message_id, Paid()))
+        first, before = found.get(key, (message_id, Share()))
         found[key] = first, before + paid
-    return sorted(found.values(), key=lambda each: each[1].dollars, reverse=True)[:MESSAGES]
+    return sorted(found.values(), key=lambda each: each[1].paid, reverse=True)[:MESSAGES]
 
 
 def _cost_of_message(
-    prefix: str, account: Account, message_id: str, paid: Paid | None
+    prefix: str, account: Account, message_id: str, paid: Share | None
 ) -> MessageCost:
     record = account.record
-    paid, dollars = paid or Paid(), None if paid is None else paid.dollars
+    paid, dollars = paid or Share(), None if paid is None else paid.paid
     common = (paid.calls, paid.tokens, dollars)
     if message_id == TOOLS:
         sent = [call for call in account.calls if call.tools and not call.inherited]
@@ -150,7 +151,7 @@ def what_is(stored: StoredRow, record: SessionRecord) -> str:
     return "a picture" if message.pictures and not message.text else "the user's message"
 
 
-def call_report_of(prefix: str, account: Account, cost: CallCost) -> CallReport:
+def call_report_of(prefix: str, account: Account, cost: CallCharge) -> ContextReport:
     """What a call of an account cost; `prefix` stands before the names of phases."""
     record = account.record
     call = next(each for each in account.calls if each.number == cost.number)
@@ -169,8 +170,8 @@ def call_report_of(prefix: str, account: Account, cost: CallCost) -> CallReport:
         if pictures:
             found["pictures"].append([len(message.pictures), pictures, 0])
     largest = sorted(sizes, key=sizes.__getitem__, reverse=True)[:MESSAGES]
-    paid = account.sent.paid
-    return CallReport(
+    paid = account.sent.messages
+    return ContextReport(
         cost,
         tuple(
             ContextPart(kind, *map(sum, zip(*sums, strict=True)))

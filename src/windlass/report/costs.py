@@ -10,118 +10,31 @@ have cost is so many times what was billed as the second is of the first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from windlass.history.base import NodeType, Row, Store, StoredRow
 from windlass.history.decisions import Evaluation, Summary, ValidatorAsked
 from windlass.history.row_details import ToolResult
-from windlass.ledger.charges import CALLS, Charge, charge_of, charges_of
-from windlass.report.account import Account, AccountTree, CallCost, told_calls
+from windlass.ledger.charges import Charge, charge_of, charges_of, sums_by, usage_of
+from windlass.report.account import Account, AccountTree, ComparedCharge, free_calls
 from windlass.report.calls import without_numbers
 
-_MONEY: Final = ("dollars", "simulated_dollars", "snowball_dollars")
-
 
 @dataclass(slots=True)
-class PhaseCost:
-    """The line of a phase: the sums of its calls, and of the summaries that its windows asked for.
-
-    Tokens in, cached, written and out are those that the provider reported. Money is in US dollars,
-    with the output, of what has a price; None: nothing has.
-    """
+class PhaseCost(ComparedCharge):
+    """The line of a phase: its calls, and the summaries that its windows asked for."""
 
     phase: str
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_cached: int = 0
-    tokens_written: int = 0
-    tokens_out: int = 0
-    snowball: int = 0
-    """The input tokens that a snowball would have sent, by the provider's count."""
-    dollars: float | None = 0.0
-    """What was to pay; of a model that costs nothing, what the hosted one would have billed."""
-    simulated_dollars: float | None = 0.0
-    """What the requests cost by our count and the rules of the model's cache alone."""
-    snowball_dollars: float | None = 0.0
-    """What a snowball would have cost."""
-    estimated: int = 0
-    """Calls whose output was not recorded, and is estimated."""
-    unpriced: int = 0
-    """Calls without a price, which are in no sum of money."""
-
-    @property
-    def fresh(self) -> int:
-        """Tokens that were neither read from a cache nor written to one."""
-        return max(0, self.tokens_in - self.tokens_cached - self.tokens_written)
-
-    @classmethod
-    def of(cls, call: CallCost) -> PhaseCost:
-        """The line of one call."""
-        return cls(
-            call.phase,
-            1,
-            call.tokens_in,
-            call.tokens_cached,
-            call.tokens_written,
-            call.tokens_out,
-            call.snowball,
-            call.dollars,
-            call.simulated_dollars,
-            call.snowball_dollars,
-            int(call.estimated),
-            int(call.dollars is None),
-        )
-
-    def add(self, other: PhaseCost) -> None:
-        """Count another line in."""
-        is_priced = self.calls > self.unpriced or bool(self.dollars)
-        self.calls += other.calls
-        self.tokens_in += other.tokens_in
-        self.tokens_cached += other.tokens_cached
-        self.tokens_written += other.tokens_written
-        self.tokens_out += other.tokens_out
-        self.snowball += other.snowball
-        self.estimated += other.estimated
-        if other.dollars is not None:
-            none_before = self.dollars is None
-            for name in _MONEY:
-                amount = getattr(other, name)
-                setattr(self, name, amount if none_before else _sum(getattr(self, name), amount))
-        elif not is_priced:
-            self.dollars = self.simulated_dollars = self.snowball_dollars = None
-        self.unpriced += other.unpriced
 
 
 @dataclass(slots=True)
-class TaskCost:
-    """The line of a task. Tokens are those that the provider reported."""
+class TaskCost(Charge):
+    """The line of a task."""
 
     task: str
     runs: int = 0
     """How often the task ran."""
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_cached: int = 0
-    tokens_out: int = 0
-    dollars: float | None = 0.0
-    """What was to pay, in US dollars; of a model that costs nothing, what the hosted one would have
-    billed (None: no price is known)."""
-    unpriced: int = 0
-    """Calls without a price, which are not in `dollars`."""
-
-    def add(self, charge: Charge, calls: int) -> None:
-        """Count the charge of a call in, or of what was asked beside calls (`calls`: 0)."""
-        is_priced = self.calls > self.unpriced or bool(self.dollars)
-        self.calls += calls
-        self.tokens_in += charge.tokens_in
-        self.tokens_cached += charge.tokens_cached
-        self.tokens_out += charge.tokens_out
-        self.unpriced += charge.dollars is None
-        if charge.dollars is not None:
-            self.dollars = (self.dollars or 0.0) + charge.dollars
-        elif not is_priced:
-            self.dollars = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,25 +107,11 @@ def _with_child(whole: SessionCost, prefix: str, child: SessionCost) -> SessionC
 def _own_cost(account: Account) -> SessionCost:
     """The same without its sub-cascades."""
     record = account.record
-    phases: dict[str, PhaseCost] = {}
+    charges: list[tuple[str, Charge]] = [(call.phase, call) for call in account.costs]
+    charges += [(record.line(row), charge) for row, charge in asked_beside(account)]
+    phases = sums_by(charges, PhaseCost)
     total = PhaseCost("all phases")
-    lines = [PhaseCost.of(call) for call in account.costs]
-    for row in summaries(record.rows):
-        charge = charge_of(row, account.price_as)
-        lines.append(
-            PhaseCost(
-                record.line(row),
-                tokens_in=charge.tokens_in,
-                tokens_cached=charge.tokens_cached,
-                tokens_out=charge.tokens_out,
-                dollars=charge.dollars,
-                simulated_dollars=charge.dollars,
-                snowball_dollars=0.0,
-                unpriced=int(charge.dollars is None),
-            )
-        )
-    for line in lines:
-        phases.setdefault(line.phase, PhaseCost(line.phase)).add(line)
+    for line in phases.values():
         total.add(line)
     outcomes = record.store.outcomes(record.session_id)
     ended = [outcome for outcome in outcomes if outcome.phase is None]
@@ -238,19 +137,25 @@ def task_costs(store: Store, session_id: str, price_as: str) -> tuple[list[TaskC
     lines: dict[str, TaskCost] = {}
     total = TaskCost("all tasks")
     begun: dict[str, str] = {}
-    for row, charge in charges_of(store, [session_id], price_as, told_calls(store, price_as)):
+    for row, charge in charges_of(store, [session_id], price_as, free_calls(store, price_as)):
         name = without_numbers(row["phase_name"] or "-")
         line = lines.setdefault(name, TaskCost(name))
-        is_call = row["node_type"] in CALLS
-        new = is_call and begun.get(name) != row["phase_name"]
-        begun[name] = row["phase_name"] if is_call else begun.get(name, "")
+        new = charge.calls and begun.get(name) != row["phase_name"]
+        begun[name] = row["phase_name"] if charge.calls else begun.get(name, "")
         for each in (line, total):
-            each.runs += new
-            each.add(charge, calls=int(is_call))
+            each.runs += bool(new)
+            each.add(charge)
     return list(lines.values()), total
 
 
-def summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
+def asked_beside(account: Account) -> Iterator[tuple[Row, ComparedCharge]]:
+    """What models were asked beside the calls of a session, which sending everything would not."""
+    for row in _summaries(account.record.rows):
+        charge = charge_of(str(row.model), row.cost, usage_of(row), account.price_as, is_call=False)
+        yield row, ComparedCharge(**asdict(charge), simulated_dollars=charge.dollars)
+
+
+def _summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
     """What models were asked beside a phase's calls.
 
     That are texts for old turns, what to choose, which sounding is the best, verdicts, and searches
@@ -265,7 +170,3 @@ def summaries(rows: Iterable[StoredRow]) -> Iterator[Row]:
         told = Summary.read(row) is not None or ToolResult.read(row) is not None
         if told or (asked and row.tokens_in is not None):
             yield row
-
-
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other

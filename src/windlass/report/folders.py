@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from windlass.importing.recording import RecordedCall, Recording
-from windlass.report.ranking import RankedCost, day_of, dearest_first
+from windlass.ledger.charges import Charge, charge_of, dearest_first
+from windlass.report.ranking import RankedCost, day_of
+from windlass.wire.base import Usage
 
 By: TypeAlias = Literal["day", "project", "model", "session"]
 """What costs are added up by."""
@@ -36,50 +38,38 @@ def folder_report(recordings: Iterable[Recording], by: By) -> FolderReport:
     """What the recordings cost, call by call."""
     rows: dict[str, RankedCost] = {}
     sessions: dict[str, set[str]] = {}
-    whole: set[str] = set()
     titles: dict[str, str] = {}
     projects: dict[str, str] = {}
     total = RankedCost("all", sessions=0)
-    estimated = 0
     for recording in recordings:
         session = recording.parent or recording.name
         titles.setdefault(session, recording.titled)
         projects[session] = projects.get(session) or recording.project
-        whole.add(session)
-        estimated += recording.estimated
         for call in recording.calls:
             day = UNKNOWN if call.time is None else day_of(call.time)
             names = {"model": call.model, "day": day, "session": session}
             name = names.get(by) or project_of(projects[session])
-            one = _cost(call)
-            rows.setdefault(name, RankedCost(name, sessions=0)).add(one)
+            charge = _charge(call)
+            rows.setdefault(name, RankedCost(name)).add(charge)
             sessions.setdefault(name, set()).add(session)
-            total.add(one)
+            total.add(charge)
     for name, row in rows.items():
         row.sessions = len(sessions[name])
         if by == "session":
             row.name, row.within = titles[name], name
-    total.sessions = len(whole)
+    total.sessions = len(titles)
     ranked = dearest_first(rows.values())
     if by == "day":
         ranked.sort(key=lambda row: (row.name != UNKNOWN, row.name), reverse=True)
-    return FolderReport(by, tuple(ranked), total, estimated)
+    return FolderReport(by, tuple(ranked), total, total.estimated)
+
+
+def _charge(call: RecordedCall) -> Charge:
+    used, dollars = call.usage or Usage(0, 0), call.dollars
+    return charge_of(call.model, dollars, used, call.model, dollars, estimated=call.estimated)
 
 
 def project_of(folder: str) -> str:
     """A project by the last part of the folder in which the program worked."""
     parts = [part for part in re.split(r"[\\/]", folder) if part]
     return parts[-1] if parts else UNKNOWN
-
-
-def _cost(call: RecordedCall) -> RankedCost:
-    used, dollars = call.usage, call.dollars
-    return RankedCost(
-        "",
-        calls=1,
-        tokens_in=used.tokens_in if used else 0,
-        tokens_cached=used.tokens_cached if used else 0,
-        tokens_out=used.tokens_out if used else 0,
-        dollars=dollars or 0.0,
-        unpriced=int(dollars is None),
-    )

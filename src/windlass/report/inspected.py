@@ -15,11 +15,11 @@ from windlass.errors import UsageError
 from windlass.history.base import ShownMessage, Store
 from windlass.history.decisions import SoundingsDecided
 from windlass.messages import Message
-from windlass.report.account import Account, AccountTree, CallCost
+from windlass.report.account import Account, AccountTree, CallCharge
 from windlass.report.advice import Advice, advise
 from windlass.report.call_views import view_call, view_recorded
 from windlass.report.calls import Call, SessionRecord
-from windlass.report.contents import CallReport, call_report_of
+from windlass.report.contents import ContextReport, call_report_of
 from windlass.report.explanation import Explanation, explain_viewed
 from windlass.report.paid import MessageLife, PaidMessage, life_of, paid_in
 from windlass.report.prefix import Prefix, PrefixBreak, breaks_of, prefixes_of, with_before
@@ -46,7 +46,7 @@ class InspectedSession:
         return Account(self.store, self.session_id, self.price_as, self.record)
 
     @cached_property
-    def costs(self) -> Mapping[int, CallCost]:
+    def costs(self) -> Mapping[int, CallCharge]:
         """What each call cost, by its number."""
         return {call.number: call for call in self.account.costs}
 
@@ -99,7 +99,7 @@ class InspectedSession:
         """Why a call saw what it saw. Raises UsageError where there is no such call."""
         return explain_viewed(self.record, self.view, number)
 
-    def call_report(self, number: int) -> CallReport:
+    def call_report(self, number: int) -> ContextReport:
         """What a call cost and was made of. Raises UsageError where it was not answered."""
         found = self.costs.get(number)
         if found is None:

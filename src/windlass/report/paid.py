@@ -104,20 +104,20 @@ class MessageLife:
         return spans
 
 
-class Charged(NamedTuple):
+class ModelPrices(NamedTuple):
     """What a model charges: its rate (None: no price is known), and its cache's prices."""
 
     rate: Rate | None
     prices: Prices
 
     @classmethod
-    def by(cls, name: str) -> Charged:
+    def by(cls, name: str) -> ModelPrices:
         """What the model `name` charges."""
         return cls(rate(name), prices_of(name, warn=lambda _: None))
 
 
 @dataclass(frozen=True, slots=True)
-class InputBill:
+class SpanPrices:
     """The bill of one call's input, so that any span of its tokens has a price.
 
     Tokens are by the engine's count; `cached` of them are read, and prices are US dollars a token.
@@ -128,7 +128,7 @@ class InputBill:
     rest: float | None
 
     @classmethod
-    def of(cls, call: Call, charged: Charged, written: int | None) -> InputBill:
+    def of(cls, call: Call, charged: ModelPrices, written: int | None) -> SpanPrices:
         """The bill of a call.
 
         `written` are the tokens that the provider wrote to its cache (None: all that it could).
@@ -169,7 +169,7 @@ def paid_in(record: SessionRecord, call: Call, name: str) -> Iterator[PaidMessag
     """What each message of a call paid, in order, at the prices of the model `name`."""
     recorded = record.sent_calls[call.number - 1]
     written = _written(record) if name == call.model else {}
-    bill = InputBill.of(call, Charged.by(name), written.get(recorded.trace_id))
+    bill = SpanPrices.of(call, ModelPrices.by(name), written.get(recorded.trace_id))
     begin = head_tokens(recorded)
     for position, shown in enumerate(recorded.shown):
         yield _paid_message(call, position, shown, bill, begin)
@@ -177,7 +177,7 @@ def paid_in(record: SessionRecord, call: Call, name: str) -> Iterator[PaidMessag
 
 
 def _paid_message(
-    call: Call, position: int, shown: ShownMessage, bill: InputBill, begin: int
+    call: Call, position: int, shown: ShownMessage, bill: SpanPrices, begin: int
 ) -> PaidMessage:
     """An entry of a window whose tokens begin behind `begin` others."""
     dollars, read = bill.share(begin, begin + shown.tokens)
@@ -229,14 +229,14 @@ def _paid(
 ) -> Iterator[PaidMessage]:
     at: int | None = None
     written = _written(record)
-    charged = {name: Charged.by(name) for name in set(names.values())}
+    charged = {name: ModelPrices.by(name) for name in set(names.values())}
     for call, recorded in zip(calls, record.sent_calls, strict=True):
         at = _place(recorded.shown, message_id, at)
         if at is not None:
             name = names[call.model]
             of_call = written.get(recorded.trace_id) if name == call.model else None
             begin = head_tokens(recorded) + sum([each.tokens for each in recorded.shown[:at]])
-            bill = InputBill.of(call, charged[name], of_call)
+            bill = SpanPrices.of(call, charged[name], of_call)
             yield _paid_message(call, at, recorded.shown[at], bill, begin)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from windlass.replays.outcomes import Outlay, RecordingReplay, Replay
+from windlass.replays.outcomes import PolicyCost, RecordingReplay, Replay
 from windlass.replays.pricing import OWN
 from windlass.replays.printed import (
     amount_text,
@@ -36,7 +36,7 @@ def replay_page(replayed: Replay) -> Iterator[str]:
         table=totals_table(replayed),
         groups=[_group(replayed.totals, prices) for prices in _prices(replayed.totals)],
         calls=[] if one is None else [_calls(one, prices) for prices in _prices(one.outlays)],
-        hidden=[] if one is None else [outlay for outlay in one.outlays if outlay.hidden],
+        hidden=[] if one is None else [cost for cost in one.outlays if cost.hidden],
         recordings=[] if one is not None else _recordings(replayed),
         policies=list(replayed.policies),
         times=() if one is None else one.times,
@@ -44,46 +44,46 @@ def replay_page(replayed: Replay) -> Iterator[str]:
     )
 
 
-def _prices(outlays: tuple[Outlay, ...]) -> list[str]:
-    return list(dict.fromkeys(outlay.prices for outlay in outlays))
+def _prices(outlays: tuple[PolicyCost, ...]) -> list[str]:
+    return list(dict.fromkeys(cost.prices for cost in outlays))
 
 
-def _group(totals: tuple[Outlay, ...], prices: str) -> dict[str, Any]:
+def _group(totals: tuple[PolicyCost, ...], prices: str) -> dict[str, Any]:
     """What each policy costs at some prices, as rows of bars."""
-    outlays = [outlay for outlay in totals if outlay.prices == prices]
+    outlays = [cost for cost in totals if cost.prices == prices]
     return {
         "prices": "those of the recording's own model" if prices == OWN else prices,
         "rows": [
-            (outlay.policy, [_middle(outlay)], f"{cost_text(outlay)} ({percents(outlay.ratio)})")
-            for outlay in outlays
+            (cost.policy, [_middle(cost)], f"{cost_text(cost)} ({percents(cost.ratio)})")
+            for cost in outlays
         ],
     }
 
 
-def _middle(outlay: Outlay) -> float:
-    if outlay.dollars is not None:
-        return outlay.dollars.middle
-    return outlay.bill.middle + outlay.again.middle
+def _middle(cost: PolicyCost) -> float:
+    if cost.dollars is not None:
+        return cost.dollars.middle
+    return cost.bill.middle + cost.again.middle
 
 
 def _calls(one: RecordingReplay, prices: str) -> dict[str, Any]:
     """What each call costs at some prices, and the dearest ones."""
-    outlays = [outlay for outlay in one.outlays if outlay.prices == prices]
+    outlays = [cost for cost in one.outlays if cost.prices == prices]
     first = outlays[0]
     order = sorted(range(len(first.calls)), key=lambda at: -first.calls[at].cost)[:DEAREST]
     return {
         "prices": prices,
         "unit": "fresh input tokens" if first.dollars is None else "US dollars",
         "text": lambda cost: amount_text(first, cost),
-        "policies": [outlay.policy for outlay in outlays],
-        "series": [(outlay.policy, [call.cost for call in outlay.calls]) for outlay in outlays],
-        "tokens": [(outlay.policy, [call.tokens for call in outlay.calls]) for outlay in outlays],
+        "policies": [cost.policy for cost in outlays],
+        "series": [(cost.policy, [call.cost for call in cost.calls]) for cost in outlays],
+        "tokens": [(cost.policy, [call.tokens for call in cost.calls]) for cost in outlays],
         "dearest": [
             (
                 at + 1,
                 [
-                    (amount_text(outlay, outlay.calls[at].cost), round(outlay.calls[at].tokens))
-                    for outlay in outlays
+                    (amount_text(cost, cost.calls[at].cost), round(cost.calls[at].tokens))
+                    for cost in outlays
                 ],
             )
             for at in order
@@ -102,7 +102,7 @@ def _recordings(replayed: Replay) -> list[dict[str, Any]]:
             "calls": one.call_count,
             "grade": one.grade,
             "recorded": one.recorded,
-            "costs": [(cost_text(outlay), percents(outlay.ratio)) for outlay in one.outlays],
+            "costs": [(cost_text(cost), percents(cost.ratio)) for cost in one.outlays],
         }
         for one in listed
     ]

@@ -13,12 +13,11 @@ from typing import Final
 
 from windlass.history.base import NodeType, Store
 from windlass.history.decisions import ThinkingLeftOut, text_of
-from windlass.ledger.charges import charge_of
 from windlass.report._findings import Finding, findings_of
 from windlass.report._unfinished import Unbilled, unbilled
-from windlass.report.account import Account, AccountTree, CallCost, Paid
-from windlass.report.contents import CallReport, MessageCost, call_report_of, dearest_messages
-from windlass.report.costs import SessionCost, cost_of, summaries
+from windlass.report.account import Account, AccountTree, CallCharge
+from windlass.report.contents import ContextReport, MessageCost, call_report_of, dearest_messages
+from windlass.report.costs import SessionCost, asked_beside, cost_of
 from windlass.report.provider_edits import session_sentences
 
 
@@ -59,7 +58,7 @@ class SessionReport:
     unbilled: Unbilled
     """What the bill does not tell."""
     growth: tuple[PhaseGrowth, ...]
-    dearest: CallReport | None
+    dearest: ContextReport | None
     """The call that cost most (None: none was answered)."""
     messages: tuple[MessageCost, ...]
     """The messages that were paid for most."""
@@ -72,7 +71,7 @@ class SessionReport:
     """What providers did to the contexts of calls, in sentences."""
     missing: int = 0
     """Tokens in front of each request of which an imported session has no record."""
-    calls: tuple[CallCost, ...] = field(default=(), repr=False)
+    calls: tuple[CallCharge, ...] = field(default=(), repr=False)
 
 
 def session_report(store: Store, session_id: str, price_as: str) -> SessionReport:
@@ -122,11 +121,11 @@ def _thinking(accounts: Iterable[tuple[str, Account]]) -> Iterator[str]:
                 yield f"{prefix}{text_of(stored.row)}"
 
 
-def _weight(call: CallCost) -> tuple[float, int]:
+def _weight(call: CallCharge) -> tuple[float, int]:
     return call.dollars or 0.0, call.tokens_in or call.sent_tokens
 
 
-def _growth(calls: Sequence[CallCost]) -> Iterator[PhaseGrowth]:
+def _growth(calls: Sequence[CallCharge]) -> Iterator[PhaseGrowth]:
     for phase in dict.fromkeys(call.phase for call in calls):
         own = [call for call in calls if call.phase == phase]
         follow_ups = tuple(call.tokens_in for call in own if call.node_type == NodeType.FOLLOW_UP)
@@ -159,22 +158,21 @@ def _savings(accounts: Iterable[tuple[str, Account]]) -> tuple[Saving, ...]:
             total[at] += amount
 
     for _, account in accounts:
-        record, sent, snowball = account.record, account.sent.paid, account.snowball.paid
+        record, sent, snowball = account.record, account.sent, account.snowball
         edits = record.store.edits(record.session_id)
         because = {edit.message_id: edit.because for edit in edits} | account.edited
-        for name in {**snowball, **sent}:
-            mine, whole = sent.get(name, Paid()), snowball.get(name, Paid())
-            tokens, dollars = whole.tokens - mine.tokens, whole.dollars - mine.dollars
+        for name in {**snowball.messages, **sent.messages}:
+            mine, whole = sent.paid(name), snowball.paid(name)
+            tokens, dollars = whole.tokens - mine.tokens, whole.paid - mine.paid
             if name in because and tokens:
                 add(because[name], 1, tokens, dollars)
-            elif name not in snowball or whole.calls < mine.calls:
+            elif name not in snowball.messages or whole.calls < mine.calls:
                 add(BROUGHT_IN, 1, tokens, dollars)
             elif mine.calls < whole.calls:
                 add(NOT_SHOWN, 1, tokens, dollars)
             elif abs(dollars) > _NOTHING:
                 add(AS_SAID, 1, tokens, dollars)
-        for row in summaries(record.rows):
-            charge = charge_of(row, account.price_as)
+        for _, charge in asked_beside(account):
             add(ASKED, 1, -charge.tokens_in, -(charge.dollars or 0.0))
     savings = (Saving(kind, int(n), int(tokens), usd) for kind, (n, tokens, usd) in sums.items())
     return tuple(sorted(savings, key=attrgetter("dollars"), reverse=True))

@@ -1,5 +1,7 @@
 """What all pages share: the store, the sessions that were read, the head of each page."""
 
+# Names of views are constants, and values are always bound.
+# ruff: noqa: S608
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -68,6 +70,24 @@ class Inspector:
                 " they stood: windlass verify says more."
             )
         return HTMLResponse(page(template, lost=lost, **head, **values))
+
+
+def shares_saved(store: Store, root_of: Mapping[str, str]) -> Mapping[str, float]:
+    """The share of everything that the calls of each root did not send, by our count."""
+    if not root_of:
+        return {}
+    marks = ", ".join("?" * len(root_of))
+    rows = store.query(
+        "SELECT session_id, sum(sent_tokens) AS sent, sum(snowball_tokens) AS whole"
+        f" FROM call_list WHERE session_id IN ({marks}) GROUP BY session_id",
+        list(root_of),
+    )
+    sums: dict[str, list[int]] = {}
+    for row in rows:
+        of_root = sums.setdefault(root_of[row["session_id"]], [0, 0])
+        of_root[0] += row["sent"]
+        of_root[1] += row["whole"]
+    return {name: 1 - sent / whole for name, (sent, whole) in sums.items() if whole}
 
 
 def number_in(text: str) -> int | None:

@@ -75,5 +75,5 @@ def _values(replayed: Replay) -> Mapping[str, Any]:
 
 def _plot(replayed: Replay) -> LinePlot:
     outlays = replayed.recordings[0].outlays
-    series = [(outlay.policy, [call.cost for call in outlay.calls]) for outlay in outlays]
+    series = [(cost.policy, [call.cost for call in cost.calls]) for cost in outlays]
     return sums_of(series, is_money=outlays[0].dollars is not None)

@@ -8,11 +8,12 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from windlass.ledger.charges import charges_of, roots_of, total_of
 from windlass.report.call_views import Note
 from windlass.report.calls import Call
 from windlass.report.inspected import InspectedSession
 from windlass.report.prefix import PrefixBreak
-from windlass.web._inspector import Inspector, number_in
+from windlass.web._inspector import Inspector, number_in, shares_saved
 from windlass.web._plots import bars_of
 
 _CALLS: Final = 200
@@ -65,21 +66,21 @@ def _dollars(session: InspectedSession, call: Call, *, is_billed: bool) -> float
 
 
 def _totals(session: InspectedSession, *, is_billed: bool) -> dict[str, Any]:
-    """The figures at the top of the page."""
-    calls = session.view.calls
-    tokens_in = sum(call.tokens_in for call in calls)
-    cached = sum(call.tokens_cached for call in calls)
-    sent = sum(call.sent_tokens for call in calls)
-    whole = sum(call.snowball_tokens for call in calls)
-    known = [_dollars(session, call, is_billed=is_billed) for call in calls]
+    """The figures at the top of the page, with all sessions under it, as the list has them."""
+    name = session.session_id
+    root_of = roots_of([name], session.view.children)
+    # What calls of free models would cost elsewhere is worked out with the bills.
+    charges = charges_of(session.store, list(root_of), session.price_as, lambda _: {})
+    total = total_of(charge for _, charge in charges)
+    dollars, everything = None if total.notional else total.dollars, None
+    if is_billed:
+        costs = session.report.costs.total
+        dollars, everything = costs.dollars, costs.snowball_dollars
     return {
-        "calls": len(calls),
-        "tokens_in": tokens_in,
-        "tokens_out": sum(call.tokens_out for call in calls),
-        "cached": cached / tokens_in if tokens_in else None,
-        "saved": 1 - sent / whole if whole else None,
-        "dollars": sum(each or 0.0 for each in known) if any(known) or not calls else None,
-        "everything": session.report.costs.total.snowball_dollars if is_billed else None,
+        "charge": total,
+        "saved": shares_saved(session.store, root_of).get(name),
+        "dollars": dollars,
+        "everything": everything,
     }
 
 

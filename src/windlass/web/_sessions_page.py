@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,15 +17,15 @@ from starlette.responses import Response
 
 from windlass.errors import UsageError, did_you_mean
 from windlass.history.base import STATES, SessionFilter, SessionInfo, Store, in_words
-from windlass.history.nesting import nest_with_totals, sessions_below
+from windlass.history.nesting import sessions_below
 from windlass.importing.storing import IMPORTED
-from windlass.ledger.charges import Charge, charges_of
+from windlass.ledger.charges import Charge, charges_of, roots_of, sums_by
 from windlass.messages import Message, assistant, user
-from windlass.report.account import told_calls
+from windlass.report.account import free_calls
 from windlass.report.call_views import words_of
 from windlass.tasks.model import OPERATORS
 from windlass.text.titles import first_words
-from windlass.web._inspector import Inspector, kind_of, number_in
+from windlass.web._inspector import Inspector, kind_of, number_in, shares_saved
 
 _SHOWN: Final = 50
 """Sessions of a page."""
@@ -52,7 +53,7 @@ KINDS: Final[Mapping[str, SessionFilter]] = {
 
 @dataclass(frozen=True, slots=True)
 class ListedSession:
-    """A line of the list; tokens and money with all sessions under it."""
+    """A line of the list; calls, tokens and money with all sessions under it."""
 
     info: SessionInfo
     words: str
@@ -60,11 +61,7 @@ class ListedSession:
     state: str
     under: int
     """The sessions under it."""
-    dollars: float | None
-    is_told: bool
-    """Whether `dollars` are those of another model, since its own costs nothing."""
-    cached: float | None
-    """The share of the input that was read from a cache."""
+    charge: Charge
     saved: float | None
     """The share of what sending everything would have sent that was not sent."""
 
@@ -107,7 +104,7 @@ def sessions_page(inspector: Inspector, request: Request) -> Response:
         page_number=page_number,
         has_more=len(listed) > _SHOWN,
         is_filtered=any(given.values()),
-        price_as=inspector.price_as if any(each.is_told for each in shown) else "",
+        price_as=inspector.price_as if any(each.charge.is_notional for each in shown) else "",
         folder=str(inspector.store.folder),
         kinds=KINDS,
         states=STATES,
@@ -139,67 +136,25 @@ def _filter(given: Mapping[str, str]) -> SessionFilter:
 
 
 def _listed(inspector: Inspector, sessions: Sequence[SessionInfo]) -> Iterator[ListedSession]:
-    store = inspector.store
+    store, price_as = inspector.store, inspector.price_as
     names = [info.session_id for info in sessions]
-    below = sessions_below(store, names) if names else []
-    own = set(names)
-    totals = nest_with_totals(sessions, [each for each in below if each.session_id not in own])
-    summed = {info.session_id: info for info in totals}
-    under = _counts_below(names, below)
-    saved = _saved_shares(store, names)
-    charges = _charged(inspector, names, below)
+    root_of = roots_of(names, sessions_below(store, names) if names else [])
+    under = Counter(root_of.values())
+    saved = shares_saved(store, root_of)
+    charges = charges_of(store, list(root_of), price_as, free_calls(store, price_as))
+    of_roots = ((root_of[row["session_id"]], charge) for row, charge in charges)
+    sums = sums_by(of_roots, lambda _: Charge())
     for info in sessions:
-        total = summed[info.session_id]
         start = store.start(info.session_id)
         yield ListedSession(
-            info=total,
+            info=info,
             words=_words(store, info.session_id),
             kind=kind_of(start),
             state=in_words(info.status, info.reason),
-            under=under.get(info.session_id, 0),
-            dollars=charges[info.session_id].dollars,
-            is_told=charges[info.session_id].told,
-            cached=total.tokens_cached / total.tokens_in if total.tokens_in else None,
+            under=under[info.session_id] - 1,
+            charge=sums.get(info.session_id, Charge()),
             saved=saved.get(info.session_id),
         )
-
-
-def _charged(
-    inspector: Inspector, names: Sequence[str], below: Sequence[SessionInfo]
-) -> Mapping[str, Charge]:
-    """What each of these sessions cost with those under it; told, where all of it is."""
-    root_of = {name: name for name in names}
-    for info in below:  # level by level, so that a parent comes first
-        root_of.setdefault(info.session_id, root_of[info.parent_id or ""])
-    sums = dict.fromkeys(names, Charge())
-    told = told_calls(inspector.store, inspector.price_as)
-    for row, one in charges_of(inspector.store, list(root_of), inspector.price_as, told):
-        name = root_of[row["session_id"]]
-        sums[name] = sums[name].plus(one)
-    return sums
-
-
-def _counts_below(names: Sequence[str], below: Sequence[SessionInfo]) -> Mapping[str, int]:
-    """How many sessions ran under each of those that are named."""
-    top = {name: name for name in names}
-    counts: dict[str, int] = {}
-    for info in below:  # level by level, so that a parent comes first
-        root = top.setdefault(info.session_id, top.get(info.parent_id or "", info.session_id))
-        counts[root] = counts.get(root, 0) + 1
-    return counts
-
-
-def _saved_shares(store: Store, names: Sequence[str]) -> Mapping[str, float]:
-    """The share of everything that the calls of each session did not send, by our count."""
-    if not names:
-        return {}
-    marks = ", ".join("?" * len(names))
-    rows = store.query(
-        "SELECT session_id, sum(sent_tokens) AS sent, sum(snowball_tokens) AS whole"
-        f" FROM call_list WHERE session_id IN ({marks}) GROUP BY session_id",
-        names,
-    )
-    return {row["session_id"]: 1 - row["sent"] / row["whole"] for row in rows if row["whole"]}
 
 
 def _words(store: Store, session_id: str) -> str:

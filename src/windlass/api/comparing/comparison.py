@@ -12,6 +12,7 @@ from windlass.api.batches.lines import ComparedLine, ResultLine
 from windlass.api.batches.workers import BatchReason, BatchResult, RowTrouble
 from windlass.cascade.policies import NamedPolicy
 from windlass.engine.turn.record import SEED
+from windlass.ledger.charges import Charge, total_of
 from windlass.text.intervals import (
     ALPHA,
     Interval,
@@ -178,9 +179,7 @@ class _Measured:
 
     score: float
     binary: bool
-    cost: float | None
-    tokens_in: int
-    tokens_out: int
+    charge: Charge
 
 
 _Runs: TypeAlias = Mapping[tuple[int, int], _Measured]
@@ -197,11 +196,11 @@ def compare_runs(
     """What the lines of the file say of these policies; the first is the baseline."""
     runs: dict[str, dict[tuple[int, int], _Measured]] = {name: {} for name in policies}
     inputs, unjudged, waiting = set[int](), 0, 0
-    costs: list[float | None] = []
+    judged: list[Charge] = []
     for line in lines:
         inputs.add(line["input"])
         if "judge_cost" in line:
-            costs.append(line["judge_cost"])
+            judged.append(_charge(line["judge_cost"]))
         if line["again"]:
             continue
         if line["status"] == "waiting":
@@ -212,7 +211,7 @@ def compare_runs(
             runs[line["policy"]][line["input"], line["take"]] = _measured(line)
 
     every = [each for of_policy in runs.values() for each in of_policy.values()]
-    binary = all(each.binary for each in every)
+    binary, total = all(each.binary for each in every), total_of(each.charge for each in every)
     baseline, *others = policies
     found = [_Pairs.of(runs[baseline], runs[name], binary=binary) for name in others]
     raised = holm([each.p for each in found])
@@ -225,9 +224,9 @@ def compare_runs(
         again=result.again,
         unjudged=unjudged,
         waiting=waiting,
-        cost=_known(each.cost for each in every),
-        judge_cost=_known(costs),
-        unpriced=sum(each.cost is None for each in every),
+        cost=total.dollars,
+        judge_cost=total_of(judged).dollars,
+        unpriced=total.unpriced,
         spent=result.cost,
         tokens=result.tokens_in + result.tokens_out,
         reason=result.reason,
@@ -244,24 +243,13 @@ def compare_runs(
 
 
 def _measured(line: Mapping[str, Any]) -> _Measured:
-    score, run = line["score"], line["run"]
-    tokens = run["tokens"]
-    binary = isinstance(score, bool)
-    return _Measured(float(score), binary, run["cost"], tokens["in"], tokens["out"])
+    score, tokens = line["score"], line["run"]["tokens"]
+    charge = _charge(line["run"]["cost"], tokens_in=tokens["in"], tokens_out=tokens["out"])
+    return _Measured(float(score), isinstance(score, bool), charge)
 
 
-def _sum(costs: Iterable[float | None]) -> float | None:
-    """The sum of costs; None where one is unknown."""
-    listed = list(costs)
-    known = [each for each in listed if each is not None]
-    return sum(known) if len(known) == len(listed) else None
-
-
-def _known(costs: Iterable[float | None]) -> float | None:
-    """The sum of the costs that are known; None where none is."""
-    listed = list(costs)
-    known = [each for each in listed if each is not None]
-    return sum(known) if known or not listed else None
+def _charge(dollars: float | None, **tokens: int) -> Charge:
+    return Charge(calls=1, dollars=dollars, unpriced=int(dollars is None), **tokens)
 
 
 def _by_input(runs: Mapping[tuple[int, int], float]) -> dict[int, float]:
@@ -274,21 +262,21 @@ def _by_input(runs: Mapping[tuple[int, int], float]) -> dict[int, float]:
 
 def _figures(name: str, runs: _Runs, *, binary: bool) -> PolicyFigures:
     means = _by_input({key: each.score for key, each in runs.items()})
-    n, total = len(runs), sum(each.score for each in runs.values())
-    cost = _sum(each.cost for each in runs.values())
+    n, score = len(runs), sum(each.score for each in runs.values())
+    total = total_of(each.charge for each in runs.values())
     # Takes of one input are no cases of their own.
     alone = binary and len(means) == n
-    low, high = wilson(round(total), n) if alone else bootstrap(list(means.values()))
+    low, high = wilson(round(score), n) if alone else bootstrap(list(means.values()))
     return PolicyFigures(
         policy=name,
         runs=n,
-        successes=round(total) if binary else None,
-        rate=total / n,
+        successes=round(score) if binary else None,
+        rate=score / n,
         low=low,
         high=high,
-        cost=None if cost is None else cost / n,
-        tokens_in=sum(each.tokens_in for each in runs.values()) / n,
-        tokens_out=sum(each.tokens_out for each in runs.values()) / n,
+        cost=None if total.dollars is None or total.unpriced else total.dollars / n,
+        tokens_in=total.tokens_in / n,
+        tokens_out=total.tokens_out / n,
     )
 
 
@@ -308,12 +296,13 @@ class _Pairs:
     def of(cls, base: _Runs, other: _Runs, *, binary: bool) -> _Pairs:
         both = sorted(base.keys() & other.keys())
         scores = _by_input({key: other[key].score - base[key].score for key in both})
-        priced = [(base[key].cost, other[key].cost) for key in both]
         costs: list[float] | None = None
         before: list[float] | None = None
-        if both and all(one is not None and two is not None for one, two in priced):
-            before = list(_by_input({key: base[key].cost or 0.0 for key in both}).values())
-            costs = list(_by_input({key: other[key].cost or 0.0 for key in both}).values())
+        if both and not any(runs[key].charge.unpriced for runs in (base, other) for key in both):
+            costs, before = (
+                list(_by_input({key: runs[key].charge.dollars or 0.0 for key in both}).values())
+                for runs in (other, base)
+            )
         alone = len(scores) == len(both)
         return cls(list(scores.values()), costs, before, binary and alone)
 

@@ -39,7 +39,7 @@ at this phase, it is dearer by no more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class WayCost:
     """One way to begin a phase: the tokens of its first request, and fresh tokens' worth.
 
     `units` are those of this phase's calls, `later` those of reading it again in later phases.
@@ -66,9 +66,9 @@ class Worth:
 
     calls: int
     later_calls: int
-    go_on: Bill
-    select: Bill
-    whole: Bill
+    go_on: WayCost
+    select: WayCost
+    whole: WayCost
     spent: float
     spent_whole: float
     asking: float = 0.0
@@ -82,7 +82,7 @@ class Worth:
             return gain > LEAST_GAIN * self.go_on.total
         return gain > MARGIN * more and self._may_be_risked(self.select)
 
-    def _may_be_risked(self, bill: Bill) -> bool:
+    def _may_be_risked(self, bill: WayCost) -> bool:
         """Whether the session then stays near its snowball's bill, and comes out below it."""
         now, then = self.spent + bill.units, self.spent_whole + self.whole.units
         return now <= (1 + OVER) * then and now + bill.later <= then + self.whole.later
@@ -104,7 +104,7 @@ def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0
     calls = calls_expected(run, next(phase for phase in phases if phase.name == name))
     later = _later_calls(run, phase_run, sure_after(phases, name))
 
-    def bill(messages: Sequence[Message], meter: Meter, *, by_token: bool = True) -> Bill:
+    def bill(messages: Sequence[Message], meter: Meter, *, by_token: bool = True) -> WayCost:
         tools = run.definitions(phase_run.allowed, messages)
         counter, first = phase_run.info.counter, phase_run.info.tools_first
         request = weigh(counter, messages, tools, tools_first=first)
@@ -113,7 +113,7 @@ def worth_of(run: CascadeRun, phase_run: PhaseRun, ways: Ways, asking: float = 0
         used = Meter(UNCACHED) if cache.trust.absent else meter
         billed = used.expect(request, run.record.clock())
         again = _again(used.prices, billed.tokens)
-        return Bill(billed.tokens, billed.units + (calls - 1) * again, later * again)
+        return WayCost(billed.tokens, billed.units + (calls - 1) * again, later * again)
 
     select = bill(ways.select, cache.meter)
     return Worth(

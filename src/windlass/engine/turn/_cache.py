@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 
 from windlass.caching.claims import Trust
-from windlass.caching.meter import Billed, Cleared, Weighed, pieces, weigh
+from windlass.caching.meter import Bill, Cleared, Segments, pieces, weigh
 from windlass.engine._meters import ModelCache
 from windlass.engine._phase_run import PhaseRun
 from windlass.engine._session_run import Run
@@ -135,7 +135,7 @@ def _update_trust(
     reply: Reply,
     *,
     expected: int,
-    billed: Billed,
+    billed: Bill,
 ) -> None:
     """Change what is counted on from now on, and tell where that is another thing."""
     before = cache.trust
@@ -158,7 +158,7 @@ def _update_trust(
     run.emit(Noted(name, notice, detail=True))
 
 
-def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Weighed:
+def _weigh_whole(phase_run: PhaseRun, plan: Plan) -> Segments:
     """The call as it would have been without a window."""
     if phase_run.rule.policy is None and phase_run.choice.whole is None:
         return plan.weighed
