@@ -185,10 +185,36 @@ def test_another_session_that_begins_alike_is_kept_beside_it(
         session.user("Go.")
         session.answer("m1", text("a"))
         session.user(last)
-        session.answer("m2", text(last))
+        session.answer(f"m_{last}", text(last))
         write_lines(tmp_path / "s.jsonl", session.records)
         assert "1 new" in line("import", "s.jsonl").out
     assert len(line("sessions", "--json").json) == 2
+
+
+def test_what_a_fork_copied_is_counted_once_however_it_is_imported(
+    line: CommandLine, tmp_path: Path
+) -> None:
+    """The answers of two files that share some are those of both, imported apart or together."""
+    for at, number in enumerate((3, 2)):
+        session = Session()
+        for step in range(number):
+            session.user(f"Step {step}.")
+            session.answer(f"m{step}", text(f"done {step}"), usage=used(100, 7))
+        if at:  # it goes on in its own way, at its very end
+            session.records = session.records[:-1]
+            session.last = session.records[-1]["uuid"]
+            session.answer("other", text("in another way"), usage=used(50, 7))
+        write_lines(tmp_path / "in" / f"{at}.jsonl", session.records)
+    for order in ((0, 1), (1, 0)):
+        store = f"store{order[0]}"
+        for at in (*order, *order):
+            assert line("import", f"in/{at}.jsonl", "--store", store).code == 0
+        listed = line("sessions", "--json", "--store", store).json
+        assert sum(one["tokens_in"] for one in listed) == 350
+        assert sum(one["calls"] for one in listed) == 4
+    line("import", "in", "--store", "together")
+    listed = line("sessions", "--json", "--store", "together").json
+    assert sum(one["tokens_in"] for one in listed) == 350
 
 
 def test_side_chains_are_stored_under_their_session(line: CommandLine, tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ class ReplyDetails(
     times, with `waited_s` seconds between. `inherited`: another session paid for it. `continues` is
     the id of the cut reply whose text it begins with; `rest` is its own text then.
     A recording of another program has less: no `finish` (None), and where it did not say how many
-    tokens there were, `tokens_out_estimated`.
+    tokens there were, `tokens_out_estimated`; `answer` is the id by which its provider knows it.
     """
 
     finish: Finish | None = None
@@ -226,6 +226,7 @@ class ReplyDetails(
     tokens_out_estimated: bool = False
     searches: int = 0
     tier: str = ""
+    answer: str = ""
 
     def _always(self) -> Collection[str]:
         return () if self.finish is None else self.always

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from windlass.history.base import Store
 from windlass.importing.recording import Grade, Kind
-from windlass.importing.storing import store_recording
+from windlass.importing.storing import answers_in, store_recording
 from windlass.importing.streams import recordings
 
 
@@ -60,9 +60,11 @@ def import_into(
     """Store each recording of a file or folder. Raises UsageError as `recordings` does."""
     sessions: list[ImportedSession] = []
     names: dict[str, str] = {}
+    answers = answers_in(store)
     for recording in recordings(path, form, on_skip):
         parent = names.get(recording.parent or "")
-        stored = store_recording(store, recording, names)
+        stored = store_recording(store, recording, names, answers=answers)
+        recording = stored.recording  # noqa: PLW2901  # without calls that count elsewhere
         names.setdefault(recording.name, stored.session_id)
         used = recording.usage
         sessions.append(

@@ -7,8 +7,9 @@ that grew adds what is new.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -28,6 +29,7 @@ from windlass.history.base import (
 )
 from windlass.history.details import CallDetails
 from windlass.history.row_details import ReplyDetails
+from windlass.importing.base import COUNTED
 from windlass.importing.recording import GRADES, RecordedCall, Recording
 from windlass.messages import Message, canonical_json
 from windlass.text.tokens import FamilyCounter
@@ -62,11 +64,12 @@ class ShownShort:
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A recording in the store."""
+    """A recording in the store, with the calls that no other session there has."""
 
     session_id: str
     state: Literal["new", "grew", "unchanged"]
     """`grew`: messages were added to those of an earlier import; `unchanged`: nothing was added."""
+    recording: Recording
 
 
 def imported_from(definition: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -97,17 +100,33 @@ def session_id_of(recording: Recording) -> str:
     return f"{recording.format}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
+def answers_in(store: Store) -> dict[str, str]:
+    """The session that has each answer of another program's recording, by the answer's id."""
+    rows = store.query(
+        "SELECT session_id, metadata_json FROM unified_logs"
+        " WHERE node_type IN ('agent', 'follow_up') AND metadata_json LIKE '%\"answer\":%'"
+    )
+    answers: dict[str, str] = {}
+    for row in rows:
+        answers.setdefault(json.loads(row["metadata_json"])["answer"], row["session_id"])
+    return answers
+
+
 def store_recording(
     store: Store,
     recording: Recording,
     parents: Mapping[str, str] | None = None,
     shortened: Mapping[str, ShownShort] | None = None,
+    answers: dict[str, str] | None = None,
 ) -> StoredSession:
     """Store a recording as a session, or the part of it that is not stored yet.
 
-    `parents` are the sessions of recordings that were stored before, by the recordings' names;
-    `shortened` are results that stand in the recording in a short form, by the ids of their calls.
+    A call whose answer another session has is counted there, and not here. `parents` are the
+    sessions of recordings that were stored before, by the recordings' names; `shortened` are
+    results that stand in the recording in a short form, by the ids of their calls; `answers` are
+    those that `answers_in` found, to which these are added.
     """
+    known = answers_in(store) if answers is None else answers
     messages = with_own_ids(recording.messages)
     edits: dict[int, EditRecord] = {}
     for at, message in enumerate(messages):
@@ -117,42 +136,100 @@ def store_recording(
             messages[at] = short.original
     recording = replace(recording, messages=tuple(messages))
     session = session_id_of(recording)
-    stored = _keys_of(store, session)
+    stored = _read(store, session)
     keys = [message.key for message in recording.messages]
     if recording.calls and recording.calls[-1].at == len(keys):
         keys.append(_UNANSWERED)
     grew = stored is not None
-    if stored and len(keys) < len(stored) and keys[:-1] == stored[: len(keys) - 1]:
-        # An older copy, which may end in the middle of an answer: it adds nothing.
-        return StoredSession(session, "unchanged")
-    if stored and keys[: len(stored)] != stored and keys[: len(stored) - 1] == stored[:-1]:
-        # It was imported while its last answer was being written: there is a whole one now.
-        store.prune(session_id=session, now=0)
-        stored = None
-    elif stored is not None and keys[: len(stored)] != stored:
-        # It differs from what was imported before: both are kept.
-        digest = hashlib.sha256(canonical_json(keys).encode()).hexdigest()[:6]
-        session = f"{session}-{digest}"
-        stored = _keys_of(store, session)
-        grew = stored is not None
-    if stored is not None and len(stored) == len(keys):
-        return StoredSession(session, "unchanged")
-    parent = (parents or {}).get(recording.parent or "")
-    first = None if stored is None else len(stored)
-    _Writer(store, recording, session, first, edits).write(parent)
-    return StoredSession(session, "grew" if grew else "new")
+    if stored is not None and stored.has_older(keys, recording.calls):
+        return StoredSession(session, "unchanged", recording)
+    if stored is not None and not stored.begins(keys):
+        if stored.was_being_written(keys, recording.calls):  # there is a whole answer now
+            store.prune(session_id=session, now=0)
+            stored = None
+        else:  # it differs from what was imported before: both are kept
+            digest = hashlib.sha256(canonical_json(keys).encode()).hexdigest()[:6]
+            session = f"{session}-{digest}"
+            stored = _read(store, session)
+            grew = stored is not None
+    own = _calls_of(recording, session, known)
+    if stored is not None and len(stored.keys) == len(keys):
+        return StoredSession(session, "unchanged", own)
+    if recording.calls and not own.calls:
+        holder = known[recording.calls[0].id]
+        held = _read(store, holder)
+        if held is not None and held.begins_with(keys):
+            return StoredSession(holder, "unchanged", own)
+    known.update((call.id, session) for call in own.calls if call.id)
+    first = None if stored is None else len(stored.keys)
+    _Writer(store, own, session, first, edits).write((parents or {}).get(recording.parent or ""))
+    return StoredSession(session, "grew" if grew else "new", own)
+
+
+def _calls_of(recording: Recording, session: str, answers: Mapping[str, str]) -> Recording:
+    """The recording with the calls whose answers no other session has."""
+    calls = tuple(
+        call for call in recording.calls if answers.get(call.id or "", session) == session
+    )
+    if left_out := len(recording.calls) - len(calls):
+        skipped = Counter(recording.skipped)
+        skipped[COUNTED] += left_out
+        return replace(recording, calls=calls, skipped=dict(skipped))
+    return recording
 
 
 _UNANSWERED: Final = ""
 """What stands for a call at the end whose answer was not recorded."""
 
 
-def _keys_of(store: Store, session: str) -> list[str] | None:
-    """The keys of the messages of a session; None where there is no such session."""
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """The keys of a stored session's messages, and the ids of its answers.
+
+    An id is empty where the session was imported before ids were kept, and None where a message is
+    no answer.
+    """
+
+    keys: Sequence[str]
+    answers: Sequence[str | None]
+
+    def begins(self, keys: Sequence[str]) -> bool:
+        """Whether a list with these keys begins with all of it."""
+        return keys[: len(self.keys)] == self.keys
+
+    def begins_with(self, keys: Sequence[str]) -> bool:
+        """Whether it begins with all of a list with these keys."""
+        return self.keys[: len(keys)] == keys
+
+    def was_being_written(self, keys: Sequence[str], calls: Sequence[RecordedCall]) -> bool:
+        """Whether it ends in the middle of an answer that a recording with these keys has whole."""
+        last = len(self.keys) - 1
+        return last >= 0 and keys[:last] == self.keys[:last] and self._has(last, calls)
+
+    def has_older(self, keys: Sequence[str], calls: Sequence[RecordedCall]) -> bool:
+        """Whether a shorter recording is a copy of it, which may end in the middle of an answer."""
+        last = len(keys) - 1
+        if len(keys) >= len(self.keys) or keys[:last] != self.keys[:last]:
+            return False
+        return self.begins_with(keys) or self._has(last, calls)
+
+    def _has(self, at: int, calls: Sequence[RecordedCall]) -> bool:
+        """Whether its answer at a place may be the one that a recording has there."""
+        ident = next((call.id for call in calls if call.at == at), "")
+        return self.answers[at] in ("", ident)
+
+
+def _read(store: Store, session: str) -> _Stored | None:
+    """What a session holds; None where there is no such session."""
     sessions = store.sessions(SessionFilter(prefix=session), limit=None)
     if all(info.session_id != session for info in sessions):
         return None
-    return [stored.key or _UNANSWERED for stored in store.rows(session)]
+    rows = list(store.rows(session))
+    replies = (ReplyDetails.read(stored.row) for stored in rows)
+    return _Stored(
+        [stored.key or _UNANSWERED for stored in rows],
+        [None if reply is None else reply.answer for reply in replies],
+    )
 
 
 class _Writer:
@@ -284,6 +361,8 @@ class _Writer:
                 full_history_size=at,
                 context_size=at,
             )
+            if call.id:
+                row = replace(row, details=ReplyDetails(answer=call.id))
             if (used := call.usage) is not None:
                 row = replace(
                     row,
@@ -297,6 +376,7 @@ class _Writer:
                         tokens_out_estimated=call.estimated,
                         searches=used.searches,
                         tier=used.tier,
+                        answer=call.id,
                     ),
                 )
         if message is not None:
